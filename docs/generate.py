@@ -1,0 +1,140 @@
+"""Write the pages of docs/ that follow from the code: reference.md and emulator.md.
+
+Run by ``make docs``; with the name of a folder it writes there, so that a test can compare.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import inspect
+import pkgutil
+import sys
+from collections.abc import Iterable, Iterator
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import jupyter_tpu.emulator
+from jupyter_tpu.cli.command_line import build_parser
+from jupyter_tpu.emulator.behaviours import Behaviour, Standing, behaviours
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.notebook.magics import Magics
+from jupyter_tpu.server.app import TPUApp
+
+GENERATED = "<!-- written by docs/generate.py from the code; `make docs` renews it -->"
+
+INTRODUCTION = """The emulated cloud answers as the real one does, as far as anybody has said how it does. Each
+behaviour is *recorded* (somebody published what the real service answered), *documented* (Google's documentation says
+so) or *assumed*: nothing was found, so do not rely on it."""
+
+
+def emulator_page() -> str:
+    """What the emulator imitates; what is only assumed comes first."""
+    load_all(jupyter_tpu.emulator)
+    order = (Standing.ASSUMED, Standing.DOCUMENTED, Standing.RECORDED)
+    sections = (standing_section(standing) for standing in order)
+    return "\n\n".join([GENERATED, "# What the emulator takes for granted", INTRODUCTION, *sections]) + "\n"
+
+
+def load_all(package: Any) -> None:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def standing_section(standing: Standing) -> str:
+    chosen = [each for each in behaviours() if each.standing is standing]
+    return f"## {standing.value.capitalize()} ({len(chosen)})\n\n" + "\n".join(behaviour_line(each) for each in chosen)
+
+
+def behaviour_line(behaviour: Behaviour) -> str:
+    source = "" if behaviour.standing is Standing.ASSUMED else f" *({escaped(behaviour.source)})*"
+    return f"- **{behaviour.name}** {escaped(behaviour.statement)}{source}"
+
+
+def reference_page() -> str:
+    sections = [commands_section(), magics_section(), routes_section(), settings_section(TPUApp, TPUProvisioner)]
+    return "\n\n".join([GENERATED, "# Reference", *sections]) + "\n"
+
+
+def commands_section() -> str:
+    commands = next(each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
+    helps = {each.dest: each.help or "" for each in commands._choices_actions}
+    parts = (command_part(name, helps.get(name, ""), parser) for name, parser in commands.choices.items())
+    return "## Commands\n\n" + "\n\n".join(parts)
+
+
+def command_part(name: str, summary: str, parser: argparse.ArgumentParser) -> str:
+    rows = [(argument_name(each), expanded(each)) for each in parser._actions if each.dest != "help"]
+    table = f"\n\n{table_of(('argument', 'meaning'), rows)}" if rows else ""
+    return f"### jupyter tpu {name}\n\n{sentence(summary)}{table}"
+
+
+def argument_name(action: argparse.Action) -> str:
+    value = f" {action.metavar or action.dest.upper()}" if action.option_strings and action.nargs != 0 else ""
+    return "`" + (", ".join(action.option_strings) or str(action.metavar or action.dest)) + value + "`"
+
+
+def expanded(action: argparse.Action) -> str:
+    return (action.help or "") % vars(action) if action.help else ""
+
+
+def magics_section() -> str:
+    found = [(name, method) for name, method in inspect.getmembers(Magics, callable) if not name.startswith("_")]
+    return "## Magics\n\n" + "\n\n".join(f"### %{name}\n\n{inspect.getdoc(method)}" for name, method in found)
+
+
+def routes_section() -> str:
+    text = resources.files("jupyter_tpu").joinpath("server/rest-api.yml").read_text(encoding="utf-8")
+    rows = list(routes_of(yaml.safe_load(text)))
+    return "## REST routes\n\n" + table_of(("route", "meaning"), rows)
+
+
+def routes_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for path, operations in document["paths"].items():
+        for verb, operation in operations.items():
+            if verb in {"get", "post", "put", "patch", "delete"}:
+                yield f"`{verb.upper()} {path}`", operation.get("summary", "")
+
+
+def settings_section(*classes: type[Any]) -> str:
+    rows = [row for each in classes for row in own_traits(each)]
+    return "## Settings\n\n" + table_of(("trait", "meaning"), rows)
+
+
+def own_traits(configurable: Any) -> Iterator[tuple[str, str]]:
+    for name, trait in sorted(configurable.class_traits(config=True).items()):
+        if trait.this_class is configurable:
+            yield f"`{configurable.__name__}.{name}`", trait.help
+
+
+def table_of(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [table_line(header), table_line(("---",) * len(header)), *map(table_line, rows)]
+    return "\n".join(lines)
+
+
+def table_line(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+
+
+def escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*")
+
+
+def sentence(text: str) -> str:
+    return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
+
+
+PAGES = {"emulator.md": emulator_page, "reference.md": reference_page}
+
+
+def write_pages(folder: Path) -> None:
+    for name, page in PAGES.items():
+        (folder / name).write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    write_pages(Path(sys.argv[1]) if len(sys.argv) > 1 else Path(__file__).parent)

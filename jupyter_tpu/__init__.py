@@ -1,0 +1,30 @@
+"""Jupyter on Cloud TPU VMs: a server extension, a kernel provisioner and ``%tpu`` magics.
+
+Importing this package does nothing; every part is loaded when Jupyter asks for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+try:
+    from jupyter_tpu._version import __version__ as __version__
+except ImportError:  # a checkout that was never built: _version.py is written by the build
+    __version__ = "0.0.0"
+
+
+def _jupyter_labextension_paths() -> list[dict[str, str]]:
+    return [{"src": "labextension", "dest": "jupyter-tpu"}]
+
+
+def _jupyter_server_extension_points() -> list[dict[str, Any]]:
+    from jupyter_tpu.server.app import TPUApp
+
+    return [{"module": "jupyter_tpu", "app": TPUApp}]
+
+
+def load_ipython_extension(shell: Any) -> None:
+    """``%load_ext jupyter_tpu``: called by IPython in the user's kernel."""
+    from jupyter_tpu.notebook import load_ipython_extension as load
+
+    load(shell)

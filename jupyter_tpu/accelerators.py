@@ -1,0 +1,189 @@
+"""What an accelerator type is, where it is offered and what it lists for.
+
+Pure look-ups in ``catalogue.json``: dated facts from public pages, with their sources. It never says what is free or
+granted: offered ≠ quota ≠ capacity ≠ allow-list. Also runs on the worker (Python 3.10, standard library only).
+"""
+
+from __future__ import annotations
+
+import difflib
+import functools
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import Price
+
+# The catalogue writes families of runtime versions as "tpu-vm-tf-2.x.y[-pod]"; those are not names one can ask for.
+_CONCRETE = re.compile(r"[a-z0-9.-]+")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accelerator:
+    """One accelerator type.
+
+    Attributes:
+        type: the API's name, such as ``v5litepod-8``; v2 to v5p names count TensorCores, v5litepod and v6e count chips.
+        workers: TPU VMs of a node of this type.
+        jax_devices: what ``len(jax.devices())`` gives on it, over all workers.
+        hbm_gib_total: memory of all chips, in GiB.
+        peak_bf16_tflops_total: of all chips, in 10¹² operations per second; None where no source says.
+    """
+
+    type: str
+    generation: str
+    topology: str
+    chips: int
+    tensorcores: int
+    workers: int
+    chips_per_worker: int
+    jax_devices: int
+    hbm_gib_total: int
+    peak_bf16_tflops_total: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "type": self.type,
+            "generation": self.generation,
+            "topology": self.topology,
+            "chips": self.chips,
+            "tensorcores": self.tensorcores,
+            "workers": self.workers,
+            "chips_per_worker": self.chips_per_worker,
+            "jax_devices": self.jax_devices,
+            "hbm_gib_total": self.hbm_gib_total,
+        }
+
+
+@functools.cache
+def catalogue() -> Mapping[str, Any]:
+    """The whole catalogue, read once from the package."""
+    text = resources.files("jupyter_tpu").joinpath("catalogue.json").read_text(encoding="utf-8")
+    data: dict[str, Any] = json.loads(text)
+    return data
+
+
+@functools.cache
+def accelerators() -> Mapping[str, Accelerator]:
+    """All types the Cloud TPU API knows, by name."""
+    return {row["accelerator_type"]: _accelerator_of(row) for row in catalogue()["accelerator_types"]}
+
+
+def _accelerator_of(row: Mapping[str, Any]) -> Accelerator:
+    generation = catalogue()["generations"][row["generation"]]
+    return Accelerator(
+        type=row["accelerator_type"],
+        generation=row["generation"],
+        topology=row["topology"],
+        chips=row["chips"],
+        tensorcores=row["tensorcores"],
+        workers=row["vms"],
+        chips_per_worker=row["chips_per_vm"],
+        jax_devices=row["chips"] * generation["jax_devices_per_chip"],
+        hbm_gib_total=row["hbm_gib_total"],
+        peak_bf16_tflops_total=row.get("peak_bf16_tflops_total"),
+    )
+
+
+def find_accelerator(accelerator_type: str) -> Accelerator | None:
+    """The type by name, or None: the cloud may offer types that this catalogue does not know yet."""
+    return accelerators().get(accelerator_type)
+
+
+def accelerator(accelerator_type: str) -> Accelerator:
+    """The type by name.
+
+    Raises:
+        BadInput: the catalogue has no such type; the hint lists those that come near.
+    """
+    found = find_accelerator(accelerator_type)
+    if found is None:
+        near = difflib.get_close_matches(accelerator_type, accelerators(), n=6, cutoff=0.4) or list(accelerators())
+        raise BadInput(
+            f"{accelerator_type[:70]!r} is not an accelerator type that jupyter_tpu knows.",
+            exists="The cloud was not asked.",
+            hint=f"Types that exist: {', '.join(near)}.",
+        )
+    return found
+
+
+def generations() -> tuple[str, ...]:
+    """Generations that the Cloud TPU API can create, oldest first (TPU7x and later need Compute Engine)."""
+    return tuple(name for name, row in catalogue()["generations"].items() if row["api_type"])
+
+
+def zones_for(generation: str) -> tuple[str, ...]:
+    """Zones where the Cloud TPU API offers a generation, in the catalogue's order."""
+    rows = catalogue()["zones"] if generation in generations() else ()
+    return tuple(row["zone"] for row in rows if row["generation"] == generation)
+
+
+def zones_for_type(accelerator_type: str) -> tuple[str, ...]:
+    """Zones where this very type is offered (some zones have only a part of a generation)."""
+    generation = accelerator(accelerator_type).generation
+    return tuple(zone for zone in zones_for(generation) if accelerator_type in types_in_zone(zone))
+
+
+def zones() -> tuple[str, ...]:
+    """All zones with something to offer, sorted."""
+    return tuple(sorted({zone for generation in generations() for zone in zones_for(generation)}))
+
+
+def types_in_zone(zone: str) -> tuple[str, ...]:
+    """Accelerator types offered in a zone, by generation and size."""
+    offered: list[str] = []
+    for row in catalogue()["zones"]:
+        if row["zone"] == zone and row["generation"] in generations():
+            offered += row.get("accelerator_types") or _types_of(row["generation"])
+    return tuple(name for name in accelerators() if name in offered)
+
+
+def _types_of(generation: str) -> list[str]:
+    return [name for name, each in accelerators().items() if each.generation == generation]
+
+
+def runtime_versions(generation: str) -> tuple[str, ...]:
+    """Runtime versions (VM images) that fit a generation; the first is the one to take by default."""
+    rows = catalogue()["generations"].get(generation, {}).get("runtime", ())
+    return tuple(name for name in rows if _CONCRETE.fullmatch(name))
+
+
+def region_of(zone: str) -> str:
+    """``us-central1`` for ``us-central1-a``: prices are by region."""
+    return zone.rpartition("-")[0]
+
+
+def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
+    """The list price of a node of this type, or None where no source gives one (unknown is not free)."""
+    kind = find_accelerator(accelerator_type)
+    rows = [row for row in catalogue()["prices"] if kind and _is_price_of(row, kind, zone, spot)]
+    if kind is None or not rows:
+        return None
+    newest = max(rows, key=lambda row: str(row["as_of"]))
+    dollars = round(newest["usd_per_chip_hour"] * kind.chips, 4)
+    return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"])
+
+
+def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, spot: bool) -> bool:
+    # v2 and v3 list one price for a single VM ("device") and another for a slice of a pod
+    variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
+    return (
+        row["generation"] == kind.generation
+        and row["mode"] == ("spot" if spot else "on-demand")
+        and region_of(zone) in row["region"].split("|")
+        and row.get("variant", variant) == variant
+    )
+
+
+def describe(accelerator_type: str) -> str:
+    """One line for people: ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; empty for an unknown type."""
+    kind = find_accelerator(accelerator_type)
+    if kind is None:
+        return ""
+    chips = "1 chip" if kind.chips == 1 else f"{kind.chips} chips"
+    workers = "1 VM" if kind.workers == 1 else f"{kind.workers} VMs"
+    return f"{chips} of TPU {kind.generation} ({kind.topology}) on {workers}, {kind.hbm_gib_total} GiB of HBM"

@@ -1,0 +1,74 @@
+"""The laptop's side of the agent's code: what runs on a worker, packed from the installed package.
+
+The same files give the same bytes, so that its hash says whether a worker has it already.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+_MODULES = ("__init__.py", "_version.py", "errors.py", "models.py", "accelerators.py", "catalogue.json")
+_PACKAGES = ("wire", "agent", "notebook")
+_START = b"""import sys
+
+from jupyter_tpu.agent import main, supervisor
+
+{"agent": main.main, "supervise": supervisor.main}[sys.argv[1]](sys.argv[2:])
+"""
+# The earliest date a zip file can hold.
+_DATE = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Archive:
+    """The agent's code as a zip file, and the hexadecimal SHA-256 of it."""
+
+    content: bytes
+    digest: str
+
+
+@cache
+def agent_archive() -> Archive:
+    """Pack what the worker needs of the installed package."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        _add(archive, "__main__.py", _START)
+        for name, source in sorted(_sources()):
+            _add(archive, f"jupyter_tpu/{name}", source.read_bytes())
+    content = buffer.getvalue()
+    return Archive(content, hashlib.sha256(content).hexdigest())
+
+
+def bootstrap_source() -> bytes:
+    """The program that unpacks the archive on the worker."""
+    return (files("jupyter_tpu") / "agent" / "bootstrap.py").read_bytes()
+
+
+def relay_source() -> bytes:
+    """The program that stands between an exec channel and the agent's socket."""
+    return (files("jupyter_tpu") / "agent" / "relay.py").read_bytes()
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
+    entry = zipfile.ZipInfo(name, _DATE)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    entry.external_attr = 0o600 << 16
+    archive.writestr(entry, content)
+
+
+def _sources() -> Iterator[tuple[str, Traversable]]:
+    package = files("jupyter_tpu")
+    for name in _MODULES:
+        if (package / name).is_file():
+            yield name, package / name
+    for name in _PACKAGES:
+        for source in (package / name).iterdir():
+            if source.name.endswith(".py"):
+                yield f"{name}/{source.name}", source

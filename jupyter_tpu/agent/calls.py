@@ -1,0 +1,175 @@
+"""The methods that clients call, and a memory of the answers, so that a repeated call is not performed twice."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import platform
+import signal
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from jupyter_tpu import __version__
+from jupyter_tpu.agent.kernels import Kernels
+from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.errors import AgentBroken, BadInput, TpuError
+
+log = logging.getLogger(__name__)
+
+Params = Mapping[str, Any]
+Method = Callable[[Params], Awaitable[dict[str, Any]]]
+
+_REMEMBERED = 1000
+
+
+class Methods:
+    """What the agent does when asked by name; every method takes and returns a JSON object."""
+
+    def __init__(self, kernels: Kernels, python: str, socket: str) -> None:
+        self._kernels = kernels
+        self._socket = socket
+        self._python = python
+        self._started_at = time.time()
+        self._table: dict[str, Method] = {
+            "start_kernel": self.start_kernel,
+            "restart_kernel": self.restart_kernel,
+            "kill_kernel": self.kill_kernel,
+            "interrupt": self.interrupt,
+            "forget_kernel": self.forget_kernel,
+            "kernel_info": self.kernel_info,
+            "list_kernels": self.list_kernels,
+            "status": self.status,
+        }
+
+    def announce(self, call: Params) -> None:
+        """Make the kernel that is about to be started, at once: the next frame may attach to it.
+
+        What is wrong with the call is said when it is performed.
+        """
+        if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
+            with suppress(TpuError, OSError):
+                self._kernels.get_or_make(call["params"].get("kernel_id"))
+
+    async def perform(self, call: Params) -> dict[str, Any]:
+        """Do what is asked.
+
+        Raises:
+            BadInput: there is no such method, or its parameters make no sense.
+            TpuError: it failed.
+        """
+        name, params = call.get("method"), call.get("params")
+        if not isinstance(name, str) or name not in self._table or not isinstance(params, dict):
+            raise BadInput(f"The agent has no method {str(name)[:70]!r}.", hint="It may be older than this client.")
+        return await self._table[name](params)
+
+    async def start_kernel(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get_or_make(params.get("kernel_id"))
+        try:
+            await kernel.start(Launch.from_params(params))
+        except TpuError:
+            await self._kernels.drop_unborn(kernel)
+            raise
+        return kernel.describe()
+
+    async def restart_kernel(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get_or_make(params.get("kernel_id"))
+        await kernel.restart(Launch.from_params(params))
+        return kernel.describe()
+
+    async def kill_kernel(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get(params.get("kernel_id"))
+        number = params.get("signal", int(signal.SIGKILL))
+        if number == signal.SIGKILL:
+            await kernel.kill()
+        else:
+            kernel.send_signal(_signal(number))
+        return kernel.describe()
+
+    async def interrupt(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get(params.get("kernel_id"))
+        kernel.send_signal(signal.SIGINT)
+        return kernel.describe()
+
+    async def forget_kernel(self, params: Params) -> dict[str, Any]:
+        await self._kernels.forget(params.get("kernel_id"))
+        return {}
+
+    async def kernel_info(self, params: Params) -> dict[str, Any]:
+        return self._kernels.get(params.get("kernel_id")).describe()
+
+    async def list_kernels(self, _params: Params) -> dict[str, Any]:
+        return {"kernels": self._kernels.describe()}
+
+    async def status(self, _params: Params) -> dict[str, Any]:
+        memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(Path.home()))
+        return {
+            **self.about(),
+            "uptime_s": time.time() - self._started_at,
+            "load": os.getloadavg(),
+            "cpus": os.cpu_count(),
+            "memory_bytes": {"total": memory.total, "available": memory.available},
+            "disk_bytes": {"total": disk.total, "free": disk.free},
+            "agent_rss_bytes": psutil.Process().memory_info().rss,
+            "kernels": self._kernels.describe(),
+        }
+
+    def about(self) -> dict[str, Any]:
+        """Who this agent is; also part of its greeting."""
+        return {
+            "pid": os.getpid(),
+            "version": __version__,
+            "code": Path(__file__).parents[2].name,
+            "agent_python": platform.python_version(),
+            "kernel_python": self._python,
+            "socket": self._socket,
+        }
+
+
+def _signal(number: Any) -> int:
+    if not isinstance(number, int) or number not in signal.valid_signals():
+        raise BadInput(f"{str(number)[:20]!r} is not a signal.")
+    return number
+
+
+class Calls:
+    """Performs calls, each once: a client repeats after a cut what it has no answer to."""
+
+    def __init__(self, methods: Methods) -> None:
+        self._methods = methods
+        self._tasks: OrderedDict[tuple[str, int], asyncio.Task[dict[str, Any]]] = OrderedDict()
+
+    def perform(self, client_id: str, number: int, call: Params) -> asyncio.Task[dict[str, Any]]:
+        """The call as a task that ends with the content of the RESULT frame and never fails."""
+        key = (client_id, number)
+        if key not in self._tasks:
+            self._methods.announce(call)
+            self._tasks[key] = asyncio.create_task(self._outcome(call))
+            self._forget_old()
+        return self._tasks[key]
+
+    async def _outcome(self, call: Params) -> dict[str, Any]:
+        try:
+            return {"result": await self._methods.perform(call)}
+        except TpuError as error:
+            return {"error": error.to_json()}
+        except Exception as error:  # the agent serves other kernels and must go on
+            log.exception("method %s failed", call.get("method"))
+            broken = AgentBroken(f"The agent failed at {call.get('method')!r}.", raw=f"{type(error).__name__}: {error}")
+            return {"error": broken.to_json()}
+
+    def _forget_old(self) -> None:
+        for key, task in list(self._tasks.items())[: max(0, len(self._tasks) - _REMEMBERED)]:
+            if task.done():
+                del self._tasks[key]
+
+    async def close(self) -> None:
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)

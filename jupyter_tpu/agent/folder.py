@@ -1,0 +1,127 @@
+"""What is kept of one kernel on disk: all that a later agent needs to find it again, and to repeat nothing."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.agent.paths import Home, private_folder
+from jupyter_tpu.agent.sockets import PORTS
+from jupyter_tpu.wire.requests import SeenRequests
+
+log = logging.getLogger(__name__)
+
+_LAST_WORDS_BYTES = 8 * 1024
+_LAST_WORDS_LINES = 30
+_KEPT_S = 7 * 24 * 3600
+_REQUESTS_BYTES = 16 * 1024 * 1024
+
+
+class KernelFolder:
+    """The folder of one kernel, and a second one with a short path for its sockets."""
+
+    def __init__(self, home: Home, kernel_id: str) -> None:
+        self._path = private_folder(home.kernels / kernel_id)
+        self._sockets = private_folder(home.run / hashlib.sha256(kernel_id.encode()).hexdigest()[:16])
+        self._requests = os.open(self._path / "requests", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._seen = SeenRequests(os.pread(self._requests, _REQUESTS_BYTES, 0))
+        self.state = self._load()
+
+    @property
+    def record(self) -> Path:
+        return self._path / "record"
+
+    @property
+    def output(self) -> Path:
+        """What the process itself writes, past ipykernel: its last words when it dies."""
+        return self._path / "output.log"
+
+    @property
+    def socket_prefix(self) -> Path:
+        return self._sockets / "k"
+
+    def save(self, **changes: Any) -> None:
+        """Change the state, on disk as well; a crash in between leaves the old one.
+
+        With a full disk the kernel goes on, but a later agent will not find it.
+        """
+        self.state.update(changes)
+        draft = self._path / "kernel.json.new"
+        try:
+            draft.write_text(json.dumps(self.state))
+            draft.replace(self._path / "kernel.json")
+        except OSError as error:
+            log.error("%s: the kernel's state cannot be saved: %s", self._path, error)
+
+    def _load(self) -> dict[str, Any]:
+        try:
+            state = json.loads((self._path / "kernel.json").read_text())
+        except FileNotFoundError:
+            return {}
+        except ValueError:
+            log.warning("%s: the kernel's state cannot be read; it is taken as ended", self._path)
+            return {}
+        return state if isinstance(state, dict) else {}
+
+    def is_new_request(self, client_id: str, number: int) -> bool:
+        """Whether a request was not seen before; from now on it was.
+
+        On disk before the kernel gets it: a crash in between loses the request, which shows, and never repeats it.
+        """
+        slot = self._seen.accept(client_id, number)
+        if slot is None:
+            return False
+        position, data = slot
+        try:
+            os.pwrite(self._requests, data, position)
+        except OSError as error:
+            log.error("%s: a request cannot be noted, this agent alone remembers it: %s", self._path, error)
+        return True
+
+    def prepare_launch(self, launch: Launch) -> Path:
+        """Clear the sockets of an earlier process and write the connection file; its path."""
+        for path in self._sockets.iterdir():
+            path.unlink()
+        content = {
+            **PORTS,
+            "transport": "ipc",
+            "ip": str(self.socket_prefix),
+            "key": launch.key,
+            "signature_scheme": launch.signature_scheme,
+            "kernel_name": "python3",
+        }
+        path = self._path / "connection.json"
+        path.unlink(missing_ok=True)
+        path.touch(mode=0o600)
+        path.write_text(json.dumps(content))
+        return path
+
+    def last_words(self) -> str:
+        """The end of what the process wrote."""
+        try:
+            with self.output.open("rb") as file:
+                file.seek(max(0, self.output.stat().st_size - _LAST_WORDS_BYTES))
+                lines = file.read().decode(errors="replace").splitlines()
+        except FileNotFoundError:
+            return ""
+        return "\n".join(lines[-_LAST_WORDS_LINES:])
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether the kernel ended so long ago that nobody will ask for its output."""
+        return not self.state.get("pid") and time.time() - self._path.stat().st_mtime > _KEPT_S
+
+    def close(self) -> None:
+        os.close(self._requests)
+
+    def remove(self) -> None:
+        """Delete everything."""
+        shutil.rmtree(self._path, ignore_errors=True)
+        shutil.rmtree(self._sockets, ignore_errors=True)

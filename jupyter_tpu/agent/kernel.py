@@ -1,0 +1,274 @@
+"""One kernel: its process, its sockets and its record, over restarts of the process and of the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from jupyter_tpu.agent.folder import KernelFolder
+from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.process import Exit, Process, ReportedExits, boot_id
+from jupyter_tpu.agent.record import Record
+from jupyter_tpu.agent.sockets import KernelSockets
+from jupyter_tpu.errors import KernelFailed
+from jupyter_tpu.wire.messages import Channel
+
+_BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
+_EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
+# Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
+_SKIP_AFTER_BOOT = 10_000_000
+_DISK_FULL = (
+    "The worker's disk takes nothing more; it is probably full. Output is still shown, but no longer recorded there, "
+    "and lost if the agent ends now. Remove files in the terminal (`jupyter tpu ssh`) or from this kernel."
+)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all kernels of an agent share."""
+
+    home: Home
+    context: zmq.Context[zmq.Socket[bytes]]
+    reports: ReportedExits
+    python: str
+
+
+class Kernel:
+    """A kernel; `on_output` is called after each batch that was recorded.
+
+    Requests wait while there is no process to take them: sent to sockets that are about to be replaced they would
+    vanish.
+    """
+
+    def __init__(self, kernel_id: str, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
+        self.kernel_id = kernel_id
+        self.is_closed = False
+        self._around = surroundings
+        self._on_output = on_output
+        self._folder = KernelFolder(surroundings.home, kernel_id)
+        self.record = Record(self._folder.record)
+        self._process: Process | None = None
+        self._sockets: KernelSockets | None = None
+        self._waiting: list[tuple[Channel, list[bytes]]] = []
+        self._changing = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._asked_to_end = False
+        self._told_of_full_disk = False
+        self._last_output_at: float | None = None
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def was_born(self) -> bool:
+        """Whether it ever had a process."""
+        return "generation" in self._folder.state
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it ended so long ago that nobody will ask for its output."""
+        return self._folder.is_stale
+
+    async def start(self, launch: Launch) -> None:
+        """Start a process, unless one lives.
+
+        Raises:
+            KernelFailed: the command cannot be run.
+        """
+        async with self._changing:
+            if self._process is None:
+                self._launch(launch)
+
+    async def restart(self, launch: Launch) -> None:
+        """End the process, wait until it is gone (it may hold the accelerator), start another under the same record.
+
+        Raises:
+            KernelFailed: the command cannot be run.
+        """
+        async with self._changing:
+            await self._end()
+            self._launch(launch)
+
+    async def kill(self) -> None:
+        """End the process at once; returns when its end is recorded."""
+        async with self._changing:
+            await self._end()
+
+    def send_signal(self, number: int) -> None:
+        """Signal the kernel's process and its children; nothing happens when it is gone."""
+        if self._process is not None:
+            self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
+            self._process.send_signal(number)
+
+    def adopt(self) -> None:
+        """Find the process that an earlier agent started, or record that it has ended meanwhile."""
+        state = self._folder.state
+        if not state.get("pid"):
+            return
+        if state["boot_id"] != boot_id():
+            self.record.skip(_SKIP_AFTER_BOOT)
+            self._record_end(state["pid"], Exit())
+        elif process := Process.find(state["pid"], state["started"], self._around.reports):
+            self._connect(process)
+        else:
+            self._watch = asyncio.create_task(self._learn_of_end(state["pid"]))
+
+    def close(self) -> None:
+        """Let go of the kernel, which goes on."""
+        self.is_closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._sockets is not None:
+            self._sockets.close()
+        if self._process is not None:
+            self._process.close()
+        self.record.close()
+        self._folder.close()
+
+    def remove(self) -> None:
+        """Delete everything that is kept of a closed kernel."""
+        self._folder.remove()
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def request(self, client_id: str, number: int, channel: Channel, parts: list[bytes]) -> None:
+        """Pass a client's message to the kernel, unless it was passed on before."""
+        if not self._folder.is_new_request(client_id, number):
+            return
+        if self._sockets is None:
+            self._waiting.append((channel, parts))
+        else:
+            self._sockets.send(channel, parts)
+
+    def describe(self) -> dict[str, Any]:
+        """The kernel as `list_kernels` and `kernel_info` show it."""
+        state = self._folder.state
+        return {
+            "kernel_id": self.kernel_id,
+            "alive": self._process is not None,
+            "pid": self._process.pid if self._process else None,
+            "generation": state.get("generation", 0),
+            "python": state.get("python", ""),
+            "started_at": state.get("started_at"),
+            "last_output_at": self._last_output_at,
+            "exit": state.get("exit"),
+            "first_seq": self.record.first_seq,
+            "next_seq": self.record.next_seq,
+            "record_bytes": self.record.end - self.record.start,
+        }
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _launch(self, launch: Launch) -> None:
+        python = launch.python or self._around.python
+        process = self._run(python, launch)
+        generation = int(self._folder.state.get("generation", 0)) + 1
+        self._folder.save(
+            pid=process.pid,
+            started=process.started,
+            boot_id=boot_id(),
+            identity=secrets.token_hex(16),
+            generation=generation,
+            python=python,
+            started_at=time.time(),
+            exit=None,
+        )
+        self._connect(process)
+        self._event("started", pid=process.pid, generation=generation)
+
+    def _run(self, python: str, launch: Launch) -> Process:
+        try:
+            connection_file = str(self._folder.prepare_launch(launch))
+            # ipykernel's own kernelspec turns frozen modules off too: the debugger cannot stop in them.
+            argv = [python, "-Xfrozen_modules=off", str(_BOOTSTRAP), launch.cwd, connection_file, _EXTENSION]
+            return Process.start(
+                [*argv, *launch.extra_arguments],
+                env=self._environment(launch),
+                cwd=Path.home(),
+                output=self._folder.output,
+                reports=self._around.reports,
+            )
+        except OSError as error:
+            raise KernelFailed(
+                f"No kernel could be started on the worker with {python}.",
+                hint="Look whether this Python exists there, and whether the disk is full.",
+                raw=str(error),
+            ) from error
+
+    def _environment(self, launch: Launch) -> dict[str, str]:
+        return {
+            **os.environ,
+            **launch.env,
+            "JUPYTER_TPU_AGENT_SOCKET": str(self._around.home.socket),
+            "JUPYTER_TPU_KERNEL_ID": self.kernel_id,
+            # ipykernel would end itself with its parent, which for us is only the agent; 1 means "do not watch".
+            "JPY_PARENT_PID": "1",
+        }
+
+    def _connect(self, process: Process) -> None:
+        self._process = process
+        self._asked_to_end = False
+        self._ended.clear()
+        identity = bytes.fromhex(self._folder.state["identity"])
+        sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
+        self._sockets = sockets
+        waiting, self._waiting = self._waiting, []
+        for channel, parts in waiting:
+            sockets.send(channel, parts)
+        self._watch = asyncio.create_task(self._watch_end(process, sockets))
+
+    def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
+        now = time.time()
+        for parts in batch:
+            self.record.append(channel, parts, now)
+        self.record.flush()
+        self._last_output_at = now
+        self._on_output()
+        self._tell_of_full_disk()
+
+    def _tell_of_full_disk(self) -> None:
+        """Once, until the disk takes the record again."""
+        is_new, self._told_of_full_disk = self.record.is_held and not self._told_of_full_disk, self.record.is_held
+        if is_new:
+            self._event("disk_full", message=_DISK_FULL)
+
+    def _event(self, name: str, **content: Any) -> None:
+        self._deliver(Channel.EVENT, [[json.dumps({"event": name, **content}).encode()]])
+
+    async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
+        ended = await process.wait()
+        await sockets.drain()
+        sockets.close()
+        process.close()
+        self._sockets = self._process = None
+        self._record_end(process.pid, ended)
+
+    async def _learn_of_end(self, pid: int) -> None:
+        self._record_end(pid, await self._around.reports.of(pid))
+
+    def _record_end(self, pid: int, ended: Exit) -> None:
+        outcome = {
+            "exit_code": ended.exit_code,
+            "signal": ended.signal,
+            "asked": self._asked_to_end,
+            "stderr": self._folder.last_words(),
+        }
+        self._folder.save(pid=None, exit=outcome)
+        self._event("exited", pid=pid, generation=self._folder.state["generation"], **outcome)
+        self._ended.set()
+
+    async def _end(self) -> None:
+        if self._process is not None:
+            self.send_signal(signal.SIGKILL)
+            await self._ended.wait()

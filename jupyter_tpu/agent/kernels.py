@@ -1,0 +1,100 @@
+"""All kernels of a worker, by id."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable
+from typing import Any
+
+from jupyter_tpu.agent.kernel import Kernel, Surroundings
+from jupyter_tpu.errors import BadInput, KernelFailed
+
+log = logging.getLogger(__name__)
+
+# Ids become names of folders.
+_KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+
+
+class Kernels:
+    """Starts kernels, finds those that still run, forgets those that are done with.
+
+    `on_output` is called when a record has grown or a kernel was forgotten.
+    """
+
+    def __init__(self, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
+        self._around = surroundings
+        self._on_output = on_output
+        self._kernels: dict[str, Kernel] = {}
+
+    def adopt(self) -> None:
+        """Find the kernels of an earlier agent. One whose folder is damaged does not keep the others from it."""
+        for folder in sorted(self._around.home.kernels.iterdir()):
+            try:
+                self._adopt_one(folder.name)
+            except (OSError, ValueError, KeyError, BadInput) as error:
+                log.error("kernel folder %s cannot be used: %s", folder, error)
+
+    def _adopt_one(self, kernel_id: str) -> None:
+        kernel = self.get_or_make(kernel_id)
+        if kernel.is_stale:
+            self._drop(kernel)
+        else:
+            kernel.adopt()
+
+    def get(self, kernel_id: Any) -> Kernel:
+        """The kernel.
+
+        Raises:
+            KernelFailed: there is none of this id.
+        """
+        try:
+            return self._kernels[kernel_id]
+        except (KeyError, TypeError):
+            raise KernelFailed(
+                f"The worker knows no kernel {str(kernel_id)[:70]}.",
+                exists="It was shut down, or the node was made anew since.",
+                hint="Start a new kernel.",
+            ) from None
+
+    def get_or_make(self, kernel_id: Any) -> Kernel:
+        """The kernel, made without a process when it is new. Never awaits: what follows on the wire finds it.
+
+        Raises:
+            BadInput: the id breaks the rule for ids.
+        """
+        if not isinstance(kernel_id, str) or not _KERNEL_ID.fullmatch(kernel_id):
+            raise BadInput(
+                f"{str(kernel_id)[:70]!r} is not a kernel id.", hint="Use up to 64 letters, digits, dots and hyphens."
+            )
+        return self._kernels.get(kernel_id) or self._make(kernel_id)
+
+    def _make(self, kernel_id: str) -> Kernel:
+        kernel = Kernel(kernel_id, self._around, self._on_output)
+        self._kernels[kernel_id] = kernel
+        return kernel
+
+    async def forget(self, kernel_id: Any) -> None:
+        """End a kernel and remove everything that is kept of it."""
+        kernel = self.get(kernel_id)
+        await kernel.kill()
+        self._drop(kernel)
+        self._on_output()
+
+    def _drop(self, kernel: Kernel) -> None:
+        del self._kernels[kernel.kernel_id]
+        kernel.close()
+        kernel.remove()
+
+    async def drop_unborn(self, kernel: Kernel) -> None:
+        """Forget a kernel that never had a process."""
+        if not kernel.was_born and kernel.kernel_id in self._kernels:
+            await self.forget(kernel.kernel_id)
+
+    def describe(self) -> list[dict[str, Any]]:
+        return [kernel.describe() for kernel in self._kernels.values()]
+
+    def close(self) -> None:
+        """Let go of all kernels, which go on."""
+        for kernel in self._kernels.values():
+            kernel.close()

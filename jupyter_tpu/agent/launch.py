@@ -1,0 +1,61 @@
+"""What a client asks for when it starts a kernel, checked: it comes from another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start a kernel.
+
+    Attributes:
+        key: signs the kernel's messages; the client's own, which stays valid over restarts.
+        python: a path on the worker; empty for the agent's choice.
+        cwd: a folder on the worker; the home folder where there is no such folder.
+        env: added to the environment that the agent was started in.
+        extra_arguments: passed on to ipykernel.
+    """
+
+    key: str
+    signature_scheme: str = "hmac-sha256"
+    python: str = ""
+    cwd: str = ""
+    env: Mapping[str, str] = field(default_factory=dict)
+    extra_arguments: Sequence[str] = ()
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Launch:
+        """From the parameters of a call.
+
+        Raises:
+            BadInput: something is missing, or of another type.
+        """
+        env, arguments = params.get("env", {}), params.get("extra_arguments", [])
+        if not isinstance(env, dict) or not isinstance(arguments, list):
+            raise BadInput("env must be an object and extra_arguments a list.")
+        return cls(
+            key=_text(params, "key"),
+            signature_scheme=_text(params, "signature_scheme", "hmac-sha256"),
+            python=_text(params, "python", ""),
+            cwd=_text(params, "cwd", ""),
+            env={_variable_name(name): _text(env, name) for name in env},
+            extra_arguments=[_text({"extra_arguments": argument}, "extra_arguments") for argument in arguments],
+        )
+
+
+def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
+    value = params.get(name, default)
+    if not isinstance(value, str) or "\0" in value:
+        raise BadInput(f"{name} must be a text.")
+    return value
+
+
+def _variable_name(name: str) -> str:
+    if not name or "=" in name or "\0" in name:
+        raise BadInput(f"{name[:70]!r} is not a name of an environment variable.")
+    return name

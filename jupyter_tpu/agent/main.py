@@ -1,0 +1,117 @@
+"""The agent's process: serves clients on a Unix socket that the supervisor holds, so that no connect ever fails."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import os
+import resource
+import signal
+import socket
+import struct
+import sys
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from jupyter_tpu.agent.calls import Calls, Methods
+from jupyter_tpu.agent.kernel import Surroundings
+from jupyter_tpu.agent.kernels import Kernels
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.process import ReportedExits
+from jupyter_tpu.agent.session import Session
+
+log = logging.getLogger(__name__)
+
+_WRITE_BUFFER_BYTES = 512 * 1024
+_OPEN_FILES = 65536
+# The next agent listens on the same socket; newer Pythons would remove its file.
+_KEEP_SOCKET: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
+
+
+class Agent:
+    """All of it: kernels, and one session per client."""
+
+    def __init__(self, home: Home, python: str) -> None:
+        self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._context.set(zmq.MAX_SOCKETS, 16384)
+        self.reports = ReportedExits()
+        self._kernels = Kernels(Surroundings(home, self._context, self.reports, python), self._wake_sessions)
+        self._methods = Methods(self._kernels, python, str(home.socket))
+        self._calls = Calls(self._methods)
+        self._sessions: set[Session] = set()
+
+    def _wake_sessions(self) -> None:
+        for session in self._sessions:
+            session.wake()
+
+    def _fence(self, session: Session) -> None:
+        """A client that comes back ends its former connection, which may be half-open for hours."""
+        for other in tuple(self._sessions):
+            if other is not session and other.client_id == session.client_id:
+                other.end()
+
+    async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
+        """Serve until asked to stop; kernels go on."""
+        self._kernels.adopt()
+        server = await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET)
+        await stop.wait()
+        server.close()
+        await self._calls.close()
+        self._kernels.close()
+        self._context.destroy(linger=0)
+
+    async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if not _is_ours(writer.get_extra_info("socket")):
+            writer.close()
+            return
+        writer.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
+        session = Session(self._kernels, self._calls, self._methods.about(), self._fence, reader, writer)
+        self._sessions.add(session)
+        try:
+            await session.run()
+        finally:
+            self._sessions.discard(session)
+
+
+def _is_ours(connection: socket.socket) -> bool:
+    """Whether the peer is the same user; the folder's permissions say so too, this does not depend on them."""
+    credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    _, uid, _ = struct.unpack("3i", credentials)
+    return uid in (os.getuid(), 0)
+
+
+async def read_reports(reports: ReportedExits) -> None:
+    """Read the supervisor's lines, ``[pid, wait status]``; its end does not end the agent."""
+    reader = asyncio.StreamReader()
+    loop = asyncio.get_running_loop()
+    await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
+    while line := await reader.readline():
+        pid, status = json.loads(line)
+        reports.report(pid, status)
+    log.warning("the supervisor is gone")
+
+
+async def run(home: Home, python: str, listener: socket.socket) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    agent = Agent(home, python)
+    reports = asyncio.create_task(read_reports(agent.reports))
+    await agent.serve(listener, stop)
+    reports.cancel()
+
+
+def main(arguments: list[str]) -> None:
+    """``ROOT PYTHON``; the listening socket is descriptor 3, the supervisor's reports come on standard input."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")
+    # The supervisor blocks the signals it waits for, and children inherit that.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, _OPEN_FILES), most))
+    root, python = arguments
+    listener = socket.socket(fileno=int(os.environ.pop("JUPYTER_TPU_LISTENER")))
+    asyncio.run(run(Home(Path(root)), python, listener))

@@ -1,0 +1,92 @@
+"""Where the agent keeps things on the worker: one folder in the user's home, nobody else's business."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu.errors import AgentBroken
+
+# A Unix socket's path may have 107 bytes; below the folder come 17 for the kernel and a few for the socket's name.
+_LONGEST_RUN_FOLDER = 70
+
+
+def private_folder(path: Path) -> Path:
+    """Make a folder that only we can enter, or make sure that it is one.
+
+    Raises:
+        AgentBroken: somebody else owns it, or could look inside.
+    """
+    path.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise AgentBroken(
+            f"The folder {path} on the worker is not ours alone.",
+            exists="Its owner or its permissions would let another user read or replace the sockets of your kernels.",
+            hint=f"Remove it, or make it yours with permissions 0700: {path}",
+        )
+    return path
+
+
+@dataclass(frozen=True)
+class Home:
+    """The agent's folder and what is where in it."""
+
+    root: Path
+
+    @classmethod
+    def of_user(cls) -> Home:
+        return cls(Path.home() / ".jupyter-tpu")
+
+    def make(self) -> None:
+        for folder in (self.root, self.run, self.kernels, self.environments):
+            private_folder(folder)
+
+    @property
+    def run(self) -> Path:
+        """Sockets. In the home folder, unless its path is too long for a Unix socket."""
+        path = self.root / "run"
+        if len(os.fsencode(path)) <= _LONGEST_RUN_FOLDER:
+            return path
+        digest = hashlib.sha256(os.fsencode(self.root)).hexdigest()[:12]
+        return Path(f"/tmp/jupyter-tpu-{os.getuid()}-{digest}")
+
+    def leave_run(self) -> None:
+        """No agent is kept any more: remove its socket, and the folder unless kernels live on in it."""
+        with suppress(OSError):
+            self.socket.unlink()
+            self.run.rmdir()
+
+    def remove_run(self) -> None:
+        """Remove the folder of sockets; nothing may run any more."""
+        shutil.rmtree(self.run, ignore_errors=True)
+
+    @property
+    def socket(self) -> Path:
+        return self.run / "agent.sock"
+
+    @property
+    def lock(self) -> Path:
+        """Held by the supervisor for as long as it lives."""
+        return self.root / "supervisor.lock"
+
+    @property
+    def log(self) -> Path:
+        return self.root / "agent.log"
+
+    @property
+    def kernels(self) -> Path:
+        return self.root / "kernels"
+
+    @property
+    def environments(self) -> Path:
+        return self.root / "env"
+
+    def archive(self, digest: str) -> Path:
+        """The agent's own code, by the hash of its archive."""
+        return self.root / "agent" / digest

@@ -1,0 +1,110 @@
+"""Keeps one agent running: restarts it when it dies, and inherits its kernels in the meantime.
+
+It holds the lock that says "an agent is kept here" and the listening socket, so that clients who connect while the
+agent is being restarted simply wait. As the reaper of its descendants it learns how kernels ended whose agent is gone,
+and tells the next agent. Standard library only; small, because nothing watches it but the next client.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from jupyter_tpu.agent.paths import Home
+
+log = logging.getLogger(__name__)
+
+_PR_SET_CHILD_SUBREAPER = 36
+_SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
+_STEADY_S = 10.0
+_MOST_CRASHES = 5
+
+
+class Supervisor:
+    """One agent after the other, until asked to stop or until the agent crashes at each start."""
+
+    def __init__(self, command: list[str], listener: int) -> None:
+        self._command = command
+        self._listener = listener
+        self._unreported: dict[int, int] = {}
+
+    def run(self) -> None:
+        crashes = 0
+        while crashes < _MOST_CRASHES:
+            started = time.monotonic()
+            agent = self._start()
+            if self._watch(agent):
+                return
+            crashes = 0 if time.monotonic() - started > _STEADY_S else crashes + 1
+            log.error("the agent ended with %s; it is started again", agent.returncode)
+        log.error("the agent ended %s times in a row right after its start; given up", crashes)
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        environment = {**os.environ, "JUPYTER_TPU_LISTENER": str(self._listener)}
+        agent = subprocess.Popen(
+            self._command, stdin=subprocess.PIPE, env=environment, pass_fds=[self._listener], start_new_session=True
+        )
+        for pid, status in self._unreported.items():
+            self._tell(agent, pid, status)
+        self._unreported.clear()
+        return agent
+
+    def _watch(self, agent: subprocess.Popen[bytes]) -> bool:
+        """Wait for the agent's end; whether it was asked for."""
+        while agent.returncode is None:
+            if signal.sigwait(_SIGNALS) == signal.SIGTERM:
+                agent.terminate()
+                agent.wait()
+                return True
+            self._reap(agent)
+        return False
+
+    def _reap(self, agent: subprocess.Popen[bytes]) -> None:
+        """Take every child that has ended; only then look at the agent, whose end is one of them."""
+        while (ended := _next_ended()) is not None:
+            pid, status = ended
+            if pid == agent.pid:
+                agent.returncode = os.waitstatus_to_exitcode(status)
+            else:
+                self._tell(agent, pid, status)
+
+    def _tell(self, agent: subprocess.Popen[bytes], pid: int, status: int) -> None:
+        assert agent.stdin is not None
+        try:
+            agent.stdin.write(json.dumps([pid, status]).encode() + b"\n")
+            agent.stdin.flush()
+        except OSError:
+            self._unreported[pid] = status
+
+
+def _next_ended() -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status) if pid else None
+
+
+def become_reaper() -> None:
+    """Make orphaned descendants our children instead of init's."""
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def main(arguments: list[str]) -> None:
+    """``LISTENER LOCK ROOT PYTHON``: two inherited descriptors, then what the agent needs."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s supervisor %(levelname)s: %(message)s")
+    listener, lock, root, python = arguments
+    os.set_inheritable(int(lock), False)
+    os.set_inheritable(int(listener), False)
+    become_reaper()
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)
+    archive = str(Path(__file__).resolve().parents[2])
+    Supervisor([sys.executable, "-I", archive, "agent", root, python], int(listener)).run()
+    Home(Path(root)).leave_run()

@@ -1,0 +1,87 @@
+"""The command line as a whole: its commands, and how a run ends."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from jupyter_tpu.cli import access, changing, demo, listing, making, other
+from jupyter_tpu.cli.terminal import note, report
+from jupyter_tpu.cli.work import SIGINT_EXIT
+from jupyter_tpu.errors import TpuError
+
+Run = Callable[[argparse.Namespace], int]
+
+_DESCRIPTION = "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """All commands; each group adds its own."""
+    parser = argparse.ArgumentParser(prog="jupyter tpu", description=_DESCRIPTION)
+    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    for group in (listing, making, changing, access, demo, other):
+        group.add_commands(commands)
+    return parser
+
+
+def run(argv: Sequence[str] | None = None) -> int:
+    """Parse and perform; see `jupyter_tpu.cli.main` for the exit codes."""
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments[:1] == ["emulator"]:  # it has a parser of its own
+        return other.run_emulator(arguments[1:])
+    options = _parsed(build_parser(), arguments)
+    return _performed(options)
+
+
+def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+    """What follows ``--`` is for another program and becomes `options.passed_on`."""
+    own, passed_on = arguments, list[str]()
+    if "--" in arguments:
+        at = arguments.index("--")
+        own, passed_on = arguments[:at], arguments[at + 1 :]
+    options = parser.parse_args(own)
+    if passed_on and not getattr(options, "takes_more", False):
+        parser.error(f"unexpected arguments after --: {' '.join(passed_on)}")
+    options.passed_on = passed_on
+    return options
+
+
+def _performed(options: argparse.Namespace) -> int:
+    try:
+        return cast(Run, options.run)(options)
+    except TpuError as error:
+        report(error, as_json=getattr(options, "json", False))
+        return 1
+    except KeyboardInterrupt:
+        note("interrupted")
+        return SIGINT_EXIT
+    except BrokenPipeError:  # `jupyter tpu list | head`
+        _drop_output()
+        return 1
+    except OSError as error:
+        return _failed_here(error, as_json=getattr(options, "json", False))
+
+
+def _failed_here(error: OSError, *, as_json: bool) -> int:
+    """This machine does not allow it: a full disk, a folder that may not be written, an output that takes nothing."""
+    what = f"{error.filename}: " if error.filename else ""
+    told = TpuError(
+        f"This machine refused to read or write: {what}{error.strerror or error}.",
+        hint="Free disk space or mend the permissions, then try again; `jupyter tpu list` shows what exists.",
+        raw=repr(error),
+    )
+    try:
+        report(told, as_json=as_json)
+        sys.stdout.flush()
+    except OSError:  # it was the output
+        _drop_output()
+        report(told, as_json=False)
+    return 1
+
+
+def _drop_output() -> None:
+    """What could not be written is not tried again at the end of the process."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

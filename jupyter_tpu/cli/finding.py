@@ -1,0 +1,83 @@
+"""Which node the user means: a short name is enough where only one zone has it."""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.terminal import warn
+from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.models import Node, NodeList, NodeName
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.cloud.settings import CloudSettings
+
+_MOST_NAMES = 20
+
+
+async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
+    """The node called `text`: ``my-node`` (with or without `zone`) or its full name.
+
+    Raises:
+        NodeNotFound: there is none; says which there are.
+        BadInput: several zones have one, or it is no name at all.
+    """
+    if "/" in text:
+        return await cloud.get_node(NodeName.parse(text))
+    if zone:
+        return await cloud.get_node(NodeName(project=cloud.settings.project, zone=zone, node_id=text))
+    NodeName(project=cloud.settings.project, zone="us-central1-a", node_id=text)  # refuses what can be no name
+    return _only_match(await cloud.list_nodes(), text)
+
+
+async def find_node_or_wish(cloud: CloudApi, text: str, zone: str) -> Node:
+    """Like `find_node`, but finds in the journal what is only wished for yet, so that it can be called off."""
+    try:
+        return await find_node(cloud, text, zone)
+    except NodeNotFound:
+        wished = [node for node in _wished(cloud.settings, text) if zone in ("", node.name.zone)]
+        if len(wished) != 1:
+            raise
+        return wished[0]
+
+
+def _wished(settings: CloudSettings, node_id: str) -> list[Node]:
+    """Nodes of that id whose creation was begun and has not come to an end."""
+    from jupyter_tpu.journal import Journal, data_dir
+
+    with closing(Journal.open(data_dir())) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
+    return [
+        Node(name=spec.name, state="CREATING", accelerator_type=spec.accelerator_type, spot=spec.spot)
+        for spec in (intent.spec for intent in listed if not intent.settled)
+        if spec and spec.name.node_id == node_id
+    ]
+
+
+def _only_match(listed: NodeList, node_id: str) -> Node:
+    found = [node for node in listed.nodes if node.name.node_id == node_id]
+    if not found:
+        raise _not_found(listed, node_id)
+    if len(found) > 1:
+        zones = ", ".join(node.name.zone for node in found)
+        raise BadInput(
+            f"Several nodes are called {node_id}.", exists=f"They are in {zones}.", hint="Say which one with --zone."
+        )
+    return found[0]
+
+
+def _not_found(listed: NodeList, node_id: str) -> NodeNotFound:
+    names = [f"{node.name.node_id} ({node.name.zone})" for node in listed.nodes]
+    exists = f"Nodes that exist: {_some(names)}." if names else "The project has no nodes."
+    if listed.unreachable:
+        exists += f" Zones that did not answer: {_some(list(listed.unreachable))}."
+    return NodeNotFound(f"There is no node called {node_id}.", exists=exists, hint="`jupyter tpu list` shows them all.")
+
+
+def _some(names: list[str]) -> str:
+    left_out = len(names) - _MOST_NAMES
+    return ", ".join(names[:_MOST_NAMES]) + (f" and {left_out} more" if left_out > 0 else "")

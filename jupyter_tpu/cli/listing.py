@@ -1,0 +1,139 @@
+"""`list` and `describe`: look, touch nothing."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import EMULATED, price_text, total_text
+from jupyter_tpu.fleet.views import node_price, node_view
+from jupyter_tpu.lifecycle.words import billing
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.models import Node, NodeList
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "KERNEL")
+
+
+def add_commands(commands: Commands) -> None:
+    _add_list(commands)
+    _add_describe(commands)
+
+
+def _add_list(commands: Commands) -> None:
+    parser = commands.add_parser("list", help="list the nodes of the project, in all zones")
+    parser.add_argument("--zone", default="", help="list this zone only")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_list)
+
+
+def _add_describe(commands: Commands) -> None:
+    parser = commands.add_parser("describe", help="show all about one node")
+    add_node_argument(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_describe)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    from jupyter_tpu.kernels.kernelspecs import kernelspec_names
+
+    settings = cloud_settings(options)
+    listed = asyncio.run(_list_nodes(options))
+    specs = kernelspec_names(settings)
+    if options.json:
+        say_json({**_list_view(listed, specs), "emulated": settings.is_emulated})
+    else:
+        _say_list(listed, specs)
+        _note_emulated(settings)
+    return 0
+
+
+def _note_emulated(settings: CloudSettings) -> None:
+    if settings.is_emulated:
+        note(EMULATED)
+
+
+async def _list_nodes(options: argparse.Namespace) -> NodeList:
+    from jupyter_tpu.fleet.opening import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        return await cloud.list_nodes(options.zone or "-")
+
+
+def _list_view(listed: NodeList, specs: dict[str, str]) -> dict[str, Any]:
+    return {
+        "as_of": time.time(),
+        "nodes": [node_view(node, kernelspec=specs.get(str(node.name))) for node in listed.nodes],
+        "unreachable": list(listed.unreachable),
+    }
+
+
+def _say_list(listed: NodeList, specs: dict[str, str]) -> None:
+    if listed.nodes:
+        say_table(_HEADER, (_row(node, specs) for node in listed.nodes))
+    note(total_text(listed.nodes))
+    for zone in listed.unreachable:
+        note(f"{plain(zone)} did not answer: its nodes are missing here.")
+
+
+def _row(node: Node, specs: dict[str, str]) -> tuple[str, ...]:
+    name = node.name
+    price = price_text(node_price(node))
+    kernel = specs.get(str(name), "")
+    return (name.node_id, name.zone, node.accelerator_type, node.state, node.health, price, kernel)
+
+
+def run_describe(options: argparse.Namespace) -> int:
+    from jupyter_tpu.kernels.kernelspecs import kernelspec_names
+
+    settings = cloud_settings(options)
+    node = asyncio.run(_get_node(options))
+    view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)))
+    if options.json:
+        say_json({**view, "emulated": settings.is_emulated})
+    else:
+        _say_node(node, view)
+        _note_emulated(settings)
+    return 0
+
+
+async def _get_node(options: argparse.Namespace) -> Node:
+    from jupyter_tpu.cli.finding import find_node
+    from jupyter_tpu.fleet.opening import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        return await find_node(cloud, options.node, options.zone)
+
+
+def _say_node(node: Node, view: dict[str, Any]) -> None:
+    price = node_price(node)
+    dated = f" (list price of {price.as_of})" if price else ""
+    facts = {
+        "name": view["name"],
+        "state": view["state"],
+        "health": f"{view['health']} {view['health_description']}",
+        "type": f"{view['accelerator_type']}  {accelerators.describe(node.accelerator_type)}",
+        "runtime version": view["runtime_version"],
+        "spot": "yes" if view["spot"] else "no",
+        "created": view["create_time"],
+        "price": price_text(price) + f"{dated}; {billing(node)}",
+        "kernel": view["kernelspec"] or "",
+        "description": view["description"],
+    }
+    for label, text in facts.items():
+        if text.strip():
+            say(f"{label + ':':<17}{plain(text.strip())}")
+    for worker in node.workers:
+        say(f"{f'worker {worker.worker_id}:':<17}{plain(f'{worker.ip_address}  {worker.external_ip}'.strip())}")

@@ -1,0 +1,134 @@
+"""`create`: a node, and the bill that comes with it.
+
+It goes through the same fleet and journal as the Jupyter server, so what is interrupted here is finished or undone
+there, and nothing is asked for twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.terminal import is_confirmed, note
+from jupyter_tpu.cli.wording import EMULATED, price_text
+from jupyter_tpu.cli.work import SIGINT_EXIT, fleet_at_work, performed, say_end
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import NodeName, NodeSpec, Price
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet import Intent
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("create", help="create a node and wait until it is READY")
+    parser.add_argument("node", metavar="NODE", help="name of the new node")
+    parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
+    parser.add_argument("--zone", default="", help="zone (default: the first that lists the type)")
+    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
+    parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
+    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_create)
+
+
+def run_create(options: argparse.Namespace) -> int:
+    wanted = _wanted(options)
+    _require_consent_to_unknown_price(options, wanted)
+    try:
+        intent = asyncio.run(_create(options, wanted))
+    except KeyboardInterrupt:
+        _say_what_exists(wanted)
+        return SIGINT_EXIT
+    costs = f"costs {wanted.price_text} until it is stopped or deleted"
+    code = say_end(options, intent, f"{wanted.node_id} is READY and {costs}.")
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+    return code
+
+
+@dataclass(slots=True, kw_only=True)
+class Wanted:
+    """What `create` was asked for, with the defaults filled in; `was_asked` is set before the cloud may know of it."""
+
+    node_id: str
+    zone: str
+    accelerator_type: str
+    runtime_version: str
+    spot: bool
+    price: Price | None
+    was_asked: bool = False
+
+    @property
+    def price_text(self) -> str:
+        return price_text(self.price)
+
+    def spec(self, project: str) -> NodeSpec:
+        return NodeSpec(
+            name=NodeName(project=project, zone=self.zone, node_id=self.node_id),
+            accelerator_type=self.accelerator_type,
+            runtime_version=self.runtime_version,
+            spot=self.spot,
+        )
+
+
+def _wanted(options: argparse.Namespace) -> Wanted:
+    """Fill in the defaults; refuses what can be refused without asking anybody."""
+    kind = accelerators.accelerator(options.type)
+    zone = options.zone or _first(accelerators.zones_for_type(kind.type), "zone", kind.type)
+    versions = accelerators.runtime_versions(kind.generation)
+    NodeName(project="any-project", zone=zone, node_id=options.node)
+    return Wanted(
+        node_id=options.node,
+        zone=zone,
+        accelerator_type=kind.type,
+        runtime_version=options.runtime_version or _first(versions, "runtime version", kind.type),
+        spot=options.spot,
+        price=accelerators.list_price(kind.type, zone, options.spot),
+    )
+
+
+def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
+    if not choices:
+        raise BadInput(f"No {what} is known for {accelerator_type}.", hint=f"Name one with --{what.replace(' ', '-')}.")
+    return choices[0]
+
+
+def _require_consent_to_unknown_price(options: argparse.Namespace, wanted: Wanted) -> None:
+    if wanted.price or options.yes:
+        return
+    if not is_confirmed(f"The price of {wanted.accelerator_type} in {wanted.zone} is not known. Create it?"):
+        raise BadInput(
+            f"The price of {wanted.accelerator_type} in {wanted.zone} is not known.",
+            exists="Nothing was asked of the cloud.",
+            hint="Add --yes to create it all the same.",
+        )
+
+
+async def _create(options: argparse.Namespace, wanted: Wanted) -> Intent:
+    async with fleet_at_work(options) as (opened, progress):
+        spec = wanted.spec(opened.settings.project)
+        progress.show(
+            f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
+        )
+        wanted.was_asked = True
+        return await performed(opened, lambda fleet: fleet.create(spec), ssh_user=options.ssh_user)
+
+
+def _say_what_exists(wanted: Wanted) -> None:
+    """After Ctrl-C: the wish is in the journal and the cloud may be at work on it."""
+    if not wanted.was_asked:
+        note("\ninterrupted: nothing was asked of the cloud.")
+        return
+    note(f"\ninterrupted: {wanted.node_id} in {wanted.zone} may exist or come to exist.")
+    note(f"  now: it is billed from READY on ({wanted.price_text}), whether or not you wait for it here.")
+    note(f"   do: jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")

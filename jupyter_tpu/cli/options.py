@@ -1,0 +1,40 @@
+"""Options that several commands share, and what follows from them."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
+
+
+def add_cloud_options(parser: argparse.ArgumentParser) -> None:
+    """``--project`` and ``--endpoint``: which cloud."""
+    parser.add_argument("--project", default="", help="project id (default: $JUPYTER_TPU_PROJECT, or the credentials')")
+    parser.add_argument(
+        "--endpoint", default="", metavar="HOST:PORT", help="gRPC endpoint (default: $JUPYTER_TPU_ENDPOINT, or Google)"
+    )
+
+
+def add_json_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+
+
+def add_node_argument(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", help="name of the node")
+    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+
+
+def add_yes_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+
+
+def cloud_settings(options: argparse.Namespace) -> CloudSettings:
+    """The flags, and the environment where they are not given."""
+    from jupyter_tpu.cloud.settings import CloudSettings, settings_from_environment
+
+    from_environment = settings_from_environment()
+    return CloudSettings(
+        project=options.project or from_environment.project, endpoint=options.endpoint or from_environment.endpoint
+    )

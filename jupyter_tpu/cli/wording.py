@@ -1,0 +1,41 @@
+"""Sentences about nodes and money that several commands say. Pure."""
+
+from __future__ import annotations
+
+from jupyter_tpu.fleet.views import node_price
+from jupyter_tpu.lifecycle.words import billing
+from jupyter_tpu.models import Node, Price
+
+EMULATED = "Nothing is billed: the cloud is emulated."
+
+
+def price_text(price: Price | None) -> str:
+    """``$9.60/h``; an unknown price is said to be unknown."""
+    return f"${price.usd_per_hour:.2f}/h" if price else "price unknown"
+
+
+def node_text(node: Node) -> str:
+    """``my-node in us-central1-a (v5litepod-8, READY, $9.60/h)``."""
+    facts = (node.accelerator_type or "type unknown", node.state, price_text(node_price(node)))
+    return f"{node.name.node_id} in {node.name.zone} ({', '.join(facts)})"
+
+
+def charge_text(node: Node, *, emulated: bool) -> str:
+    """What the node costs as it is now."""
+    if emulated:
+        return EMULATED
+    if node.is_billed:
+        return f"It is billed now ({price_text(node_price(node))})."
+    return f"It is {node.state}: {billing(node)}."
+
+
+def total_text(nodes: tuple[Node, ...]) -> str:
+    """What all READY nodes cost together; unknown prices are counted out loud."""
+    billed = [node for node in nodes if node.is_billed]
+    if not billed:
+        return "No node is READY, so none is billed by the hour."
+    prices = [node_price(node) for node in billed]
+    known = sum(price.usd_per_hour for price in prices if price)
+    unknown = prices.count(None)
+    rest = f", and {unknown} of unknown price" if unknown else ""
+    return f"{len(billed)} READY: ${known:.2f}/h by list price{rest}."

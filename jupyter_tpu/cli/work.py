@@ -1,0 +1,95 @@
+"""What all commands that change nodes do alike: run a fleet, show its phases, keep kernelspecs in step, say the end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import Progress, say, say_json, warn
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.views import intent_view
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.fleet import Fleet, FleetChange, Intent
+
+Ask = Callable[["Fleet"], Awaitable["Intent"]]
+
+SIGINT_EXIT = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A running fleet, and what the user is to be warned of at its end."""
+
+    fleet: Fleet
+    settings: CloudSettings
+    warnings: list[str]
+
+
+@asynccontextmanager
+async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work, Progress]]:
+    """A running fleet whose phases are shown."""
+    from jupyter_tpu.fleet.opening import open_fleet
+
+    progress, warnings = Progress(), list[str]()
+    user = getattr(options, "ssh_user", "")
+    try:
+        async with open_fleet(
+            cloud_settings(options), ssh_user=user, on_change=lambda change: _show(progress, options, change)
+        ) as opened:
+            warnings += opened.fleet.snapshot().notices
+            yield Work(fleet=opened.fleet, settings=opened.settings, warnings=warnings), progress
+    finally:
+        progress.end()
+        for warning in warnings:
+            warn(warning)
+
+
+def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) -> None:
+    """Phases of this node only: the fleet may take up others at the same time."""
+    if change.kind == "intent" and change.node_name.rpartition("/")[2] == options.node.rpartition("/")[2]:
+        progress.show(f"{options.node}: {change.phase}. {change.message}")
+
+
+async def performed(work: Work, ask: Ask, *, ssh_user: str = "") -> Intent:
+    """Ask for something, wait until it is settled, and make the kernelspecs fit."""
+    intent = await ask(work.fleet)
+    settled = await work.fleet.wait(intent.intent_id)
+    snapshot = await work.fleet.refresh()
+    try:
+        await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
+    except OSError as error:  # the node is as it was wanted, and what it costs must be said
+        work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+    return settled
+
+
+def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user: str) -> None:
+    """A new node's kernelspec knows its login; those that a server wrote with its own settings stay as they are."""
+    from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs, write_kernelspec
+
+    snapshot = work.fleet.snapshot()
+    node = snapshot.node(settled.node_name)
+    if settled.verb == "create" and settled.succeeded and node is not None:
+        write_kernelspec(node, work.settings, ssh_user=ssh_user)
+    sync_kernelspecs(snapshot.nodes, work.settings, complete=is_complete and not snapshot.unreachable)
+
+
+def say_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
+    """Tell how it ended.
+
+    Raises:
+        TpuError: it did not come to what was wanted.
+    """
+    if not intent.succeeded:
+        raise intent.error or TpuError(intent.message or f"It ended as {intent.phase}.")
+    if options.json:
+        say_json(intent_view(intent))
+    else:
+        say(done)
+    return 0

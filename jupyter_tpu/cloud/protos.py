@@ -1,0 +1,111 @@
+"""Messages of the Cloud TPU API as our records, and back.
+
+Reads the bare protobuf messages: Google's wrapper warns at, and over JSON drops, states that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from google.cloud import tpu_v2
+from google.longrunning import operations_pb2
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.translation import error_of_status
+from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation, Worker, WorkerIdentity
+
+
+def node_of(message: Any) -> Node:
+    """The record of a bare ``Node`` message."""
+    config = message.accelerator_config
+    scheduling = message.scheduling_config
+    return Node(
+        name=NodeName.parse(message.name),
+        state=_enum_name(tpu_v2.Node.State, message.state),
+        health=_enum_name(tpu_v2.Node.Health, message.health) if message.health else "",
+        health_description=message.health_description,
+        accelerator_type=message.accelerator_type,
+        topology=config.topology,
+        runtime_version=message.runtime_version,
+        spot=scheduling.spot,
+        preemptible=scheduling.preemptible,
+        reserved=scheduling.reserved,
+        uid=str(message.id) if message.id else "",
+        create_time=_timestamp(message.create_time) if message.HasField("create_time") else "",
+        workers=_workers_of(message),
+        labels=dict(message.labels),
+        metadata=dict(message.metadata),
+        description=message.description,
+    )
+
+
+def _enum_name(enum: Any, value: int) -> str:
+    """The API's word, or ``UNKNOWN(17)`` for a value newer than the client."""
+    return next((member.name for member in enum if member.value == value), f"UNKNOWN({value})")
+
+
+def _timestamp(stamp: Timestamp) -> str:
+    return str(stamp.ToJsonString())
+
+
+def _workers_of(message: Any) -> tuple[Worker, ...]:
+    # a node with several network configs lists an endpoint per network for each worker, one worker after the other
+    networks = max(1, len(message.network_configs))
+    first_of_each = message.network_endpoints[::networks]
+    return tuple(
+        Worker(
+            worker_id=worker_id,
+            ip_address=endpoint.ip_address,
+            external_ip=endpoint.access_config.external_ip,
+        )
+        for worker_id, endpoint in enumerate(first_of_each)
+    )
+
+
+def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
+    """The message that asks for a node, with an external address for SSH."""
+    return tpu_v2.Node(
+        accelerator_type=spec.accelerator_type,
+        runtime_version=spec.runtime_version,
+        labels=dict(spec.labels),
+        metadata=dict(spec.metadata),
+        scheduling_config=tpu_v2.SchedulingConfig(spot=spec.spot),
+        network_config=tpu_v2.NetworkConfig(enable_external_ips=True),
+    )
+
+
+def operation_of(message: operations_pb2.Operation, request: Request) -> Operation:
+    """The record of an operation; a failure inside it becomes an error in the words of `request`."""
+    metadata = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
+    if message.metadata.Is(metadata.DESCRIPTOR):
+        message.metadata.Unpack(metadata)
+    failed = message.WhichOneof("result") == "error"
+    return Operation(
+        name=message.name,
+        verb=metadata.verb,
+        target=metadata.target,
+        done=message.done,
+        error=error_of_status(request, message.error) if failed else None,
+    )
+
+
+def identities_of(workers: Iterable[Any]) -> tuple[WorkerIdentity, ...]:
+    """What the workers published, from the bare ``GuestAttributes`` messages in the order of the workers."""
+    return tuple(_identity_of(worker_id, attributes) for worker_id, attributes in enumerate(workers))
+
+
+def _identity_of(worker_id: int, attributes: Any) -> WorkerIdentity:
+    items = {(item.namespace.lower(), item.key.lower()): item.value for item in attributes.query_value.items}
+    keys = sorted((key, value) for (namespace, key), value in items.items() if namespace == "hostkeys" and value)
+    return WorkerIdentity(
+        worker_id=worker_id,
+        host_keys=tuple(f"{kind} {blob.strip()}" for kind, blob in keys),
+        hostname=items.get(("guestinventory", "hostname"), ""),
+        ssh_port=_port(items.get(("emulator", "ssh-port"), "")),
+    )
+
+
+def _port(text: str) -> int:
+    return int(text) if text.isdecimal() and 0 < int(text) < 65536 else 22

@@ -1,0 +1,109 @@
+"""What a refusal of the cloud means, in our errors: by status code, reason and text.
+
+The table is ordered: the first rule that fits wins. Wordings were copied from public reports of real refusals; where
+Google changes a wording, the rule for the bare status code still holds. Pure: knows neither gRPC nor Google's client.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jupyter_tpu.cloud import wording
+from jupyter_tpu.cloud.cases import Case, Refusal, Request
+from jupyter_tpu.errors import TpuError
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Which refusals a `build` is for; an empty condition always holds."""
+
+    codes: frozenset[int]
+    text: str
+    reasons: frozenset[str]
+    build: Callable[[Case], TpuError]
+
+    def fits(self, refusal: Refusal) -> bool:
+        """Whether code and (reason or text) are those of this rule."""
+        if self.codes and refusal.code not in self.codes:
+            return False
+        if self.reasons and refusal.reason in self.reasons:
+            return True
+        if not self.text:
+            return not self.reasons
+        return re.search(self.text, refusal.text, re.IGNORECASE) is not None
+
+
+def translate(request: Request, refusal: Refusal) -> TpuError:
+    """The refusal as one of our errors, the cloud's words kept in ``raw``."""
+    rule = next(rule for rule in RULES if rule.fits(refusal))
+    error = rule.build(Case(request, refusal))
+    error.raw = refusal.text
+    return error
+
+
+def _rule(*codes: int, text: str = "", reasons: tuple[str, ...] = (), build: Callable[[Case], TpuError]) -> Rule:
+    return Rule(frozenset(codes), text, frozenset(reasons), build)
+
+
+# google.rpc.Code: 3 INVALID_ARGUMENT, 4 DEADLINE_EXCEEDED, 5 NOT_FOUND, 6 ALREADY_EXISTS, 7 PERMISSION_DENIED,
+# 8 RESOURCE_EXHAUSTED, 9 FAILED_PRECONDITION, 11 OUT_OF_RANGE, 12 UNIMPLEMENTED, 13 INTERNAL, 14 UNAVAILABLE,
+# 16 UNAUTHENTICATED
+RULES: tuple[Rule, ...] = (
+    _rule(16, build=wording.not_signed_in),
+    # the credentials plugin of gRPC reports an expired login as UNAVAILABLE
+    _rule(
+        text=r"Getting metadata from plugin failed|invalid_grant|Reauthentication is needed",
+        build=wording.not_signed_in,
+    ),
+    _rule(
+        7,
+        text=r"API has not been used in project|API .*is disabled",
+        reasons=("SERVICE_DISABLED",),
+        build=wording.api_disabled,
+    ),
+    _rule(
+        7,
+        text=r"billing (to be enabled|is disabled|account)",
+        reasons=("BILLING_DISABLED",),
+        build=wording.billing_disabled,
+    ),
+    _rule(7, text=r"permission to submit requests", build=wording.not_allowlisted),
+    _rule(
+        5,
+        7,
+        text=r"Permission denied on 'locations/|Location \S+ is not found or access is unauthorized",
+        reasons=("LOCATION_POLICY_VIOLATED",),
+        build=wording.zone_closed,
+    ),
+    _rule(
+        5,
+        7,
+        text=r"Read access to project|Project .*(not found|has been deleted)",
+        reasons=("CONSUMER_INVALID", "USER_PROJECT_DENIED"),
+        build=wording.project_unknown,
+    ),
+    _rule(7, build=wording.permission_denied),
+    _rule(8, text=r"Quota limit '|Quota '", reasons=("QUOTA_EXCEEDED",), build=wording.quota),
+    _rule(
+        8,
+        text=r"requests per minute|Quota exceeded for quota metric",
+        reasons=("RATE_LIMIT_EXCEEDED",),
+        build=wording.rate,
+    ),
+    _rule(text=r"IN_USE_ADDRESSES", build=wording.address_quota),
+    _rule(8, 9, text=r"Insufficient reserved capacity", build=wording.reservation),
+    _rule(8, 9, text=r"no more capacity", build=wording.stock_out),
+    _rule(8, build=wording.stock_out),
+    _rule(3, text=r"zonal accelerator configurations|accelerator \S+ was not found in zone", build=wording.not_in_zone),
+    _rule(3, 9, text=r"while in state", build=wording.wrong_state),
+    _rule(9, build=wording.wrong_state),
+    _rule(5, text=r"Reservation not found", build=wording.reservation_unknown),
+    _rule(5, build=wording.not_found),
+    _rule(6, build=wording.exists),
+    _rule(3, 11, build=wording.bad_request),
+    _rule(4, 14, build=wording.no_answer),
+    _rule(0, 1, 2, 10, 12, 13, 15, build=wording.broken_answer),
+    _rule(build=wording.refused),
+)

@@ -1,0 +1,201 @@
+"""Refusals of the cloud in words: what failed, and what to do about it.
+
+Each function makes one of our errors from a case; `jupyter_tpu.cloud.refusals` says which is for which.
+"""
+
+from __future__ import annotations
+
+import re
+
+from jupyter_tpu.accelerators import find_accelerator, zones_for_type
+from jupyter_tpu.cloud.cases import Case
+from jupyter_tpu.errors import (
+    ApiDisabled,
+    BadInput,
+    CloudRefused,
+    CloudUnavailable,
+    CredentialsMissing,
+    NodeExists,
+    NodeNotFound,
+    NotAllowlisted,
+    OutOfCapacity,
+    PermissionDenied,
+    QuotaExceeded,
+    TpuError,
+    WrongState,
+)
+
+LOGIN_HINT = "Run `gcloud auth application-default login`, or try `jupyter tpu demo`, which needs no account."
+
+
+def _failed(case: Case, why: str) -> str:
+    return f"Could not {case.request.what}: {why.strip()}"
+
+
+def not_signed_in(case: Case) -> TpuError:
+    return CredentialsMissing(
+        _failed(case, "Google Cloud does not accept your credentials; they may have expired."),
+        hint=LOGIN_HINT,
+    )
+
+
+def api_disabled(case: Case) -> TpuError:
+    return ApiDisabled(
+        _failed(case, f"the Cloud TPU API is not enabled in project {case.request.project}."),
+        hint=f"Run `gcloud services enable tpu.googleapis.com --project={case.request.project}`, wait a few minutes "
+        "and try again.",
+    )
+
+
+def billing_disabled(case: Case) -> TpuError:
+    return PermissionDenied(
+        _failed(case, f"billing is not enabled for project {case.request.project}."),
+        hint=f"Link a billing account: https://console.cloud.google.com/billing/linkedaccount?project={case.request.project}",
+    )
+
+
+def not_allowlisted(case: Case) -> TpuError:
+    what = case.request.accelerator_type or "this accelerator type"
+    return NotAllowlisted(
+        _failed(case, f"project {case.request.project} may not use {what} in {case.request.zone or 'this zone'}."),
+        hint="Waiting does not help. Choose a type and zone that the project was granted, or ask Google for access.",
+    )
+
+
+def zone_closed(case: Case) -> TpuError:
+    zone = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    return PermissionDenied(
+        _failed(case, f"{zone} does not exist or is not open to project {case.request.project}."),
+        hint=_zones_hint(case) or "Choose another zone.",
+    )
+
+
+def project_unknown(case: Case) -> TpuError:
+    return PermissionDenied(
+        _failed(case, f"project {case.request.project} does not exist, or you may not see it."),
+        hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
+    )
+
+
+def permission_denied(case: Case) -> TpuError:
+    found = re.search(r"[Pp]ermission '([\w.]+)'", case.refusal.message)
+    what = f"you lack the permission {found[1]}" if found else "you lack a permission"
+    return PermissionDenied(
+        _failed(case, f"{what} in project {case.request.project}."),
+        hint=f"Ask an owner of the project for the role TPU Admin: `gcloud projects add-iam-policy-binding "
+        f"{case.request.project} --member=user:YOUR_EMAIL --role=roles/tpu.admin`.",
+    )
+
+
+def quota(case: Case) -> TpuError:
+    return QuotaExceeded(
+        _failed(case, f"a quota of project {case.request.project} is used up. {_quota_words(case)}"),
+        hint="Waiting does not help: delete nodes you do not need (also PREEMPTED and STOPPED ones count), choose "
+        "another zone, or ask for more quota.",
+    )
+
+
+def _quota_words(case: Case) -> str:
+    """``Limit TPUV5s…: 4 in zone us-east5-a.`` where the cloud named it."""
+    names = re.search(r"Quota limit '([^']+)'", case.refusal.message)
+    limit = re.search(r"Limit: ([^\[\n]+?)\.?(?: \[|$)", case.refusal.message, re.MULTILINE)
+    if names and limit:
+        return f"Limit {names[1]}: {limit[1]}."
+    return " ".join(case.refusal.violations)
+
+
+def rate(case: Case) -> TpuError:
+    return QuotaExceeded(
+        _failed(case, f"too many requests of project {case.request.project} in a short time."),
+        hint="Wait a minute and try again.",
+    )
+
+
+def address_quota(case: Case) -> TpuError:
+    return QuotaExceeded(
+        _failed(case, "the project's limit of external IP addresses in the region is used up."),
+        hint="Delete VMs or nodes that hold one, choose another region, or ask for more quota (IN_USE_ADDRESSES).",
+    )
+
+
+def reservation(case: Case) -> TpuError:
+    return OutOfCapacity(
+        _failed(case, "the reservation has no free machines."),
+        hint="Free some of the reservation, or create the node without it.",
+    )
+
+
+def stock_out(case: Case) -> TpuError:
+    where = f"zone {case.request.zone}" if case.request.zone else "the zone"
+    what = f" for a {case.request.accelerator_type}" if case.request.accelerator_type else ""
+    return OutOfCapacity(
+        _failed(case, f"{where} has no free machines{what} now."),
+        hint=f"Try again later{', or another zone. ' + _zones_hint(case) if _zones_hint(case) else '.'}",
+    )
+
+
+def not_in_zone(case: Case) -> TpuError:
+    what = case.request.accelerator_type or "This accelerator type"
+    return BadInput(
+        _failed(case, f"{what} is not offered in {case.request.zone or 'this zone'}."),
+        hint=_zones_hint(case) or "Choose another zone or type.",
+    )
+
+
+def wrong_state(case: Case) -> TpuError:
+    state = re.search(r"while in state (\w+)", case.refusal.message)
+    why = f"the node is {state[1]}" if state else "the node's present state does not allow it"
+    return WrongState(_failed(case, f"{why}."), hint="Wait until the node has changed, or delete it.")
+
+
+def not_found(case: Case) -> TpuError:
+    return NodeNotFound(
+        _failed(case, f"there is no such node in project {case.request.project}."),
+        hint="`jupyter tpu list` shows what exists.",
+    )
+
+
+def reservation_unknown(case: Case) -> TpuError:
+    return BadInput(_failed(case, "there is no such reservation."), hint="Create the node without it.")
+
+
+def exists(case: Case) -> TpuError:
+    return NodeExists(
+        _failed(case, "a node of that name exists already."),
+        hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
+    )
+
+
+def bad_request(case: Case) -> TpuError:
+    return BadInput(_failed(case, "the cloud did not accept the request."), hint=_quoted(case))
+
+
+def refused(case: Case) -> TpuError:
+    return CloudRefused(_failed(case, "the cloud refused."), hint=_quoted(case))
+
+
+def no_answer(case: Case) -> TpuError:
+    return CloudUnavailable(
+        _failed(case, "the Cloud TPU API does not answer."),
+        hint="Check the network connection and proxy settings; if they are well, try again in a minute.",
+    )
+
+
+def broken_answer(case: Case) -> TpuError:
+    return CloudUnavailable(
+        _failed(case, "the Cloud TPU API reported a fault of its own, or what answered is not that API."),
+        hint="Try again in a minute. " + _quoted(case),
+    )
+
+
+def _quoted(case: Case) -> str:
+    text = " ".join(case.refusal.message.split())
+    return f"It said: {text[:300]}" if text else ""
+
+
+def _zones_hint(case: Case) -> str:
+    """Zones that offer the type that was asked for, without the one that was tried."""
+    if find_accelerator(case.request.accelerator_type) is None:
+        return ""
+    others = [zone for zone in zones_for_type(case.request.accelerator_type) if zone != case.request.zone]
+    return f"Zones that offer {case.request.accelerator_type}: {', '.join(others)}." if others else ""

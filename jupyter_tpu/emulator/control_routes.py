@@ -1,0 +1,138 @@
+"""The control API, ``/emulator/v1/…`` on the REST port: what tests and the demo ask of the emulator itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+
+from jupyter_tpu import __version__
+from jupyter_tpu.emulator import errors, fields
+from jupyter_tpu.emulator.behaviours import behaviours
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.faults import fault_from_json
+from jupyter_tpu.emulator.ledger import ledger_json
+from jupyter_tpu.emulator.protos import NodePb
+from jupyter_tpu.emulator.rest_skin import json_object, refused
+
+BASE = "/emulator/v1"
+
+Answer = Callable[[web.Request], Awaitable[Any]]
+
+
+class ControlRoutes:
+    """One method per route; each returns what is sent as JSON."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    def add_to(self, app: web.Application) -> None:
+        for verb, path, answer in (
+            ("GET", "info", self.info),
+            ("GET", "behaviours", self.behaviours),
+            ("GET", "ledger", self.ledger),
+            ("GET", "faults", self.faults),
+            ("POST", "faults", self.add_fault),
+            ("DELETE", "faults", self.clear_faults),
+            ("GET", "clock", self.clock),
+            ("POST", "clock", self.set_clock),
+            ("POST", "quotas", self.set_quota),
+            ("POST", "preempt", self.preempt),
+            ("GET", "workers", self.workers),
+            ("POST", "workers", self.change_worker),
+            ("POST", "reset", self.reset),
+        ):
+            app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
+
+    async def info(self, _: web.Request) -> Any:
+        return {"project": self._cloud.project, "version": __version__, "pid": os.getpid(), **self._time()}
+
+    async def behaviours(self, _: web.Request) -> Any:
+        return {"behaviours": [each.to_json() for each in behaviours()]}
+
+    async def ledger(self, _: web.Request) -> Any:
+        now = self._cloud.told_time()
+        return ledger_json(self._cloud.ledger.bills(now), now)
+
+    async def faults(self, _: web.Request) -> Any:
+        return self._waiting_faults()
+
+    async def add_fault(self, request: web.Request) -> Any:
+        self._cloud.faults.add(fault_from_json(await json_object(request)))
+        return self._waiting_faults()
+
+    async def clear_faults(self, _: web.Request) -> Any:
+        self._cloud.faults.clear()
+        return self._waiting_faults()
+
+    async def clock(self, _: web.Request) -> Any:
+        return self._time()
+
+    async def set_clock(self, request: web.Request) -> Any:
+        asked = await json_object(request)
+        if "scale" in asked:
+            self._cloud.clock.set_scale(fields.positive(asked["scale"]))
+        if "advance_s" in asked:
+            self._cloud.clock.advance(fields.positive(asked["advance_s"]))
+        self._cloud.timeline.arm()
+        return self._time()
+
+    async def set_quota(self, request: web.Request) -> Any:
+        asked = await json_object(request)
+        quota = fields.text(asked["quota_id"]), fields.text(asked["zone"])
+        self._cloud.quotas.limits[quota] = fields.whole(asked["limit"])
+        return {}
+
+    async def preempt(self, request: web.Request) -> Any:
+        asked = await json_object(request)
+        await self._cloud.effects.preempt(self._node(asked["node"]))
+        return {}
+
+    async def workers(self, request: web.Request) -> Any:
+        """Where the workers of a node are on this machine."""
+        node = self._node(request.query["node"])
+        machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
+        return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
+
+    async def change_worker(self, request: web.Request) -> Any:
+        """Faults of one worker: its SSH server goes away, comes back, or shows another host key."""
+        asked = await json_object(request)
+        workers = self._cloud.workers
+        actions = {
+            "close_ssh": workers.close_door,
+            "open_ssh": workers.reopen_door,
+            "change_host_key": workers.change_host_key,
+        }
+        act = actions[fields.text(asked["action"])]
+        await act(self._node(asked["node"]), fields.whole(asked.get("worker_id", 0)))
+        return {}
+
+    async def reset(self, _: web.Request) -> Any:
+        await self._cloud.reset()
+        return {}
+
+    def _time(self) -> dict[str, float]:
+        return {"now": self._cloud.told_time(), "scale": self._cloud.clock.scale}
+
+    def _waiting_faults(self) -> dict[str, Any]:
+        return {"faults": [fault.to_json() for fault in self._cloud.faults.waiting]}
+
+    def _node(self, name: object) -> NodePb:
+        node = self._cloud.store.node(fields.text(name))
+        if node is None:
+            raise errors.not_found(str(name))
+        return node
+
+
+def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            return web.json_response(await answer(request))
+        except errors.Refusal as refusal:
+            return refused(refusal.status)
+        except (KeyError, TypeError, ValueError) as error:
+            return refused(errors.bad_field("body", f"{type(error).__name__}: {error}").status)
+
+    return handle

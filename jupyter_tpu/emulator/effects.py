@@ -1,0 +1,199 @@
+"""What operations do when they are due: the node's next state, its workers, the ledger.
+
+An effect may be performed twice, when the emulator died in the middle of it; the second time must come to the same end.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol
+
+from jupyter_tpu.emulator import errors
+from jupyter_tpu.emulator.behaviours import documented, recorded
+from jupyter_tpu.emulator.clock import VirtualClock
+from jupyter_tpu.emulator.ledger import Ledger
+from jupyter_tpu.emulator.nodes import ALLOWED_IN
+from jupyter_tpu.emulator.operations import Operations
+from jupyter_tpu.emulator.protos import Health, NodePb, State, new, state_name
+from jupyter_tpu.emulator.store import OperationRecord, Store
+
+_log = logging.getLogger(__name__)
+
+RUNTIME_PORT = 8470
+FIRST_ADDRESS = 2
+
+
+class WorkerPool(Protocol):
+    """The machines of nodes."""
+
+    async def start(self, node: NodePb) -> None:
+        """Bring the node's workers up; harmless when they are."""
+
+    async def stop(self, node: NodePb) -> None:
+        """Kill every process of the node's workers; their homes stay."""
+
+    async def remove(self, node: NodePb) -> None:
+        """Kill every process of the node's workers and remove their homes."""
+
+
+class Effects:
+    """Performs one due operation at a time per node."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: VirtualClock,
+        ledger: Ledger,
+        workers: WorkerPool,
+        worker_count: Callable[[str], int],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ledger = ledger
+        self._workers = workers
+        self._worker_count = worker_count
+        self._operations: Operations | None = None
+        self._by_verb: dict[str, Callable[[NodePb, OperationRecord], Awaitable[None]]] = {
+            "create": self._make_ready,
+            "start": self._make_ready,
+            "stop": self._make_stopped,
+            "delete": self._make_gone,
+            "update": self._make_updated,
+        }
+
+    def record_outcomes_in(self, operations: Operations) -> None:
+        """Operations and effects need each other; this closes the circle."""
+        self._operations = operations
+
+    async def perform(self, operation: OperationRecord) -> None:
+        """Performs; a defect of ours ends the operation as the real service ends those of its own."""
+        try:
+            await self._perform(operation)
+        except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end
+            _log.exception("%s of %s failed", operation.verb, operation.target)
+            self._fail(operation, errors.internal_error())
+
+    async def _perform(self, operation: OperationRecord) -> None:
+        node = self._store.node(operation.target)
+        if node is None:
+            await self._make_nothing(operation)
+        elif operation.verdict is not None:
+            self._fail(operation, operation.verdict)
+        else:
+            await self._by_verb[operation.verb](node, operation)
+
+    async def _make_nothing(self, operation: OperationRecord) -> None:
+        """The node is gone already."""
+        with self._store.transaction():
+            self._finish(operation, None)
+
+    async def _make_ready(self, node: NodePb, operation: OperationRecord) -> None:
+        await self._workers.start(self._with_endpoints(node))
+        if not self._is_in_flight(operation):
+            await self._workers.stop(node)
+            return
+        with self._store.transaction():
+            node = self._with_endpoints(node)
+            node.state, node.health = State.READY, Health.HEALTHY
+            self._store.save_node(node)
+            self._ledger.node_ready(node, self._clock.now())
+            self._finish(operation, node)
+
+    async def _make_stopped(self, node: NodePb, operation: OperationRecord) -> None:
+        await self._workers.stop(node)
+        if not self._is_in_flight(operation):
+            await self._bring_back(operation)
+            return
+        with self._store.transaction():
+            node.state = State.STOPPED
+            node.ClearField("health")
+            self._store.save_node(node)
+            self._finish(operation, node)
+
+    async def _make_gone(self, node: NodePb, operation: OperationRecord) -> None:
+        await self._workers.remove(node)
+        if not self._is_in_flight(operation):
+            await self._bring_back(operation)
+            return
+        with self._store.transaction():
+            self._store.remove_node(node.name)
+            self._finish(operation, None)
+
+    async def _bring_back(self, operation: OperationRecord) -> None:
+        """The operation was cancelled while the workers were going down, and the node is to run on."""
+        node = self._store.node(operation.target)
+        if node is not None and node.state == State.READY:
+            await self._workers.start(node)
+
+    async def _make_updated(self, node: NodePb, operation: OperationRecord) -> None:
+        with self._store.transaction():
+            self._finish(operation, node)
+
+    @recorded(
+        "preemption",
+        "A preempted node is PREEMPTED, stays listed and can only be deleted.",
+        source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
+    )
+    async def preempt(self, node: NodePb) -> None:
+        """The control API's way to take a node away."""
+        if node.state not in ALLOWED_IN["preempt"]:
+            raise errors.wrong_state("preempt", state_name(node))
+        node.state = State.PREEMPTED
+        with self._store.transaction():
+            self._store.save_node(node)
+            self._ledger.node_preempted(node, self._clock.now())
+        await self._workers.stop(node)
+
+    def roll_back(self, operation: OperationRecord) -> None:
+        """Undo what the request of an operation did to its node."""
+        node = self._store.node(operation.target)
+        if node is None or operation.due is None:
+            return
+        if operation.verb == "create":
+            self._store.remove_node(node.name)
+        elif operation.verb in ("start", "stop", "delete"):
+            self._return_to(node, operation.state_before)
+
+    def _return_to(self, node: NodePb, state: int) -> None:
+        node.state = state
+        self._store.save_node(node)
+        if state == State.READY:
+            self._ledger.node_ready(node, self._clock.now())
+
+    def _is_in_flight(self, operation: OperationRecord) -> bool:
+        """False when the operation was cancelled, or its node deleted, while its workers were being changed."""
+        current = self._store.operation(operation.name)
+        return current is not None and current.due is not None
+
+    def _fail(self, operation: OperationRecord, status: Any) -> None:
+        with self._store.transaction():
+            self.roll_back(operation)
+            self._required_operations().finish(operation, error=status)
+
+    def _finish(self, operation: OperationRecord, node: NodePb | None) -> None:
+        self._required_operations().finish(operation, result=node)
+
+    def _required_operations(self) -> Operations:
+        assert self._operations is not None, "record_outcomes_in is called when the cloud is put together"
+        return self._operations
+
+    @documented(
+        "endpoints",
+        "A READY node has one network endpoint per TPU VM, port 8470; the emulator's external address is 127.0.0.1.",
+        source="google-cloud-tpu, Node.network_endpoints; gcloud tpu_vm/ssh.py",
+    )
+    def _with_endpoints(self, node: NodePb) -> NodePb:
+        count = self._worker_count(node.accelerator_type)
+        node.ClearField("network_endpoints")
+        node.network_endpoints.extend(_endpoint(node, worker_id) for worker_id in range(count))
+        return node
+
+
+def _endpoint(node: NodePb, worker_id: int) -> Any:
+    number = FIRST_ADDRESS + worker_id
+    endpoint = new("NetworkEndpoint", ip_address=f"10.128.{number // 256}.{number % 256}", port=RUNTIME_PORT)
+    if node.network_config.enable_external_ips or node.network_configs:
+        endpoint.access_config.external_ip = "127.0.0.1"
+    return endpoint

@@ -1,0 +1,133 @@
+"""The image of the emulated TPU VM: which Python and tools a login finds on its PATH.
+
+``full`` stands for an environment that is ready (the Python of the emulator, or any other); ``bare`` for what the real
+image has: a Python with pip but without ipykernel, and no uv.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+_SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
+_PASSED_ON_PREFIXES = ("PIP_", "UV_")
+_PASSED_ON = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "NO_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "no_proxy",
+    "all_proxy",
+    "SSL_CERT_FILE",
+    "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE",
+    "CURL_CA_BUNDLE",
+    "NODE_EXTRA_CA_CERTS",
+    "TZ",
+]
+
+# Runs in the bare Python at start: `pip install --user` must work as on Ubuntu, so the environment is made with the
+# system's packages, and these are then taken off the path again.
+_HIDE_SYSTEM_PACKAGES = """\
+import sys
+
+sys.path[:] = [
+    entry for entry in sys.path
+    if entry.startswith((sys.prefix, {home!r})) or not entry.endswith(("site-packages", "dist-packages"))
+    or "/.local/" in entry
+]
+"""
+
+
+class ImageBroken(Exception):
+    """The image cannot be made on this machine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Image:
+    """A folder of commands that comes first on the workers' PATH."""
+
+    commands: Path
+
+    @property
+    def path(self) -> str:
+        return f"{self.commands}:{_SYSTEM_PATH}"
+
+
+def passed_on_settings() -> dict[str, str]:
+    """The emulator's own settings for proxies, certificates, pip and uv, which its workers need as well."""
+    found = {
+        name: value for name, value in os.environ.items() if name in _PASSED_ON or name.startswith(_PASSED_ON_PREFIXES)
+    }
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    found.setdefault("UV_CACHE_DIR", str(cache / "uv"))
+    found.setdefault("PIP_CACHE_DIR", str(cache / "pip"))
+    return found
+
+
+def make_full(folder: Path, python: Path) -> Image:
+    """Commands of the environment that `python` lies in."""
+    commands = _fresh(folder / "bin-full")
+    for name in ("python3", "python"):
+        _write_command(commands / name, [str(python)])
+    for name in ("pip", "pip3"):
+        _write_command(commands / name, [str(python), "-m", "pip"])
+    uv = shutil.which("uv", path=str(python.parent)) or shutil.which("uv")
+    if uv:
+        _write_command(commands / "uv", [uv])
+    return Image(commands)
+
+
+def make_bare(folder: Path, python: Path) -> Image:
+    """A Python without packages but pip, and no uv."""
+    commands = _fresh(folder / "bin-bare")
+    bare = _bare_python(folder / "bare", python)
+    for name in ("python3", "python"):
+        _write_command(commands / name, [str(bare)])
+    for name in ("pip", "pip3"):
+        _write_command(commands / name, [str(bare), "-m", "pip"])
+    return Image(commands)
+
+
+def _bare_python(folder: Path, python: Path) -> Path:
+    """Made once per state folder."""
+    interpreter = folder / "bin" / "python3"
+    if not interpreter.exists():
+        base = _ask(python, "import sys; print(sys._base_executable)")
+        _run([base, "-m", "venv", "--system-site-packages", str(folder)])
+        _hide_system_packages(interpreter, folder)
+    return interpreter
+
+
+def _hide_system_packages(interpreter: Path, folder: Path) -> None:
+    packages = Path(_ask(interpreter, "import sysconfig; print(sysconfig.get_path('purelib'))"))
+    (packages / "sitecustomize.py").write_text(_HIDE_SYSTEM_PACKAGES.format(home=str(folder)), encoding="utf-8")
+
+
+def _ask(python: Path, program: str) -> str:
+    return _run([str(python), "-c", program]).strip()
+
+
+def _run(argv: Sequence[str]) -> str:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise ImageBroken(f"{shlex.join(argv)} failed: {done.stderr.strip() or done.stdout.strip()}")
+    return done.stdout
+
+
+def _fresh(folder: Path) -> Path:
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def _write_command(path: Path, argv: Sequence[str]) -> None:
+    path.write_text(f'#!/bin/sh\nexec {shlex.join(argv)} "$@"\n', encoding="utf-8")
+    path.chmod(0o755)

@@ -1,0 +1,178 @@
+"""The emulator's process: ``jupyter tpu emulator``."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import logging
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+from aiohttp import web
+
+from jupyter_tpu.emulator.control_routes import ControlRoutes
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.grpc_skin import GrpcSkin
+from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
+from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
+from jupyter_tpu.emulator.rest_skin import RestSkin, refuse_browsers
+from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
+from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
+from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
+from jupyter_tpu.emulator.store import StoreUnreadable
+from jupyter_tpu.emulator.workers import OpenDoor, Workers
+
+_CANNOT_START = (ImageBroken, PortUnusable, StateDirInUse, StoreUnreadable, SystemSshdMissing, OSError)
+_ANY_PORT = "default: that of the last run on --state-dir, or any free one"
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(
+        prog="jupyter tpu emulator",
+        description="Google Cloud TPU, emulated on this machine: gRPC and REST on loopback, workers behind SSH.",
+        epilog="Workers run as you. Linux shows whose a connection is, and others are turned away; elsewhere (macOS) "
+        "every user of this machine can log in to them: do not run it there on a machine that you share.",
+    )
+    options.add_argument("--port", type=_port, default=0, help=f"port of the gRPC endpoint ({_ANY_PORT})")
+    options.add_argument("--rest-port", type=_port, default=0, help=f"port of REST and control ({_ANY_PORT})")
+    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: the emulator has no authentication")
+    options.add_argument("--state-dir", type=Path, help="folder that keeps nodes over restarts (default: a new one)")
+    options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")
+    options.add_argument("--sshd", choices=("embedded", "system"), default="embedded", help="SSH server of the workers")
+    options.add_argument("--time-scale", type=_scale, default=10.0, help="virtual seconds per real second")
+    options.add_argument(
+        "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers find on their PATH"
+    )
+    options.add_argument(
+        "--worker-image",
+        choices=("full", "bare"),
+        default="full",
+        help="full: python3 with its packages; bare: python3 without packages, and no uv",
+    )
+    options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
+    options.add_argument("--verbose", action="store_true", help="log what happens to standard error")
+    return options
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value <= 65_535:
+        raise argparse.ArgumentTypeError("must be at most 65535, or 0 for any free one")
+    return value
+
+
+def _project(text: str) -> str:
+    if not re.fullmatch(r"([a-z0-9.-]+:)?[a-z]([a-z0-9-]*[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a project id: lower-case letters, digits and hyphens")
+    return text
+
+
+def _scale(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError("must be more than 0 and at most 100000")
+    return value
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run until SIGTERM or SIGINT. Returns the exit status."""
+    options = parser().parse_args(argv)
+    logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, stream=sys.stderr)
+    logging.getLogger("asyncssh").setLevel(logging.WARNING)
+    if options.host != LOOPBACK:
+        return _complain(f"The emulator listens on {LOOPBACK} only, because it asks nobody who they are.", 2)
+    try:
+        asyncio.run(_serve(options))
+    except _CANNOT_START as error:
+        return _complain(f"The emulator cannot start: {error}", 1)
+    return 0
+
+
+def _complain(text: str, status: int) -> int:
+    sys.stderr.write(f"{text}\n")
+    return status
+
+
+async def _serve(options: argparse.Namespace) -> None:
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    with held_state_dir(options.state_dir) as state_dir:
+        workers = Workers(state_dir / "w", _image(options, state_dir), _door(options.sshd))
+        cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
+        async with _running(cloud, Ports(grpc=options.port, rest=options.rest_port)) as ports:
+            _announce(options, ports)
+            await stopping.wait()
+
+
+def _image(options: argparse.Namespace, state_dir: Path) -> Image:
+    make = make_full if options.worker_image == "full" else make_bare
+    python = options.worker_python.absolute()
+    _require_python(python)
+    return make(state_dir / "image", python)
+
+
+def _require_python(path: Path) -> None:
+    """Else the first login to a worker would find out."""
+    try:
+        done = subprocess.run([path, "-I", "-S", "-c", "print('yes')"], capture_output=True, check=False)
+    except OSError as error:
+        raise ImageBroken(f"--worker-python {path} cannot be run: {error.strerror}") from error
+    if done.stdout.strip() != b"yes":
+        raise ImageBroken(f"--worker-python {path} is not a Python")
+
+
+def _door(kind: str) -> OpenDoor:
+    return open_embedded_door if kind == "embedded" else system_door(find_sshd())
+
+
+@contextlib.asynccontextmanager
+async def _running(cloud: Cloud, asked: Ports) -> AsyncIterator[Ports]:
+    """Both skins up; everything down at the end, workers included."""
+    app = web.Application(middlewares=[refuse_browsers])
+    ControlRoutes(cloud).add_to(app)
+    RestSkin(cloud).add_to(app)
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    skin = GrpcSkin(cloud)
+    try:
+        wished = chosen_ports(asked, kept_ports(cloud.store))
+        await cloud.start()
+        await runner.setup()
+        await web.TCPSite(runner, LOOPBACK, wished.rest).start()
+        ports = Ports(grpc=await skin.start(wished.grpc), rest=runner.addresses[0][1])
+        keep_ports(cloud.store, ports)
+        yield ports
+    finally:
+        await skin.close()
+        await runner.cleanup()
+        await cloud.close()
+
+
+def _announce(options: argparse.Namespace, ports: Ports) -> None:
+    ready = {
+        "grpc": f"{LOOPBACK}:{ports.grpc}",
+        "rest": f"http://{LOOPBACK}:{ports.rest}",
+        "pid": os.getpid(),
+        "project": options.project,
+    }
+    text = json.dumps(ready) if options.json else _for_people(ready)
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _for_people(ready: dict[str, object]) -> str:
+    return (
+        f"Emulated Cloud TPU of project {ready['project']} (nothing here costs money)\n"
+        f"  gRPC  {ready['grpc']}\n"
+        f"  REST  {ready['rest']}\n"
+        "Use it with:\n"
+        f"  export JUPYTER_TPU_ENDPOINT={ready['grpc']} JUPYTER_TPU_PROJECT={ready['project']}\n"
+        "Press Ctrl-C to stop it and its workers."
+    )

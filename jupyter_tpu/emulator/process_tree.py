@@ -1,0 +1,96 @@
+"""Finding and killing every process of a worker, daemons included.
+
+A worker's processes carry its token in their environment, whatever became of their parents, sessions and groups.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable
+
+import psutil
+
+TOKEN_VARIABLE = "JUPYTER_TPU_WORKER_UID"
+PATIENCE_S = 10.0
+
+
+def processes_of(tokens: Iterable[str]) -> list[psutil.Process]:
+    """Processes with one of the tokens, and their descendants (which may have cleared their environment)."""
+    wanted = frozenset(tokens)
+    found: dict[int, psutil.Process] = {}
+    for process in psutil.process_iter():
+        if _token_of(process) in wanted:
+            found[process.pid] = process
+            found.update({child.pid: child for child in _descendants(process)})
+    return list(found.values())
+
+
+def kill_processes_of(tokens: Iterable[str]) -> None:
+    """Kill until none is left, because a process may fork while the others are being killed.
+
+    Blocks. Does not wait for single processes: some are children of this one, and their exit status belongs to asyncio.
+
+    Raises:
+        TimeoutError: some live on after `PATIENCE_S` (only a process that hangs in the system can).
+    """
+    tokens = frozenset(tokens)
+    deadline = time.monotonic() + PATIENCE_S
+    while victims := processes_of(tokens):
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"still alive after SIGKILL: {[process.pid for process in victims]}")
+        for process in victims:
+            _kill(process)
+        time.sleep(0.01)
+
+
+def kill_server(pid: int, token: str) -> None:
+    """Kill an SSH server with the sessions that it is just starting; those that carry the token live on.
+
+    Everything is frozen before it is looked at, so nothing can be forked or marked in between.
+    """
+    try:
+        server = psutil.Process(pid)
+        server.suspend()
+        for child in _descendants(server):
+            child.suspend()
+            _end_frozen(child, token)
+        server.kill()
+    except psutil.NoSuchProcess:
+        return
+
+
+def _end_frozen(process: psutil.Process, token: str) -> None:
+    if _token_of(process) == token:
+        process.resume()
+    else:
+        process.kill()
+
+
+async def kill_workers(tokens: Iterable[str]) -> None:
+    """`kill_processes_of` beside the event loop."""
+    await asyncio.to_thread(kill_processes_of, tuple(tokens))
+
+
+def _token_of(process: psutil.Process) -> str | None:
+    try:
+        if process.pid == os.getpid() or process.status() == psutil.STATUS_ZOMBIE:
+            return None
+        return process.environ().get(TOKEN_VARIABLE)
+    except (psutil.Error, OSError):
+        return None
+
+
+def _descendants(process: psutil.Process) -> list[psutil.Process]:
+    try:
+        return [child for child in process.children(recursive=True) if child.status() != psutil.STATUS_ZOMBIE]
+    except psutil.Error:
+        return []
+
+
+def _kill(process: psutil.Process) -> None:
+    try:
+        process.kill()
+    except psutil.Error:
+        return

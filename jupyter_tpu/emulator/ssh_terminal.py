@@ -1,0 +1,69 @@
+"""The pseudo-terminal of a session of the embedded SSH server."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import pty
+import struct
+import sys
+import termios
+from collections.abc import Callable
+
+import asyncssh
+
+# A session leader must take its terminal itself. Not by preexec_fn, which would run in a fork beside gRPC's threads.
+TAKE_TERMINAL = (
+    sys.executable,
+    "-I",
+    "-c",
+    "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); os.execv(sys.argv[1], sys.argv[1:])",
+)
+
+
+class Terminal(asyncio.Protocol):
+    """A pseudo-terminal: what is printed on it goes to the channel."""
+
+    def __init__(self, channel: asyncssh.SSHServerChannel[bytes]) -> None:
+        self._channel = channel
+        self._master = -1
+        self._reader: asyncio.ReadTransport | None = None
+        self._on_end: Callable[[], None] | None = None
+
+    async def open(self, on_end: Callable[[], None]) -> int:
+        """Returns the descriptor for the process; the caller closes it."""
+        self._on_end = on_end
+        self._master, slave = pty.openpty()
+        loop = asyncio.get_running_loop()
+        reader = os.fdopen(os.dup(self._master), "rb", buffering=0)
+        self._reader, _ = await loop.connect_read_pipe(lambda: self, reader)
+        return slave
+
+    def readers(self) -> list[asyncio.ReadTransport]:
+        return [self._reader] if self._reader is not None and not self._reader.is_closing() else []
+
+    def write(self, data: bytes) -> None:
+        with contextlib.suppress(OSError):  # the process is gone; the channel will hear of it from its exit
+            os.write(self._master, data)
+
+    def resize(self, width: int, height: int) -> None:
+        with contextlib.suppress(OSError):
+            fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
+
+    def close(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+        if self._master >= 0:
+            os.close(self._master)
+            self._master = -1
+
+    def data_received(self, data: bytes) -> None:
+        if not self._channel.is_closing():
+            self._channel.write(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Linux reports EIO when the last process let go of the terminal."""
+        if self._on_end is not None:
+            self._on_end()

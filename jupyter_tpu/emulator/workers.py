@@ -1,0 +1,192 @@
+"""The workers of nodes: machines with SSH doors that come up, go down and are wiped with their node."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.emulator import errors
+from jupyter_tpu.emulator.behaviours import assumed, documented
+from jupyter_tpu.emulator.image import Image
+from jupyter_tpu.emulator.machine import Door, Machine, homes_below, key_lines, open_machine, tokens_below
+from jupyter_tpu.emulator.nodes import GuestItem
+from jupyter_tpu.emulator.process_tree import kill_workers
+from jupyter_tpu.emulator.protos import NodePb, State
+
+_log = logging.getLogger(__name__)
+
+OpenDoor = Callable[[Machine, int], Awaitable[Door]]
+"""Opens an SSH server for a machine on a wished port (0: any)."""
+
+
+@dataclass(slots=True)
+class RunningWorker:
+    """A machine that is up; `door` is None when a fault closed it; `published_key` is what guest attributes say."""
+
+    machine: Machine
+    door: Door | None
+    published_key: str
+
+
+class Workers:
+    """All workers of the emulated cloud, by the uid of their node."""
+
+    def __init__(self, folder: Path, image: Image, open_door: OpenDoor) -> None:
+        self._folder = folder
+        self._image = image
+        self._open_door = open_door
+        self._running: dict[str, list[RunningWorker]] = {}
+
+    async def start(self, node: NodePb) -> None:
+        """Bring all workers of a node up; harmless when they are."""
+        uid = str(node.id)
+        if uid in self._running:
+            return
+        self._running[uid] = []
+        try:
+            for worker_id in range(accelerators.accelerator(node.accelerator_type).workers):
+                self._running[uid].append(await self._boot(node, worker_id))
+        except BaseException:
+            await self.stop(node)
+            raise
+
+    async def stop(self, node: NodePb) -> None:
+        """Close the doors and kill every process of the node's workers; their homes stay."""
+        for worker in self._running.pop(str(node.id), []):
+            await _close(worker)
+        await kill_workers(tokens_below(self._place(node)))
+
+    async def remove(self, node: NodePb) -> None:
+        """`stop`, and nothing of the node's workers is left on disk."""
+        await self.stop(node)
+        await asyncio.to_thread(_wipe, self._place(node))
+
+    async def remove_all(self) -> None:
+        """`close`, and nothing of any worker is left on disk."""
+        await self.close()
+        await asyncio.to_thread(_wipe, self._folder)
+
+    @assumed(
+        "killed-emulator",
+        "What workers run outlives an emulator that was killed, as it would outlive the API's servers. The next start "
+        "on the same state folder takes it over, and ends what belongs to nodes that are stopped, preempted or gone.",
+    )
+    async def end_strays(self, nodes: Iterable[NodePb]) -> None:
+        """Kill what runs on workers of any but these nodes; their homes stay."""
+        places = {self._place(node) for node in nodes}
+        strays = [token for place in self._folder.glob("*") if place not in places for token in tokens_below(place)]
+        if strays:
+            await kill_workers(strays)
+
+    async def close(self) -> None:
+        """Every worker down, also those that an earlier emulator on this folder left behind."""
+        for workers in self._running.values():
+            for worker in workers:
+                await _close(worker)
+        self._running.clear()
+        await kill_workers(tokens_below(self._folder))
+
+    @documented(
+        "ssh-keys",
+        "The user part of each line of the metadata item ssh-keys may log in with that key.",
+        source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
+    )
+    def update_keys(self, node: NodePb) -> None:
+        """The node's metadata changed."""
+        for worker in self._running.get(str(node.id), []):
+            worker.machine.authorized = key_lines(node.metadata.get("ssh-keys", ""))
+            if worker.door is not None:
+                worker.door.keys_changed()
+
+    def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
+        """What a worker publishes of itself; nothing while it is not up."""
+        workers = self._running.get(str(node.id), [])
+        if node.state != State.READY or worker_id >= len(workers):
+            return []
+        worker = workers[worker_id]
+        port = worker.door.port if worker.door else 0
+        return [
+            ("hostkeys", "ssh-ed25519", worker.published_key),
+            ("guestInventory", "Hostname", worker.machine.hostname),
+            ("guestInventory", "hostname", worker.machine.hostname),  # the spelling that gcloud looks for
+            ("emulator", "ssh-port", str(port)),
+        ]
+
+    # -- what the control API does to workers
+
+    async def close_door(self, node: NodePb, worker_id: int) -> None:
+        """The worker's SSH server dies; its processes live on."""
+        worker = self._worker(node, worker_id)
+        await _close(worker)
+        worker.door = None
+
+    async def reopen_door(self, node: NodePb, worker_id: int) -> None:
+        worker = self._worker(node, worker_id)
+        await _close(worker)
+        worker.door = await self._open_at_kept_port(worker.machine)
+
+    async def change_host_key(self, node: NodePb, worker_id: int) -> None:
+        """The worker answers with another host key than the one its guest attributes show."""
+        self._worker(node, worker_id).machine.renew_host_key()
+        await self.reopen_door(node, worker_id)
+
+    def machine(self, node: NodePb, worker_id: int) -> Machine:
+        return self._worker(node, worker_id).machine
+
+    def _worker(self, node: NodePb, worker_id: int) -> RunningWorker:
+        workers = self._running.get(str(node.id), [])
+        if not 0 <= worker_id < len(workers):
+            raise errors.not_found(f"{node.name} worker {worker_id}")
+        return workers[worker_id]
+
+    def _place(self, node: NodePb) -> Path:
+        return self._folder / f"{node.name.rpartition('/')[2]}-{node.id % 10**8}"
+
+    async def _boot(self, node: NodePb, worker_id: int) -> RunningWorker:
+        machine = await asyncio.to_thread(
+            open_machine,
+            self._place(node) / str(worker_id),
+            worker_id=worker_id,
+            hostname=f"t1v-n-{node.id % 16**8:08x}-w-{worker_id}",
+            accelerator_type=node.accelerator_type,
+            image=self._image,
+        )
+        machine.authorized = key_lines(node.metadata.get("ssh-keys", ""))
+        door = await self._open_at_kept_port(machine)
+        _log.info("worker %s of %s listens on port %s", worker_id, node.name, door.port)
+        return RunningWorker(machine, door, _public_key(machine))
+
+    async def _open_at_kept_port(self, machine: Machine) -> Door:
+        """A worker keeps its port over restarts where the port is still free, so that ~/.ssh/config stays true."""
+        kept = machine.folder / "port"
+        wished = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
+        try:
+            door = await self._open_door(machine, wished)
+        except OSError:
+            door = await self._open_door(machine, 0)
+        kept.write_text(str(door.port), encoding="ascii")
+        return door
+
+
+def _wipe(folder: Path) -> None:
+    """Remove all machines below a folder, and what the agent on each keeps outside its home."""
+    for home in homes_below(folder):
+        Home(home / ".jupyter-tpu").remove_run()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _close(worker: RunningWorker) -> None:
+    if worker.door is not None:
+        await worker.door.close()
+
+
+def _public_key(machine: Machine) -> str:
+    """The key alone, in base64, as guest attributes carry it."""
+    return base64.b64encode(machine.host_key.public_data).decode()

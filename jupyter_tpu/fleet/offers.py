@@ -1,0 +1,73 @@
+"""Refuse at the door what the cloud does not offer, with a list of what it does."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+from collections.abc import Iterable
+
+from jupyter_tpu.accelerators import accelerators, zones_for_type
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.errors import BadInput, PermissionDenied
+from jupyter_tpu.lifecycle.words import NOTHING_CREATED
+from jupyter_tpu.models import NodeSpec
+
+
+async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
+    """Check zone, accelerator type and runtime version against what the cloud lists for this project.
+
+    Raises:
+        BadInput: one of them is not offered; nothing was created.
+        CloudUnavailable, CloudRefused: the cloud would not say.
+    """
+    zone = spec.name.zone
+    try:
+        zones = await cloud.list_zones()
+        if zone not in zones:
+            raise _no_such_zone(spec, zones)
+        types, versions = await asyncio.gather(cloud.list_accelerator_types(zone), cloud.list_runtime_versions(zone))
+    except PermissionDenied:  # may create, may not list: the creation itself will tell
+        return
+    if spec.accelerator_type not in types:
+        raise _no_such_type(spec, types)
+    if spec.runtime_version not in versions:
+        raise _no_such_version(spec, versions)
+
+
+def _no_such_zone(spec: NodeSpec, zones: Iterable[str]) -> BadInput:
+    offering = zones_for_type(spec.accelerator_type) if spec.accelerator_type in accelerators() else ()
+    choice = [zone for zone in offering if zone in zones]
+    what = f"Zones that offer {spec.accelerator_type}" if choice else "Zones that exist"
+    return BadInput(
+        f"There is no zone {spec.name.zone} for Cloud TPU.",
+        exists=NOTHING_CREATED,
+        hint=f"{what}: {_some(spec.name.zone, choice or zones)}.",
+    )
+
+
+def _no_such_type(spec: NodeSpec, types: Iterable[str]) -> BadInput:
+    offering = zones_for_type(spec.accelerator_type) if spec.accelerator_type in accelerators() else ()
+    here = f"Types offered there: {_some(spec.accelerator_type, types)}."
+    elsewhere = f"Zones that offer {spec.accelerator_type}: {', '.join(offering)}. " if offering else ""
+    return BadInput(
+        f"The accelerator type {spec.accelerator_type[:70]!r} is not offered in {spec.name.zone}.",
+        exists=NOTHING_CREATED,
+        hint=elsewhere + here,
+    )
+
+
+def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
+    return BadInput(
+        f"The runtime version {spec.runtime_version[:70]!r} is not offered in {spec.name.zone}.",
+        exists=NOTHING_CREATED,
+        hint=f"Runtime versions offered there: {_some(spec.runtime_version, versions)}.",
+    )
+
+
+def _some(wrong: str, offered: Iterable[str], most: int = 12) -> str:
+    """The offered names, the likeliest first, not too many."""
+    names = list(offered)
+    near = difflib.get_close_matches(wrong, names, n=most, cutoff=0.3)
+    chosen = (near + [name for name in names if name not in near])[:most]
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return ", ".join(chosen) + more

@@ -1,0 +1,87 @@
+"""Put a fleet together: cloud, journal, SSH key. The server does it lazily; each CLI command for itself.
+
+Imports of Google's client and of asyncssh happen inside, because a Jupyter server must not wait for them at its start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.fleet import Fleet, FleetChange
+from jupyter_tpu.lifecycle.limits import Limits
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+
+OnChange = Callable[[FleetChange], None]
+
+
+def _ignore(change: FleetChange) -> None:
+    """For callers who only wait for results."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OpenFleet:
+    """A running fleet with the cloud it asks; `settings` has the project filled in."""
+
+    fleet: Fleet
+    cloud: CloudApi
+
+    @property
+    def settings(self) -> CloudSettings:
+        return self.cloud.settings
+
+
+@asynccontextmanager
+async def open_cloud(settings: CloudSettings) -> AsyncIterator[CloudApi]:
+    """A connected cloud, closed at the end.
+
+    Raises:
+        CredentialsMissing: nobody is signed in.
+    """
+    from jupyter_tpu.cloud.connect import connect_cloud
+
+    cloud = await connect_cloud(settings)
+    try:
+        yield cloud
+    finally:
+        await cloud.aclose()
+
+
+@asynccontextmanager
+async def open_fleet(
+    settings: CloudSettings, *, ssh_user: str = "", on_change: OnChange = _ignore, limits: Limits | None = None
+) -> AsyncIterator[OpenFleet]:
+    """A started fleet; what it has not finished at the end stays in the journal for the next process.
+
+    Raises:
+        BadInput: `ssh_user` can be no login name.
+        CredentialsMissing: nobody is signed in.
+        JournalUnwritable: the journal cannot be opened, so nothing may be asked for.
+    """
+    async with AsyncExitStack() as stack:
+        cloud = await stack.enter_async_context(open_cloud(settings))
+        fleet = await asyncio.to_thread(_assembled, cloud, stack, ssh_user, on_change, limits)
+        stack.push_async_callback(fleet.close)
+        await fleet.start()
+        yield OpenFleet(fleet=fleet, cloud=cloud)
+
+
+def _assembled(
+    cloud: CloudApi, stack: AsyncExitStack, ssh_user: str, on_change: OnChange, limits: Limits | None
+) -> Fleet:
+    """The parts that read and write files, off the event loop."""
+    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.ssh.keys import UserKey, login_name
+
+    folder = data_dir()
+    key = UserKey.load_or_create(folder / "ssh")
+    journal = Journal.open(folder)
+    stack.callback(journal.close)
+    user = login_name(ssh_user)
+    return Fleet(cloud, journal, ssh_user=user, public_key=key.public_line, on_change=on_change, limits=limits)

@@ -1,0 +1,70 @@
+"""What the fleet shows to server and CLI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import Node, NodeName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetSnapshot:
+    """The fleet as last seen.
+
+    Attributes:
+        nodes: sorted by name; the old ones stay when a poll fails.
+        unreachable: zones that did not answer; the list is partial there.
+        as_of: when `nodes` was read (Unix seconds); 0 = never yet.
+        error: why the last poll failed; None when it did not.
+        intents: open ones, and failed ones that nobody dismissed, oldest first.
+        notices: what the user should know about the journal, such as that a damaged one was put aside.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    unreachable: tuple[str, ...] = ()
+    as_of: float = 0.0
+    error: TpuError | None = None
+    intents: tuple[Intent, ...] = ()
+    notices: tuple[str, ...] = ()
+
+    def node(self, name: NodeName) -> Node | None:
+        """The node of that name, if the last poll saw it."""
+        return next((node for node in self.nodes if node.name == name), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FleetChange:
+    """Something a front end should fetch again for; an event, never the data itself.
+
+    Attributes:
+        kind: ``node`` (made, changed or gone), ``intent`` (a new phase) or ``list`` (a poll failed, or works again).
+        state: of the node; empty when it is gone.
+    """
+
+    kind: Literal["node", "intent", "list"]
+    node_name: str = ""
+    state: str = ""
+    phase: str = ""
+    message: str = ""
+    error_code: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "node_name": self.node_name,
+            "state": self.state,
+            "phase": self.phase,
+            "message": self.message,
+            "error_code": self.error_code,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Polling:
+    """How often the cloud is asked, in seconds."""
+
+    open_s: float = 1.0
+    idle_s: float = 15.0

@@ -1,0 +1,142 @@
+"""How nodes, intents and offers look as JSON, in the REST API and in the CLI's ``--json`` alike.
+
+Pure: values in, JSON-ready dictionaries out. Text that the cloud wrote stays text; whoever shows it must escape it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.accelerators import Accelerator
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.models import Node, Price
+
+if TYPE_CHECKING:
+    from jupyter_tpu.fleet import FleetSnapshot, Intent
+
+JSON = dict[str, Any]
+
+DEFAULT_TYPE = "v5litepod-8"
+DEFAULT_ZONE = "us-central1-a"
+
+
+def error_view(error: TpuError | None) -> JSON | None:
+    return None if error is None else error.to_json()
+
+
+def node_price(node: Node) -> Price | None:
+    """What a node lists for per hour; None where no source says (unknown is not free)."""
+    return accelerators.list_price(node.accelerator_type, node.name.zone, node.spot or node.preemptible)
+
+
+def node_view(node: Node, *, kernelspec: str | None = None) -> JSON:
+    """A node; `kernelspec` is the name of the kernelspec that runs on it, where one is written."""
+    price = node_price(node)
+    return {
+        "name": str(node.name),
+        "project": node.name.project,
+        "zone": node.name.zone,
+        "node_id": node.name.node_id,
+        "state": node.state,
+        "health": node.health,
+        "health_description": node.health_description,
+        "accelerator_type": node.accelerator_type,
+        "accelerator": _accelerator_view(accelerators.find_accelerator(node.accelerator_type)),
+        "runtime_version": node.runtime_version,
+        "spot": node.spot or node.preemptible,
+        "create_time": node.create_time,
+        "workers": [worker.to_json() for worker in node.workers],
+        "managed": bool(node.intent_id),
+        "billing": node.is_billed,
+        "price": price.to_json() if price else None,
+        "cost_usd": None,  # READY seconds are not in the API; the ledger will know them
+        "kernelspec": kernelspec,
+        "description": node.description,
+    }
+
+
+def _accelerator_view(kind: Accelerator | None) -> JSON | None:
+    if kind is None:
+        return None
+    return {
+        "generation": kind.generation,
+        "chips": kind.chips,
+        "tensorcores": kind.tensorcores,
+        "workers": kind.workers,
+        "topology": kind.topology,
+        "jax_devices": kind.jax_devices,
+    }
+
+
+def intent_view(intent: Intent) -> JSON:
+    """What was asked for, and how far it is."""
+    return {
+        "intent_id": intent.intent_id,
+        "verb": intent.verb,
+        "node_name": str(intent.node_name),
+        "zone": intent.node_name.zone,
+        "node_id": intent.node_name.node_id,
+        "phase": intent.phase,
+        "message": intent.message,
+        "error": error_view(intent.error),
+        "settled": intent.settled,
+        "created_at": intent.created_at,
+        "updated_at": intent.updated_at,
+    }
+
+
+def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str]) -> JSON:
+    """The whole list; `kernelspecs` maps a node's full name to its kernelspec's name."""
+    return {
+        "as_of": snapshot.as_of or None,
+        "nodes": [node_view(node, kernelspec=kernelspecs.get(str(node.name))) for node in snapshot.nodes],
+        "unreachable": list(snapshot.unreachable),
+        "intents": [intent_view(intent) for intent in snapshot.intents],
+        "notices": list(snapshot.notices),
+        "error": error_view(snapshot.error),
+    }
+
+
+def no_nodes_view(error: TpuError) -> JSON:
+    """The list when there is no fleet to ask: nothing is known, and why."""
+    return {"as_of": None, "nodes": [], "unreachable": [], "intents": [], "notices": [], "error": error.to_json()}
+
+
+def offers_view(zones: Iterable[str] | None = None) -> JSON:
+    """What can be asked for, zone by zone, with list prices; says nothing of quota or free capacity."""
+    names = accelerators.zones() if zones is None else zones
+    return {"zones": {zone: _zone_offers(zone) for zone in names}, "default": _default_offer()}
+
+
+def _zone_offers(zone: str) -> list[JSON]:
+    return [_offer(accelerators.accelerator(name), zone) for name in accelerators.types_in_zone(zone)]
+
+
+def _offer(kind: Accelerator, zone: str) -> JSON:
+    price = accelerators.list_price(kind.type, zone, spot=False)
+    spot_price = accelerators.list_price(kind.type, zone, spot=True)
+    dated = price or spot_price
+    return {
+        "accelerator_type": kind.type,
+        "generation": kind.generation,
+        "chips": kind.chips,
+        "workers": kind.workers,
+        "topology": kind.topology,
+        "description": accelerators.describe(kind.type),
+        "usd_per_hour": price.usd_per_hour if price else None,
+        "usd_per_hour_spot": spot_price.usd_per_hour if spot_price else None,
+        "price_as_of": dated.as_of if dated else None,
+        "price_source": dated.source if dated else None,
+        "runtime_versions": list(accelerators.runtime_versions(kind.generation)),
+    }
+
+
+def _default_offer() -> JSON:
+    generation = accelerators.accelerator(DEFAULT_TYPE).generation
+    return {
+        "zone": DEFAULT_ZONE,
+        "accelerator_type": DEFAULT_TYPE,
+        "runtime_version": accelerators.runtime_versions(generation)[0],
+    }

@@ -1,0 +1,127 @@
+"""Where a kernel's five local sockets are: Unix sockets in a folder of ours, or loopback TCP ports.
+
+Unix sockets are bound under hidden names and published as symlinks, because a KernelManager unlinks the published
+names at every restart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ipaddress
+import os
+import shutil
+import sys
+import tempfile
+import weakref
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from jupyter_tpu.errors import BadInput
+
+CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
+_LONGEST_PATH = 100  # sockaddr_un holds 107 characters; our names need a few of them
+
+
+class IpcAddresses:
+    """Sockets in a new folder that only we can enter; removed with the process at the latest."""
+
+    transport = "ipc"
+
+    def __init__(self) -> None:
+        self._folder = _short_folder()
+        self.ip = str(self._folder / "k")
+        self.ports = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, 1)}
+        self._removal = weakref.finalize(self, shutil.rmtree, self._folder, True)
+
+    def bind(self, socket: zmq.Socket[bytes], channel: str) -> None:
+        socket.bind(f"ipc://{self._hidden(channel)}")
+
+    def publish(self) -> None:
+        """Make the names that clients connect to, again if somebody has removed them."""
+        for channel in CHANNELS:
+            with contextlib.suppress(FileExistsError):
+                self.path(channel).symlink_to(self._hidden(channel).name)
+
+    def remove(self) -> None:
+        self._removal()
+
+    def path(self, channel: str) -> Path:
+        """The public name of a socket."""
+        return Path(f"{self.ip}-{self.ports[f'{channel}_port']}")
+
+    def _hidden(self, channel: str) -> Path:
+        return self._folder / f".{channel}"
+
+
+class TcpAddresses:
+    """Loopback TCP ports, for front ends that insist on them; port 0 is any free one.
+
+    Raises:
+        BadInput: the address is not on this machine only.
+    """
+
+    transport = "tcp"
+
+    def __init__(self, ip: str = "127.0.0.1", ports: Mapping[str, int] | None = None) -> None:
+        if not _is_loopback(ip):
+            raise BadInput(
+                f"A kernel's ports cannot be opened at {ip[:80]!r}: others could reach them.", hint="Use 127.0.0.1."
+            )
+        self.ip = ip
+        self.ports = {f"{channel}_port": 0 for channel in CHANNELS} | dict(ports or {})
+
+    def bind(self, socket: zmq.Socket[bytes], channel: str) -> None:
+        name = f"{channel}_port"
+        socket.bind(f"tcp://{self.ip}:{self.ports[name] or '*'}")
+        endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        self.ports[name] = int(endpoint.rpartition(":")[2])
+
+    def publish(self) -> None:
+        """Ports need no names."""
+
+    def remove(self) -> None:
+        """Ports go with their sockets."""
+
+
+Addresses = IpcAddresses | TcpAddresses
+
+
+def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
+    """The TCP ports of a connection file.
+
+    Raises:
+        BadInput: it asks for something else.
+    """
+    if connection.get("transport", "tcp") != "tcp":
+        raise BadInput(f"The connection file asks for the transport {connection['transport']!r}; only tcp is known.")
+    try:
+        ports = {f"{channel}_port": int(connection[f"{channel}_port"]) for channel in CHANNELS}
+    except (KeyError, ValueError, TypeError) as error:
+        raise BadInput(f"The connection file lacks a usable {error}.") from error
+    return TcpAddresses(str(connection.get("ip", "127.0.0.1")), ports)
+
+
+def default_addresses() -> Addresses:
+    """Unix sockets wherever there are some."""
+    return TcpAddresses() if sys.platform == "win32" else IpcAddresses()
+
+
+def _short_folder() -> Path:
+    """A new 0700 folder whose sockets' paths fit in an address."""
+    for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
+        if parent and len(parent) + 40 < _LONGEST_PATH and os.access(parent, os.W_OK):
+            return Path(tempfile.mkdtemp(prefix="jtpu-kernel-", dir=parent))
+    raise BadInput(
+        "There is no folder with a path short enough for a kernel's sockets.",
+        hint=f"Set XDG_RUNTIME_DIR or TMPDIR to a folder of less than {_LONGEST_PATH - 40} characters.",
+    )
+
+
+def _is_loopback(ip: str) -> bool:
+    try:
+        return ipaddress.ip_address(ip).is_loopback
+    except ValueError:
+        return ip == "localhost"

@@ -1,0 +1,261 @@
+"""The local end of a kernel: sockets that behave as the kernel's own, joined to its stream from the worker.
+
+Requests go to the worker as they are, with the routing identities that bring the replies back to the right client.
+The heartbeat is answered here: it says that this process lives, never how the network is. Nothing here looks into
+messages, except that a new subscriber is welcomed as ipykernel does, and that what is said of the link goes to the cell
+that spoke last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import zmq
+from jupyter_client.session import DELIM, Session
+
+from jupyter_tpu.kernels.addresses import Addresses
+from jupyter_tpu.kernels.sockets import LoopSocket, Parts
+
+log = logging.getLogger(__name__)
+
+_IOPUB_QUEUE = 1000
+PATIENCE_S = 10.0
+_ROUTED = ("shell", "control", "stdin")
+
+
+class Stream(Protocol):
+    """The kernel's stream, as `jupyter_tpu.link.KernelStream` gives it."""
+
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None: ...
+    def hold(self) -> None: ...
+    def resume(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """What a connection file holds of keys.
+
+    Attributes:
+        key: the HMAC key; empty = messages are not signed.
+        curve: public and secret key of the sockets if they are encrypted (CurveZMQ).
+    """
+
+    key: bytes
+    signature_scheme: str = "hmac-sha256"
+    curve: tuple[bytes, bytes] | None = None
+
+
+class Bridge:
+    """Five sockets at `addresses`; `open` binds them in the running loop.
+
+    Requests that come before `join` wait, so clients may speak before the kernel is up.
+
+    Args:
+        patience_s: how long a client may read no output at all before it loses some.
+    """
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        secrets: Secrets,
+        context: zmq.Context[zmq.Socket[bytes]],
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._addresses = addresses
+        self._secrets = secrets
+        self._context = context
+        self._session = Session(key=secrets.key, signature_scheme=secrets.signature_scheme, username="kernel")
+        self._sockets: dict[str, LoopSocket] = {}
+        self._waiting: list[tuple[str, Parts]] = []
+        self._last_parent = b""
+        self._stream: Stream | None = None
+        self._iopub = _Publisher(self._hold, self._resume, patience_s)
+
+    def open(self) -> None:
+        """Bind and publish the sockets.
+
+        Raises:
+            zmq.ZMQError: an address is taken.
+        """
+        try:
+            for channel in _ROUTED:
+                self._open(channel, zmq.ROUTER, self._taker_of(channel))
+            self._open("hb", zmq.ROUTER, lambda parts: self._deliver_to("hb", parts))
+            self._open("iopub", zmq.XPUB, self._subscribed)
+        except BaseException:
+            self.close()
+            raise
+        self._iopub.socket = self._sockets["iopub"]
+        self.publish()
+
+    def publish(self) -> None:
+        """Renew the sockets' public names."""
+        self._addresses.publish()
+
+    def join(self, stream: Stream) -> None:
+        """Give requests to `stream` from now on, those that waited first."""
+        self._stream = stream
+        waiting, self._waiting = self._waiting, []
+        for channel, parts in waiting:
+            stream.send(channel, parts)
+
+    def deliver(self, channel: str, parts: Parts) -> None:
+        """Give a message of the kernel to the clients."""
+        if channel == "iopub":
+            self._last_parent = _parent_header(parts)
+            self._iopub.send(parts)
+        elif channel in _ROUTED:
+            self._deliver_to(channel, parts)
+
+    def say(self, text: str) -> None:
+        """Print `text` to whoever listens, in the cell that the kernel spoke of last: front ends show nothing else."""
+        self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=_json_object(self._last_parent))
+
+    def close(self) -> None:
+        """Close the sockets and take their names away; harmless when repeated."""
+        self._iopub.close()
+        for socket in self._sockets.values():
+            socket.close()
+        self._addresses.remove()
+
+    def _open(self, channel: str, kind: int, on_message: Callable[[Parts], None]) -> None:
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        try:
+            _set_options(socket, kind, self._secrets.curve)
+            self._addresses.bind(socket, channel)
+        except BaseException:
+            socket.close(0)
+            raise
+        on_writable = self._iopub.flush if channel == "iopub" else lambda: None
+        self._sockets[channel] = LoopSocket(socket, on_message, on_writable)
+
+    def _taker_of(self, channel: str) -> Callable[[Parts], None]:
+        def take(parts: Parts) -> None:
+            if self._stream:
+                self._stream.send(channel, parts)
+            else:
+                self._waiting.append((channel, parts))
+
+        return take
+
+    def _deliver_to(self, channel: str, parts: Parts) -> None:
+        self._sockets[channel].send(parts)
+
+    def _subscribed(self, parts: Parts) -> None:
+        wish = parts[0]
+        if wish[:1] == b"\x01":
+            self._iopub.insist()
+            self._publish("iopub_welcome", {"subscription": wish[1:].decode(errors="replace")}, topic=wish[1:])
+
+    def _publish(
+        self, kind: str, content: dict[str, Any], *, topic: bytes = b"", parent: dict[str, Any] | None = None
+    ) -> None:
+        message = self._session.msg(kind, content, parent=parent)
+        parts = self._session.serialize(message)
+        self._iopub.send([topic, *parts] if topic else parts)
+
+    def _hold(self) -> None:
+        if self._stream:
+            self._stream.hold()
+
+    def _resume(self) -> None:
+        if self._stream:
+            self._stream.resume()
+
+
+def _parent_header(parts: Parts) -> bytes:
+    """The header, as JSON, of the request that a message answers; empty where it answers none."""
+    place = parts.index(DELIM) + 3 if DELIM in parts else len(parts)
+    return parts[place] if place < len(parts) else b""
+
+
+def _json_object(text: bytes) -> dict[str, Any]:
+    """What a kernel may have garbled counts as nothing."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+class _Publisher:
+    """Sends to subscribers without losing what a slow one has not read yet.
+
+    When a queue is full the stream is held and messages wait here. A subscriber that reads nothing at all for some
+    seconds then loses messages, as with any local kernel, instead of stopping everybody.
+    """
+
+    def __init__(self, hold: Callable[[], None], resume: Callable[[], None], patience_s: float) -> None:
+        self.socket: LoopSocket | None = None
+        self._hold = hold
+        self._resume = resume
+        self._patience_s = patience_s
+        self._backlog: deque[Parts] = deque()
+        self._patience: asyncio.TimerHandle | None = None
+
+    def send(self, parts: Parts) -> None:
+        if self.socket is None:
+            return
+        if self._backlog or not self.socket.send(parts):
+            self._wait_with(parts)
+
+    def flush(self) -> None:
+        """Send what waits, as far as the queues take it."""
+        waiting = len(self._backlog)
+        while self._backlog and self.socket and self.socket.send(self._backlog[0]):
+            self._backlog.popleft()
+        if len(self._backlog) < waiting:
+            self._stop_patience()
+            self._start_patience() if self._backlog else self._resume()
+
+    def insist(self) -> None:
+        """Lose nothing again: somebody new listens."""
+        if self.socket:
+            self.socket.set_option(zmq.XPUB_NODROP, 1)
+
+    def close(self) -> None:
+        self._stop_patience()
+        self.socket = None
+
+    def _wait_with(self, parts: Parts) -> None:
+        if not self._backlog:
+            self._hold()
+            self._start_patience()
+        self._backlog.append(parts)
+
+    def _start_patience(self) -> None:
+        if self._patience is None:
+            self._patience = asyncio.get_running_loop().call_later(self._patience_s, self._give_up)
+
+    def _stop_patience(self) -> None:
+        if self._patience:
+            self._patience.cancel()
+            self._patience = None
+
+    def _give_up(self) -> None:
+        self._patience = None
+        if self.socket:
+            log.warning("A client has read no output for %s s; it loses some, so that others go on.", self._patience_s)
+            self.socket.set_option(zmq.XPUB_NODROP, 0)
+            self.flush()
+
+
+def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes] | None) -> None:
+    if kind == zmq.XPUB:
+        socket.set(zmq.XPUB_VERBOSE, 1)  # tell of every subscriber, also of a second one to the same topic
+        socket.set(zmq.XPUB_NODROP, 1)
+        socket.set(zmq.SNDHWM, _IOPUB_QUEUE)
+    else:
+        socket.set(zmq.ROUTER_HANDOVER, 1)  # a client that comes back under its name replaces its old connection
+        socket.set(zmq.SNDHWM, 0)
+    if curve:
+        socket.set(zmq.CURVE_SERVER, 1)
+        socket.set(zmq.CURVE_PUBLICKEY, curve[0])
+        socket.set(zmq.CURVE_SECRETKEY, curve[1])

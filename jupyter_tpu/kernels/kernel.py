@@ -1,0 +1,330 @@
+"""One kernel on a worker, from this side: started, ended, and reported dead only when somebody who knows has said so.
+
+Lives in the loop of its link. `exit_code` is a field that any thread may read: asking whether the kernel lives costs no
+network and never takes a cut link for a death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.kernels.bridge import Bridge
+from jupyter_tpu.kernels.sockets import Parts
+from jupyter_tpu.link import KernelStream, Link
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[Mapping[str, Any]], None]
+
+FIRST_SIGN_S = 30
+ANSWER_S = 5
+ANSWER_WHILE_CUT_S = 1
+START_S = 60
+START_WHILE_CUT_S = 15
+
+LOST = -signal.SIGKILL
+
+TRAVELS = ("JPY_SESSION_NAME",)
+"""The only variables of this machine's environment that a kernel on a worker gets."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What to start. Nothing of this machine's environment but `env` travels.
+
+    Attributes:
+        replaces: whether a kernel of the same id, left by a process that was killed, is ended and forgotten first.
+    """
+
+    kernel_id: str
+    key: str
+    signature_scheme: str = "hmac-sha256"
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str = ""
+    extra_arguments: tuple[str, ...] = ()
+    replaces: bool = False
+
+    def to_params(self) -> dict[str, Any]:
+        """The parameters of the agent's `start_kernel` and `restart_kernel`."""
+        return {
+            "kernel_id": self.kernel_id,
+            "key": self.key,
+            "signature_scheme": self.signature_scheme,
+            "env": dict(self.env),
+            "cwd": self.cwd,
+            "extra_arguments": list(self.extra_arguments),
+        }
+
+
+class RemoteKernel:
+    """A kernel that the agent behind `link` owns; its clients come through `bridge`, which stays the caller's to close.
+
+    Args:
+        tell: called when the kernel has died: ``{"phase": "died", "message", "fraction", "error_code"}``.
+        from_seq: where to begin in the kernel's record.
+
+    Attributes:
+        exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
+        reason: why it is gone, in words.
+        is_asked_to_end: whether the user wanted its end; another end is a death.
+    """
+
+    def __init__(self, link: Link, bridge: Bridge, tell: Tell, *, from_seq: int = 0) -> None:
+        self.exit_code: int | None = None
+        self.reason = ""
+        self.is_asked_to_end = False
+        self._link = link
+        self._bridge = bridge
+        self._tell = tell
+        self._from_seq = from_seq
+        self._kernel_id = ""
+        self._stream: KernelStream | None = None
+        self._generation = 0
+        self._asked_generation = 1
+        self._is_up = False
+        self._first_sign = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def start(self, launch: Launch) -> None:
+        """Start the kernel and wait for its first sign of life.
+
+        Raises:
+            KernelFailed: it cannot be started, or died at once.
+            WorkerUnreachable: the link was lost meanwhile.
+        """
+        if launch.replaces:
+            await self._clear_away(launch.kernel_id)
+        await self._launch("start_kernel", launch)
+
+    async def restart(self, launch: Launch) -> None:
+        """End the process if it still runs and start another one; clients keep their sockets and the record goes on."""
+        await self._launch("restart_kernel", launch)
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it ended though nobody had asked it to."""
+        return self.exit_code is not None and not self.is_asked_to_end
+
+    def expect_end(self) -> None:
+        """The kernel is being asked to end; one that has died already is in its user's hands from now on."""
+        self.is_asked_to_end = True
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs."""
+        await self._ask("interrupt")
+
+    async def send_signal(self, number: int) -> None:
+        """Send a signal to the kernel's process; a kernel that is gone is left alone."""
+        if self.exit_code is None:
+            await self._ask("kill_kernel", signal=int(number))
+
+    async def kill(self) -> None:
+        """End the process. If the worker does not answer the kernel counts as ended here, and the log says so."""
+        if self.exit_code is not None:
+            return
+        self.expect_end()
+        try:
+            await self._ask("kill_kernel", signal=int(signal.SIGKILL))
+        except TpuError as error:
+            log.warning("kernel %s could not be ended and may run on: %s", self._kernel_id, error)
+            self.lose(str(error))
+
+    async def terminate(self) -> None:
+        """Ask the process to end; `kill` follows if that does not help."""
+        self.expect_end()
+        try:
+            await self.send_signal(signal.SIGTERM)
+        except TpuError as error:
+            log.warning("kernel %s cannot be asked to end: %s", self._kernel_id, error)
+
+    async def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        await self._ended.wait()
+        assert self.exit_code is not None
+        return self.exit_code
+
+    async def forget(self) -> None:
+        """End the kernel and have its record removed, once; the log says so if the worker does not answer."""
+        if not self._kernel_id:
+            return
+        try:
+            await self._ask("forget_kernel")
+        except (KernelFailed, NodeNotFound, WrongState) as error:
+            log.info("nothing is left of kernel %s: %s", self._kernel_id, error)
+        except TpuError as error:
+            log.warning(
+                "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is "
+                "killed there: %s",
+                self._kernel_id,
+                error,
+            )
+        self._kernel_id = ""
+
+    def lose(self, reason: str) -> None:
+        """The kernel is gone, or out of reach for good."""
+        if self.exit_code is None:
+            self._die(LOST, reason)
+
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None:
+        """What a client says. Interrupts for a dead kernel are dropped, or its successor would get them.
+
+        A message that the link does not carry is answered with words only: nobody here reads what it asks for.
+        """
+        if self._stream and not (channel == "control" and self.exit_code is not None):
+            try:
+                self._stream.send(channel, parts)
+            except TpuError as error:
+                self._bridge.say(str(error))
+
+    @property
+    def next_seq(self) -> int:
+        """Where to go on in the kernel's record."""
+        return self._stream.applied_seq + 1 if self._stream else self._from_seq
+
+    def hold(self) -> None:
+        if self._stream:
+            self._stream.hold()
+
+    def resume(self) -> None:
+        if self._stream:
+            self._stream.resume()
+
+    def close(self) -> None:
+        """Leave the kernel; it goes on."""
+        self._from_seq = self.next_seq
+        if self._stream:
+            self._stream.close()
+            self._stream = None
+
+    async def _launch(self, method: str, launch: Launch) -> None:
+        self._kernel_id = launch.kernel_id
+        self._asked_generation = self._generation + 1
+        self._is_up = self.is_asked_to_end = False
+        self._revive()
+        try:
+            answer = await self._call_to_start(method, launch)
+        except TpuError as error:
+            self.lose(str(error))
+            raise
+        self._advance(int(answer["generation"]))
+        if self._stream is None:
+            self._stream = self._link.attach(launch.kernel_id, from_seq=self._from_seq, on_message=self._receive)
+            self._bridge.join(self)
+        await self._wait_for_first_sign()
+
+    async def _clear_away(self, kernel_id: str) -> None:
+        self._kernel_id = kernel_id
+        with suppress(KernelFailed):  # there is none
+            await self._ask("forget_kernel")
+
+    async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
+        """Not for as long as the link may take to come back: somebody is waiting for the kernel."""
+        try:
+            async with asyncio.timeout(START_S if self._link.state == "live" else START_WHILE_CUT_S):
+                return await self._link.call(method, launch.to_params())
+        except TimeoutError:
+            raise self._link.error or WorkerUnreachable(
+                "The worker did not answer.",
+                exists="The node may run on and be billed.",
+                hint="Try again when the link is back, or look at the node in the TPU panel.",
+            ) from None
+
+    async def _wait_for_first_sign(self) -> None:
+        try:
+            async with asyncio.timeout(FIRST_SIGN_S):
+                await self._first_sign.wait()
+        except TimeoutError:
+            log.warning("kernel %s has said nothing for %s s", self._kernel_id, FIRST_SIGN_S)
+        if self.exit_code is not None:
+            raise KernelFailed(
+                f"The kernel died as it started ({_ending(self.exit_code)}).",
+                exists="The node runs on and is billed.",
+                hint=self.reason or "Look at the Python environment on the worker.",
+                raw=self.reason,
+            )
+        self._is_up = True
+
+    async def _ask(self, method: str, **params: Any) -> None:
+        patience_s = ANSWER_S if self._link.state == "live" else ANSWER_WHILE_CUT_S
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._link.call(method, {"kernel_id": self._kernel_id, **params})
+        except TimeoutError as error:
+            raise WorkerUnreachable(
+                f"The worker did not answer within {patience_s} s.", hint="Try again when the link is back."
+            ) from error
+
+    def _receive(self, _seq: int, channel: str, parts: Parts) -> None:
+        if channel == "event":
+            self._learn(json.loads(parts[0]))
+            return
+        if not self._first_sign.is_set() and _is_sign_of_life(parts):
+            self._first_sign.set()
+        self._bridge.deliver(channel, parts)
+
+    def _learn(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("event")
+        if kind == "started":
+            self._advance(int(event["generation"]))
+        elif kind == "exited" and int(event["generation"]) >= max(self._generation, self._asked_generation):
+            self._die(_exit_code(event), _last_words(event))
+        elif kind == "gone":
+            self.lose(str(event.get("message", "The worker knows no such kernel.")))
+        elif kind == "disk_full":
+            self._bridge.say(f"[{event.get('message')}]")
+        elif kind == "cut":
+            count = int(event["last_seq"]) - int(event["first_seq"]) + 1
+            self._bridge.say(f"[{count} messages of this kernel are no longer kept on the worker]")
+
+    def _advance(self, generation: int) -> None:
+        """A newer process runs: whatever was known of an end was of an older one."""
+        if generation > self._generation:
+            self._generation = generation
+            self._revive()
+
+    def _revive(self) -> None:
+        self.exit_code, self.reason = None, ""
+        self._first_sign.clear()
+        self._ended.clear()
+
+    def _die(self, exit_code: int, reason: str) -> None:
+        self.exit_code, self.reason = exit_code, reason
+        self._first_sign.set()
+        self._ended.set()
+        if exit_code and self._is_up and not self.is_asked_to_end:
+            message = f"The kernel died ({_ending(exit_code)}). {reason}".strip()
+            self._tell({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
+
+
+def _is_sign_of_life(parts: Parts) -> bool:
+    """Whether this is a status or a reply. Other messages come earlier, from ipykernel's output thread."""
+    return any(b'"status"' in part for part in parts)
+
+
+def _exit_code(event: Mapping[str, Any]) -> int:
+    if event.get("exit_code") is not None:
+        return int(event["exit_code"])
+    number = signal.Signals.__members__.get(str(event.get("signal")), signal.SIGKILL)
+    return -number
+
+
+def _last_words(event: Mapping[str, Any]) -> str:
+    words = event.get("stderr") or ""
+    return ("\n".join(words) if isinstance(words, list) else str(words)).strip()
+
+
+def _ending(exit_code: int) -> str:
+    if exit_code >= 0:
+        return f"exit code {exit_code}"
+    try:
+        return signal.Signals(-exit_code).name
+    except ValueError:
+        return f"signal {-exit_code}"

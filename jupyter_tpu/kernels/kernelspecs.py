@@ -1,0 +1,194 @@
+"""A kernelspec per READY node: what makes a node appear in every front end's list of kernels.
+
+The folder of kernelspecs is the only state: each spec says in its metadata which node, project and endpoint it is of.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from jupyter_core.paths import jupyter_data_dir
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import Node, NodeName
+
+METADATA_KEY = "jupyter_tpu"
+LOGO = "logo-svg.svg"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstalledSpec:
+    """A kernelspec of ours as found on disk."""
+
+    name: str
+    path: Path
+    node_name: str
+    endpoint: str
+    display_name: str
+    proxy_command: str = ""
+    ssh_user: str = ""
+
+
+def kernelspec_name(node: NodeName) -> str:
+    """The name to start a kernel on `node` by."""
+    return f"tpu-{node.node_id}-{node.zone}"
+
+
+def _free_name(node: NodeName, endpoint: str) -> str:
+    """The usual name, or a longer one where a node of another project or cloud with the same id and zone has it."""
+    return next(name for name in _names(node) if _is_free(name, node, endpoint))
+
+
+def _names(node: NodeName) -> Iterator[str]:
+    longer = f"{kernelspec_name(node)}-{node.project.replace(':', '-')}"
+    yield kernelspec_name(node)
+    yield longer
+    yield from (f"{longer}-{number}" for number in count(2))
+
+
+def _is_free(name: str, node: NodeName, endpoint: str) -> bool:
+    """Whether nobody has `name` but perhaps the same node; an emulator's endpoint is another one at each start."""
+    holder = _read(kernels_folder() / name / "kernel.json")
+    return holder is None or (holder.node_name == str(node) and bool(holder.endpoint) == bool(endpoint))
+
+
+def kernels_folder() -> Path:
+    """Where Jupyter looks for the user's own kernelspecs."""
+    return Path(jupyter_data_dir()) / "kernels"
+
+
+def write_kernelspec(node: Node, settings: CloudSettings, *, proxy_command: str = "", ssh_user: str = "") -> str:
+    """Write or renew the kernelspec of `node` and return its name."""
+    name = _free_name(node.name, settings.endpoint)
+    config = _config(node.name, settings, proxy_command, ssh_user)
+    text = json.dumps(_kernel_json(node, settings, config), indent=1, ensure_ascii=False)
+    folder = kernels_folder() / name
+    folder.mkdir(parents=True, exist_ok=True)
+    logo = (files("jupyter_tpu.kernels") / LOGO).read_text()
+    _write_whole(folder / LOGO, logo)
+    _write_whole(folder / "kernel.json", text)
+    return name
+
+
+def remove_kernelspec(node: NodeName, endpoint: str) -> bool:
+    """Remove the kernelspec of `node` in the cloud at `endpoint`; whether there was one."""
+    for spec in list_kernelspecs():
+        if (spec.node_name, spec.endpoint) == (str(node), endpoint):
+            shutil.rmtree(spec.path, ignore_errors=True)
+            return True
+    return False
+
+
+def list_kernelspecs() -> tuple[InstalledSpec, ...]:
+    """Our kernelspecs, whichever project they are of."""
+    paths = sorted(kernels_folder().glob("tpu-*/kernel.json"))
+    return tuple(spec for spec in map(_read, paths) if spec)
+
+
+def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
+    """Names of the kernelspecs on disk for this cloud, by the full name of their node."""
+    return {spec.node_name: spec.name for spec in list_kernelspecs() if spec.endpoint == settings.endpoint}
+
+
+def sync_kernelspecs(
+    nodes: Iterable[Node],
+    settings: CloudSettings,
+    *,
+    complete: bool = True,
+    proxy_command: str = "",
+    ssh_user: str = "",
+) -> bool:
+    """Make the kernelspecs of this project and endpoint those of the READY `nodes`; whether any changed.
+
+    Args:
+        complete: whether `nodes` are all there are; specs of missing nodes stay otherwise.
+        proxy_command, ssh_user: for the kernelspecs that are missing; those that exist stay as they are.
+    """
+    nodes = tuple(nodes)
+    ready = {str(node.name): node for node in nodes if node.state == "READY"}
+    gone = {str(node.name) for node in nodes} - ready.keys()
+    installed = {spec.node_name: spec for spec in list_kernelspecs() if _is_of(spec, settings)}
+    superfluous = [name for name in installed if name in gone or (complete and name not in ready)]
+    missing = [name for name in ready if name not in installed]
+    for name in superfluous:
+        shutil.rmtree(installed[name].path, ignore_errors=True)
+    for name in missing:
+        write_kernelspec(ready[name], settings, proxy_command=proxy_command, ssh_user=ssh_user)
+    return bool(superfluous or missing)
+
+
+def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
+    return spec.endpoint == settings.endpoint and NodeName.parse(spec.node_name).project == settings.project
+
+
+def _config(name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str) -> dict[str, str]:
+    """The provisioner's traits; empty ones are left to its configuration."""
+    config = {"node": str(name), "endpoint": settings.endpoint, "proxy_command": proxy_command, "ssh_user": ssh_user}
+    return {key: value for key, value in config.items() if value or key == "endpoint"}
+
+
+def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, str]) -> dict[str, Any]:
+    options = [part for key, value in config.items() if value for part in (f"--{key.replace('_', '-')}", value)]
+    return {
+        "argv": [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options, "-f", "{connection_file}"],
+        "display_name": f"Python 3 · {node.accelerator_type} · {node.name.node_id}",
+        "language": "python",
+        "interrupt_mode": "message",
+        "metadata": {
+            "debugger": True,
+            "supported_encryption": ["curve"],
+            "kernel_provisioner": {"provisioner_name": "tpu", "config": config},
+            METADATA_KEY: {
+                "node": str(node.name),
+                "uid": node.uid,
+                "accelerator_type": node.accelerator_type,
+                "endpoint": settings.endpoint,
+                "emulated": settings.is_emulated,
+            },
+        },
+    }
+
+
+def _read(path: Path) -> InstalledSpec | None:
+    try:
+        spec = json.loads(path.read_text())
+        ours = spec["metadata"][METADATA_KEY]
+        config = spec["metadata"]["kernel_provisioner"]["config"]
+        return InstalledSpec(
+            name=path.parent.name,
+            path=path.parent,
+            node_name=str(NodeName.parse(ours["node"])),
+            endpoint=ours["endpoint"],
+            display_name=spec["display_name"],
+            proxy_command=config.get("proxy_command", ""),
+            ssh_user=config.get("ssh_user", ""),
+        )
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        BadInput,
+    ):  # somebody else's, or half written: not ours to touch
+        return None
+
+
+def _write_whole(path: Path, text: str) -> None:
+    """Write so that a reader sees the old text or the new one, never a part."""
+    descriptor, scratch = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    Path(scratch).chmod(0o644)
+    Path(scratch).replace(path)

@@ -1,0 +1,215 @@
+"""A kernel on a worker as a program: for front ends that run a kernelspec's argv themselves, such as VS Code.
+
+    python -m jupyter_tpu.kernels.launcher --node projects/…/nodes/my-node -f connection.json
+
+Opens the ports of the connection file at once, so that a client which tests them finds them; ends with the kernel, and
+ends the kernel when it is told to end itself or its parent is gone. A launcher that is killed (SIGKILL) cannot: its
+kernel runs on until the next launcher with the same connection file replaces it, or the node is stopped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hmac
+import json
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import zmq
+
+from jupyter_tpu.cloud.settings import settings_from_environment
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.kernels.addresses import addresses_of
+from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.kernel import TRAVELS, Launch
+from jupyter_tpu.kernels.links import LinkPool
+from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.models import NodeName
+
+_GRACE_S = 3
+_PARENT_CHECK_S = 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a kernel until it ends; the exit code is the kernel's, or 1 when it could not be started."""
+    logging.basicConfig(level=logging.WARNING, format="%(message)s")
+    options = _parser().parse_args(argv)
+    try:
+        return asyncio.run(_Launcher(options).run())
+    except TpuError as error:
+        _say(str(error))
+        if error.raw and error.raw not in str(error):
+            _say(error.raw)
+        return 1
+
+
+class _Launcher:
+    """One kernel, from the command line's options to its end."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        connection = _read_connection_file(options.connection_file)
+        self._told_to_end = asyncio.Event()
+        self._pool = LinkPool()
+        self._launch = _launch(options, connection)
+        self._hosted = HostedKernel(_worker_key(options), self._pool, addresses_of(connection), _secrets(connection))
+        self._interrupts: set[asyncio.Task[None]] = set()
+
+    async def run(self) -> int:
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGTERM, self._told_to_end.set)
+        loop.add_signal_handler(signal.SIGINT, self._interrupt)
+        told = asyncio.create_task(self._until_told_to_end())
+        try:
+            return await self._run_kernel(told)
+        except zmq.ZMQError as error:
+            raise BadInput(f"The ports of the connection file cannot be opened: {error}.") from error
+        finally:
+            told.cancel()
+            self._pool.close()
+
+    async def _run_kernel(self, told: asyncio.Task[None]) -> int:
+        try:
+            starting = asyncio.create_task(self._hosted.start(self._launch, _show))
+            if not await _first(starting, told):
+                return 0
+            ending = asyncio.create_task(self._hosted.kernel.wait())
+            if not await _first(ending, told):
+                await self._end_kernel()
+                return 0
+            return self._outcome()
+        finally:
+            await self._hosted.give_up()
+
+    async def _end_kernel(self) -> None:
+        kernel = self._hosted.kernel
+        await kernel.terminate()
+        try:
+            async with asyncio.timeout(_GRACE_S):
+                await kernel.wait()
+        except TimeoutError:
+            await kernel.kill()
+
+    def _outcome(self) -> int:
+        kernel = self._hosted.kernel
+        assert kernel.exit_code is not None
+        return kernel.exit_code if kernel.exit_code >= 0 else 128 - kernel.exit_code
+
+    def _interrupt(self) -> None:
+        task = asyncio.create_task(self._try_to_interrupt())
+        self._interrupts.add(task)
+        task.add_done_callback(self._interrupts.discard)
+
+    async def _try_to_interrupt(self) -> None:
+        try:
+            if self._hosted.is_started:
+                await self._hosted.kernel.interrupt()
+        except TpuError as error:
+            _say(str(error))
+
+    async def _until_told_to_end(self) -> None:
+        """Wait for SIGTERM or the parent's end: nobody else would ever end this kernel."""
+        parent = os.getppid()
+        while os.getppid() == parent:
+            try:
+                async with asyncio.timeout(_PARENT_CHECK_S):
+                    await self._told_to_end.wait()
+            except TimeoutError:
+                continue
+            return
+
+
+async def _first(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
+    """Whether `task` ended before `other`; it is cancelled otherwise, and raises what it raised."""
+    await asyncio.wait({task, other}, return_when=asyncio.FIRST_COMPLETED)
+    if not task.done():
+        task.cancel()
+        await asyncio.wait({task})
+        return False
+    await task
+    return True
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m jupyter_tpu.kernels.launcher", description=__doc__)
+    parser.add_argument("--node", required=True, help="projects/PROJECT/locations/ZONE/nodes/NODE")
+    parser.add_argument("--endpoint", default=settings_from_environment().endpoint, help="HOST:PORT of an emulator")
+    parser.add_argument("--worker-id", type=int, default=0)
+    parser.add_argument("--python", default="", help="Python on the worker")
+    parser.add_argument("--cwd", default="", help="folder on the worker")
+    parser.add_argument("--proxy-command", default="", help="as ssh's ProxyCommand")
+    parser.add_argument("--ssh-user", default="")
+    parser.add_argument("-f", "--connection-file", required=True, type=Path)
+    return parser
+
+
+def _worker_key(options: argparse.Namespace) -> WorkerKey:
+    return WorkerKey(
+        node=NodeName.parse(options.node),
+        endpoint=options.endpoint,
+        worker_id=options.worker_id,
+        python=options.python,
+        proxy_command=options.proxy_command,
+        ssh_user=options.ssh_user,
+    )
+
+
+def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launch:
+    return Launch(
+        kernel_id=_kernel_id(options.connection_file, str(connection.get("key", ""))),
+        replaces=True,
+        key=str(connection.get("key", "")),
+        signature_scheme=str(connection.get("signature_scheme", "hmac-sha256")),
+        env={name: os.environ[name] for name in TRAVELS if name in os.environ},
+        cwd=options.cwd,
+    )
+
+
+def _kernel_id(connection_file: Path, key: str) -> str:
+    """The same at each start with the same connection file, and nobody else's.
+
+    Front ends keep the file over restarts, which they may begin by killing the launcher with no chance to end its
+    kernel: the next launcher finds what is left by its id.
+    """
+    place = f"{socket.gethostname()}:{connection_file.absolute()}"
+    return str(uuid.UUID(bytes=hmac.digest(key.encode(), place.encode(), "sha256")[:16]))
+
+
+def _secrets(connection: Mapping[str, Any]) -> Secrets:
+    public, secret = connection.get("curve_publickey"), connection.get("curve_secretkey")
+    return Secrets(
+        key=str(connection.get("key", "")).encode(),
+        signature_scheme=str(connection.get("signature_scheme", "hmac-sha256")),
+        curve=(public.encode(), secret.encode()) if public and secret else None,
+    )
+
+
+def _read_connection_file(path: Path) -> dict[str, Any]:
+    try:
+        connection = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise BadInput(f"The connection file {path} cannot be read.", raw=str(error)) from error
+    if not isinstance(connection, dict):
+        raise BadInput(f"The connection file {path} is not a JSON object.")
+    return connection
+
+
+def _show(progress: Mapping[str, Any]) -> None:
+    _say(str(progress["message"]))
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"jupyter-tpu: {text}\n")
+    sys.stderr.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,170 @@
+"""The links of this process: one per worker, shared by its kernels, all living in one background thread.
+
+A thread of its own, because a blocking KernelManager has no loop that runs between its calls, and because output in
+bulk must not stop Jupyter Server's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+import zmq
+
+from jupyter_tpu.kernels.kernel import RemoteKernel
+from jupyter_tpu.kernels.worker import OnProgress, Worker, WorkerKey
+from jupyter_tpu.link import Link, LinkState
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_TIDYING_S = 10
+
+
+class WorkerLink:
+    """The link to one worker, with the kernels on it and those who want to know how its preparation goes on."""
+
+    def __init__(self, key: WorkerKey) -> None:
+        self.users = 0
+        self.kernels: set[RemoteKernel] = set()
+        self.listeners: list[OnProgress] = []
+        self._key = key
+        worker = Worker(key, self._progress, self._lose)
+        self.link = Link(worker.connect, on_progress=self._progress, on_state=self._changed, python=key.python)
+        self._opening: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Open the link once; all who ask wait for the same attempt."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self.link.open())
+        await asyncio.shield(self._opening)
+
+    async def close(self) -> None:
+        if self._opening:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        await self.link.close()
+
+    def _progress(self, progress: Mapping[str, Any]) -> None:
+        for listener in tuple(self.listeners):
+            listener(progress)
+
+    def _changed(self, state: LinkState, error: Exception | None) -> None:
+        log.info("link to %s worker %s: %s %s", self._key.node.node_id, self._key.worker_id, state, error or "")
+        if state == "lost" and error:
+            self._lose(error)
+
+    def _lose(self, error: Exception) -> None:
+        for kernel in tuple(self.kernels):
+            kernel.lose(str(error))
+
+
+class LinkPool:
+    """The open links of one loop."""
+
+    def __init__(self) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._links: dict[WorkerKey, WorkerLink] = {}
+
+    async def acquire(self, key: WorkerKey, listener: OnProgress) -> WorkerLink:
+        """The open link to a worker, to be given back with `release`.
+
+        Raises:
+            TpuError: it cannot be opened.
+        """
+        shared = self._links.get(key)
+        if shared is None or shared.link.state == "lost":
+            shared = self._links[key] = WorkerLink(key)
+        shared.users += 1
+        shared.listeners.append(listener)
+        try:
+            await shared.open()
+        except BaseException:
+            await self.release(key, shared)
+            raise
+        finally:
+            shared.listeners.remove(listener)
+        return shared
+
+    async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
+        """Give a link back; it is closed with its last user."""
+        shared.users -= 1
+        if not shared.users:
+            if self._links.get(key) is shared:
+                del self._links[key]
+            await shared.close()
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+
+class LinkThread:
+    """The background thread; runs while somebody uses it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._running: _Running | None = None
+
+    def enter(self) -> LinkPool:
+        """Start the thread if it does not run; must be followed by `leave`."""
+        with self._lock:
+            if self._running is None:
+                self._running = _Running()
+            self._users += 1
+            return self._running.pool
+
+    def leave(self) -> None:
+        """End the thread with its last user."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            running, self._running = self._running, None
+        if running:
+            running.stop()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` in the thread's loop, from any other loop; cancelling cancels it there too."""
+        return await asyncio.wrap_future(self.submit(work))
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin `work` in the thread's loop."""
+        assert self._running, "nobody has entered"
+        return asyncio.run_coroutine_threadsafe(work, self._running.loop)
+
+
+class _Running:
+    """A thread with a loop and its pool."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.pool = LinkPool()
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._main, name="jupyter-tpu links", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop and wait for the thread."""
+        self.loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join()
+
+    def _main(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.run(self._until_stopped())
+        self.pool.close()
+
+    async def _until_stopped(self) -> None:
+        """Wait for the last user to leave, then for what cancelled work still has to tidy up."""
+        await self._stopped.wait()
+        tidying = asyncio.all_tasks() - {asyncio.current_task()}
+        if tidying:
+            await asyncio.wait(tidying, timeout=_TIDYING_S)
+
+
+link_thread = LinkThread()
+"""The thread of this process; starts with its first user."""

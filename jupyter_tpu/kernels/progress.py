@@ -1,0 +1,62 @@
+"""Tells how the start of a kernel goes on, and of its death: as Jupyter events, or in the log where no server is."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.errors import TpuError
+
+KERNEL_SCHEMA = "https://events.jupyter.org/jupyter_tpu/kernel/v1"
+_STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
+
+
+class ProgressReport:
+    """Reports phases of one kernel; may be called from any thread, reports in the loop that made it.
+
+    Args:
+        manager: the KernelManager; Jupyter Server's has an event logger.
+        identity: what every event carries: kernel_id, kernel_name, node_name.
+    """
+
+    def __init__(self, manager: Any, log: Any, identity: Mapping[str, str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._events = _event_logger(manager)
+        self._log: logging.Logger = log
+        self._identity = dict(identity)
+
+    def __call__(self, progress: Mapping[str, Any]) -> None:
+        """Report one step: ``{"phase", "message", "fraction"}``, perhaps with an ``error_code``."""
+        try:
+            self._loop.call_soon_threadsafe(self._report, dict(progress))
+        except RuntimeError:  # the loop of a KernelManager that is gone: the log is all that is left
+            self._log.info("%s", progress.get("message"))
+
+    def _report(self, progress: dict[str, Any]) -> None:
+        level = logging.WARNING if progress.get("error_code") else logging.INFO
+        self._log.log(level, "%s: %s", self._identity["node_name"].rpartition("/")[2], progress["message"])
+        if self._events is not None:
+            step = {name: progress.get(name, default) for name, default in _STEP.items()}
+            self._events.emit(schema_id=KERNEL_SCHEMA, data={**self._identity, **step})
+
+
+def keep_tracebacks_out(log: Any) -> None:
+    """Have `log` show a `TpuError` as its text: KernelManager logs whatever a start raises with a traceback."""
+    getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets gives a logger or an adapter of one
+
+
+class _WithoutTraceback(logging.Filter):
+    def filter(self, record: logging.LogRecord) -> bool:
+        if record.exc_info and isinstance(record.exc_info[1], TpuError):
+            record.exc_info = None
+        return True
+
+
+_WITHOUT_TRACEBACK = _WithoutTraceback()
+
+
+def _event_logger(manager: Any) -> Any:
+    events = getattr(manager, "event_logger", None)
+    return events if events is not None and KERNEL_SCHEMA in events.schemas else None

@@ -1,0 +1,227 @@
+"""The kernel provisioner ``tpu``: what a KernelManager starts when the kernelspec names a node.
+
+jupyter_client calls these methods in an order that its own documentation describes; what is easily overlooked is said
+where it matters. All work happens in the link thread; a method here only waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Coroutine, Mapping
+from typing import Any, cast
+
+import zmq
+from jupyter_client.connect import KernelConnectionInfo
+from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
+from traitlets import Enum, Integer, Unicode, default
+
+from jupyter_tpu.cloud.settings import settings_from_environment
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
+from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.kernel import TRAVELS, Launch
+from jupyter_tpu.kernels.links import link_thread
+from jupyter_tpu.kernels.progress import ProgressReport, keep_tracebacks_out
+from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.models import NodeName
+
+_PLACE = ("node", "endpoint", "worker_id")
+
+
+class TPUProvisioner(KernelProvisionerBase):
+    """Runs kernels on a worker of a Cloud TPU node."""
+
+    node = Unicode(help="Full name of the node: projects/PROJECT/locations/ZONE/nodes/NODE.").tag(config=True)
+    endpoint = Unicode(
+        help="HOST:PORT of the Cloud TPU API; empty for Google Cloud, else that of an emulator. "
+        "Default: $JUPYTER_TPU_ENDPOINT."
+    ).tag(config=True)
+    worker_id = Integer(0, min=0, help="Which worker of the node, from 0.").tag(config=True)
+    python = Unicode(help="Python on the worker that kernels run on; empty for the worker's own.").tag(config=True)
+    cwd = Unicode(help="Folder on the worker where kernels start; empty for the home folder.").tag(config=True)
+    proxy_command = Unicode(
+        help="A command to reach the worker through, as ssh's ProxyCommand; %h and %p are filled in."
+    ).tag(config=True)
+    ssh_user = Unicode(help="Login name on the worker; empty for the one in the node's metadata.").tag(config=True)
+    transport = Enum(
+        ["", "ipc", "tcp"],
+        "",
+        help="How clients on this machine reach the kernel: Unix sockets (ipc) or loopback ports (tcp); "
+        "empty for ipc where there are Unix sockets.",
+    ).tag(config=True)
+
+    _hosted: HostedKernel | None = None
+    _launch: Launch | None = None
+
+    @default("endpoint")
+    def _default_endpoint(self) -> str:
+        return settings_from_environment().endpoint
+
+    @property
+    def _manager(self) -> Any:
+        """The KernelManager."""
+        return self.parent
+
+    @property
+    def has_process(self) -> bool:
+        """Whether there is a kernel to wait for or to end; asserted to be true right after `launch_kernel`."""
+        return self._hosted is not None
+
+    async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
+        """Called first, at each start and restart."""
+        arguments = tuple(kwargs.pop("extra_arguments", ()))
+        kwargs.pop("cwd", None)  # a folder of this machine
+        kwargs = await super().pre_launch(cmd=[], **kwargs)
+        self._provide_curve_keys()
+        self._launch = Launch(
+            kernel_id=self.kernel_id,
+            key=self._manager.session.key.decode(),
+            signature_scheme=self._manager.session.signature_scheme,
+            env=self._travelling(kwargs["env"]),
+            cwd=self.cwd,
+            extra_arguments=arguments,
+        )
+        return kwargs
+
+    async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002
+        """Start the kernel, or start it again under its old sockets; the connection info returned is the truth."""
+        assert self._launch, "pre_launch comes first"
+        report = ProgressReport(self._manager, self.log, self._identity())
+        is_for_restarter = self._is_for_restarter()
+        try:
+            await self._start(self._launch, report)
+        except TpuError as error:
+            report({"phase": "failed", "message": str(error), "error_code": error.code})
+            keep_tracebacks_out(self.log)
+            if not is_for_restarter:
+                raise
+        assert self._hosted
+        self.connection_info = cast(KernelConnectionInfo, self._hosted.connection_info())
+        return self.connection_info
+
+    async def poll(self) -> int | None:
+        """None while the kernel lives as far as anybody knows; called often, so it only reads a field."""
+        return self._hosted.kernel.exit_code if self._hosted else 0
+
+    async def wait(self) -> int | None:
+        """Wait for the kernel's end; the caller has a timeout around it."""
+        return await link_thread.run(self._hosted.kernel.wait()) if self._hosted else 0
+
+    async def send_signal(self, signum: int) -> None:
+        """Called for interrupts only where the kernelspec's interrupt_mode is not ``message``."""
+        if self._hosted and signum == signal.SIGINT:
+            await link_thread.run(self._hosted.kernel.interrupt())
+        elif self._hosted and signum:
+            await link_thread.run(self._hosted.kernel.send_signal(signum))
+
+    async def kill(self, restart: bool = False) -> None:  # noqa: ARG002 - not passed on reliably (jupyter_client#1061)
+        """End the kernel at once."""
+        if self._hosted:
+            await link_thread.run(self._hosted.kernel.kill())
+
+    async def shutdown_requested(self, restart: bool = False) -> None:  # noqa: ARG002
+        """Called when the shutdown message was sent already: what follows is no death."""
+        if self._hosted:
+            self._hosted.kernel.expect_end()
+
+    async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - the same
+        """Ask the kernel's process to end, after the shutdown message did not help."""
+        if self._hosted:
+            await link_thread.run(self._hosted.kernel.terminate())
+
+    async def cleanup(self, restart: bool = False) -> None:
+        """Called after every shutdown, in some hosts twice, or before any start."""
+        if self._hosted and not restart:
+            hosted, self._hosted = self._hosted, None
+            await _leave_after(hosted.close())
+
+    async def get_provisioner_info(self) -> dict[str, Any]:
+        """The kernel and how it was reached, as JSON. A process that loads it does not attach to the kernel yet."""
+        info = await super().get_provisioner_info()
+        connection = {name: _as_text(value) for name, value in self.connection_info.items()}
+        return {**info, "connection_info": connection, **{name: getattr(self, name) for name in _PLACE}}
+
+    async def load_provisioner_info(self, provisioner_info: dict[str, Any]) -> None:
+        """The inverse of `get_provisioner_info`."""
+        connection = dict(provisioner_info["connection_info"])
+        connection["key"] = str(connection.get("key", "")).encode()
+        await super().load_provisioner_info({**provisioner_info, "connection_info": connection})
+        for name in _PLACE:
+            setattr(self, name, provisioner_info[name])
+
+    def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
+        """A message and its answer may have a long way."""
+        return max(recommended, 10.0)
+
+    def get_stable_start_time(self, recommended: float = 10.0) -> float:
+        """A kernel may start more slowly on a small VM."""
+        return max(recommended, 20.0)
+
+    async def _start(self, launch: Launch, report: ProgressReport) -> None:
+        if self._hosted:
+            await link_thread.run(self._hosted.restart(launch, report))
+        else:
+            self._hosted = await self._host(launch, report)
+        report({"phase": "ready", "message": "The kernel runs", "fraction": 1.0})
+
+    def _is_for_restarter(self) -> bool:
+        """Whether the KernelManager's restarter is starting a dead kernel again, and not a user.
+
+        It would stop for ever if the restart raised and leave the front end with "restarting". So there a failure is
+        only told, the kernel stays dead, and the restarter calls it so after a few tries.
+        """
+        has_restarter = getattr(self._manager, "_restarter", None) is not None
+        return has_restarter and self._hosted is not None and self._hosted.kernel.has_died
+
+    async def _host(self, launch: Launch, report: ProgressReport) -> HostedKernel:
+        key = WorkerKey(
+            node=NodeName.parse(self.node),
+            endpoint=self.endpoint,
+            worker_id=self.worker_id,
+            python=self.python,
+            proxy_command=self.proxy_command,
+            ssh_user=self.ssh_user,
+        )
+        addresses = TcpAddresses() if self.transport == "tcp" else default_addresses()
+        hosted = HostedKernel(key, link_thread.enter(), addresses, self._secrets())
+        try:
+            await link_thread.run(hosted.start(launch, report))
+        except BaseException:  # also when it has succeeded there, but was cancelled here
+            await _leave_after(hosted.give_up())
+            raise
+        return hosted
+
+    def _identity(self) -> dict[str, str]:
+        return {"kernel_id": self.kernel_id, "kernel_name": self._manager.kernel_name, "node_name": self.node}
+
+    def _travelling(self, env: Mapping[str, str]) -> dict[str, str]:
+        names = (*TRAVELS, *(self.kernel_spec.env if self.kernel_spec else ()))
+        return {name: env[name] for name in names if name in env}
+
+    def _provide_curve_keys(self) -> None:
+        """Encrypt the local sockets where the KernelManager wants it; it keeps the keys over restarts."""
+        manager = self._manager
+        if getattr(manager, "transport_encryption", "disabled") != "disabled" and manager.curve_publickey is None:
+            manager.curve_publickey, manager.curve_secretkey = zmq.curve_keypair()
+
+    def _secrets(self) -> Secrets:
+        session, public = self._manager.session, getattr(self._manager, "curve_publickey", None)
+        return Secrets(
+            key=session.key,
+            signature_scheme=session.signature_scheme,
+            curve=(public, self._manager.curve_secretkey) if public else None,
+        )
+
+
+async def _leave_after(work: Coroutine[Any, Any, None]) -> None:
+    """Do the last `work` in the link thread."""
+    try:
+        await link_thread.run(work)
+    finally:
+        await asyncio.to_thread(link_thread.leave)
+
+
+def _as_text(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value

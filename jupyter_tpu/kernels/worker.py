@@ -1,0 +1,238 @@
+"""From a node's name to an SSH connection to one of its workers.
+
+Looking never costs: nothing here creates, starts or resizes a node. The only thing ever changed is the node's
+metadata, when our key is missing from it, which is what `gcloud … ssh` does too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.connect import connect_cloud
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import (
+    BadInput,
+    CloudRefused,
+    CloudUnavailable,
+    CredentialsMissing,
+    HostKeyChanged,
+    LoginRefused,
+    NodeNotFound,
+    TpuError,
+    WorkerUnreachable,
+    WrongState,
+)
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.models import Node, NodeName, WorkerIdentity
+from jupyter_tpu.ssh import HostKeyStore, SshConnection, UserKey, WorkerAddress, connect, login_name
+
+_KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
+_OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
+
+OnProgress = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerKey:
+    """Which worker, and by which way: two kernels with the same key share a link."""
+
+    node: NodeName
+    endpoint: str = ""
+    worker_id: int = 0
+    python: str = ""
+    proxy_command: str = ""
+    ssh_user: str = ""
+
+    @property
+    def settings(self) -> CloudSettings:
+        return CloudSettings(project=self.node.project, endpoint=self.endpoint)
+
+
+class Worker:
+    """One worker of a node; `connect` is called for the first connection and after every cut.
+
+    Args:
+        on_progress: called with ``{"phase", "message", "fraction"}``.
+        on_gone: called when the cloud says that the node is no longer there or no longer READY.
+    """
+
+    def __init__(self, key: WorkerKey, on_progress: OnProgress, on_gone: Callable[[TpuError], None]) -> None:
+        self.key = key
+        self._on_progress = on_progress
+        self._on_gone = on_gone
+        self._address: WorkerAddress | None = None
+
+    async def connect(self) -> SshConnection:
+        """Connect over SSH; where the worker was last is tried before the cloud is asked again.
+
+        Raises:
+            WrongState, NodeNotFound: the node is not READY, or gone.
+            WorkerUnreachable, HostKeyChanged, LoginRefused: from SSH.
+            CredentialsMissing, CloudRefused, CloudUnavailable: the cloud does not say where the node is.
+        """
+        user_key = await asyncio.to_thread(UserKey.load_or_create, data_dir() / "ssh")
+        if self._address:
+            try:
+                return await self._connect_to(self._address, user_key)
+            except HostKeyChanged:
+                raise
+            except WorkerUnreachable as error:
+                return await self._connect_anew(user_key, unless_unknown=error)
+        return await self._connect_anew(user_key)
+
+    async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
+        self._say("finding_node", f"Looking for {self.key.node.node_id}")
+        try:
+            address, key_is_new = await self._look_up(user_key)
+        except (NodeNotFound, WrongState) as error:
+            self._on_gone(error)
+            raise
+        except (CloudUnavailable, CloudRefused, CredentialsMissing) as error:
+            raise unless_unknown or error from error
+        self._say("connecting", f"Connecting to {address.alias}")
+        connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
+        self._address = address
+        return connection
+
+    async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:
+        await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")  # takes a second; kernels must not wait
+        cloud = await connect_cloud(self.key.settings)
+        try:
+            node, identity = await find_worker(cloud, self.key.node, self.key.worker_id)
+            self._refuse_another_node(node)
+            user, key_is_new = await ensure_login(cloud, node, user_key, self.key.ssh_user)
+        finally:
+            await cloud.aclose()
+        return await asyncio.to_thread(worker_address, node, identity, user), key_is_new
+
+    def _refuse_another_node(self, node: Node) -> None:
+        """A node made again under the same name has none of the kernels that the old one had."""
+        if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
+            self._address = None
+            raise NodeNotFound(
+                f"The node {node.name.node_id} was deleted and made again.",
+                exists="The kernels of the old one are gone; the new one is READY.",
+                hint="Start a new kernel.",
+            )
+
+    async def _connect_when_key_is_there(
+        self, address: WorkerAddress, user_key: UserKey, delays_s: tuple[float, ...]
+    ) -> SshConnection:
+        for delay_s in delays_s:
+            try:
+                return await self._connect_to(address, user_key)
+            except LoginRefused:
+                self._say("connecting", "Waiting for the SSH key to arrive on the worker")
+                await asyncio.sleep(delay_s)
+        return await self._connect_to(address, user_key)
+
+    async def _connect_to(self, address: WorkerAddress, user_key: UserKey) -> SshConnection:
+        return await connect(address, user_key, proxy_command=self.key.proxy_command or None)
+
+    def _say(self, phase: str, message: str) -> None:
+        self._on_progress({"phase": phase, "message": message, "fraction": None})
+
+
+async def find_worker(cloud: CloudApi, name: NodeName, worker_id: int) -> tuple[Node, WorkerIdentity]:
+    """The READY node `name` and what its worker has published.
+
+    Raises:
+        WrongState: the node is not READY.
+        NodeNotFound: there is no such node.
+        BadInput: it has no such worker.
+    """
+    node = await cloud.get_node(name)
+    if node.state != "READY":
+        raise _not_ready(node)
+    identities = {identity.worker_id: identity for identity in await cloud.get_worker_identities(name)}
+    if worker_id not in identities or worker_id not in {worker.worker_id for worker in node.workers}:
+        raise BadInput(f"The node {name.node_id} has no worker {worker_id}; it has {len(node.workers)}.")
+    return node, identities[worker_id]
+
+
+def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAddress:
+    """Where the worker of `identity` is, its host keys pinned in our ``known_hosts``.
+
+    Raises:
+        HostKeyChanged: the cloud publishes other host keys than the pinned ones.
+        WorkerUnreachable: no host keys have been published yet, or the worker has no address.
+    """
+    worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)
+    host = worker.external_ip or worker.ip_address
+    if not host:
+        raise WorkerUnreachable(
+            f"Worker {worker.worker_id} of {node.name.node_id} has no IP address.",
+            hint="Look at the node's network settings; without an external address use `proxy_command`.",
+        )
+    key_alias = host_key_alias(node, identity.worker_id)
+    return WorkerAddress(
+        host=host,
+        port=identity.ssh_port,
+        user=user,
+        host_keys=host_key_store().pin(key_alias, identity.host_keys),
+        alias=worker_alias(node.name, identity.worker_id),
+        host_key_alias=key_alias,
+    )
+
+
+def worker_alias(name: NodeName, worker_id: int = 0) -> str:
+    """The worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, and ``my-node-w1.…`` for further workers."""
+    suffix = f"-w{worker_id}" if worker_id else ""
+    return f"{name.node_id}{suffix}.{name.zone}.tpu"
+
+
+def host_key_alias(node: Node, worker_id: int) -> str:
+    """The name under which a worker's host keys are pinned."""
+    return f"tpu-{node.uid or node.name.node_id}-w{worker_id}"
+
+
+def host_key_store() -> HostKeyStore:
+    """The pinned host keys of this user."""
+    return HostKeyStore(data_dir() / "ssh" / "known_hosts")
+
+
+async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user: str = "") -> tuple[str, bool]:
+    """The user to log in as, and whether our key was put on the node only now."""
+    known = login_of(node, user_key)
+    if known and ssh_user in ("", known):
+        return known, False
+    user = login_name(ssh_user)
+    present = node.metadata.get("ssh-keys", "").strip()
+    lines = f"{present}\n{user}:{user_key.public_line}".strip()
+    operation = await cloud.update_node_metadata(node.name, {"ssh-keys": lines})
+    for delay_s in _OPERATION_DELAYS_S:
+        if operation.done:
+            break
+        await asyncio.sleep(delay_s)
+        operation = await cloud.get_operation(operation.name)
+    if operation.error:
+        raise operation.error
+    return user, True
+
+
+def login_of(node: Node, user_key: UserKey) -> str:
+    """The user whose login our key opens according to the node's metadata; empty if none."""
+    ours = user_key.public_line.split()[:2]
+    for line in node.metadata.get("ssh-keys", "").splitlines():
+        user, _, key = line.partition(":")
+        if key.split()[:2] == ours:
+            return user.strip()
+    return ""
+
+
+def _not_ready(node: Node) -> WrongState:
+    advice = {
+        "STOPPED": f"Start it in the TPU panel, or with `jupyter tpu start {node.name.node_id}`; that costs money.",
+        "PREEMPTED": "The cloud has taken it back. Delete it and create another.",
+        "TERMINATED": "The cloud has taken it back. Delete it and create another.",
+    }
+    return WrongState(
+        f"The node {node.name.node_id} is {node.state}, not READY.",
+        exists="Nothing was started.",
+        hint=advice.get(node.state, "Wait until the TPU panel shows it as READY."),
+    )

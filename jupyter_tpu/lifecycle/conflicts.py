@@ -1,0 +1,54 @@
+"""What a new wish means for wishes about the same node that are still open."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jupyter_tpu.errors import NodeExists, WrongState
+from jupyter_tpu.lifecycle.intents import Intent
+
+DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "started"}
+
+
+def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
+    """The intent to perform: an open one that means the same, or else `wanted`.
+
+    A double click, two tabs or a retry must not make two nodes. A deletion overrules everything; otherwise one thing
+    is done to a node at a time.
+
+    Raises:
+        NodeExists: the node is being created with other properties, or the name is not free yet.
+        WrongState: something else is being done to the node.
+    """
+    siblings = [each for each in open_intents if _same_node(each, wanted) and not each.settled]
+    for sibling in siblings:
+        if _means_the_same(sibling, wanted):
+            return sibling
+    if siblings and wanted.verb != "delete":
+        raise _busy(siblings[-1], wanted)
+    return wanted
+
+
+def _same_node(one: Intent, other: Intent) -> bool:
+    """Of the same name in the same cloud."""
+    return (one.endpoint, one.node_name) == (other.endpoint, other.node_name)
+
+
+def _means_the_same(sibling: Intent, wanted: Intent) -> bool:
+    return sibling.verb == wanted.verb and _wish(sibling) == _wish(wanted)
+
+
+def _wish(intent: Intent) -> tuple[object, ...]:
+    spec = intent.spec
+    return (spec.accelerator_type, spec.runtime_version, spec.spot) if spec else ()
+
+
+def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:
+    kind = NodeExists if wanted.verb == "create" else WrongState
+    what = sibling.spec.accelerator_type if sibling.spec else "node"
+    return kind(
+        f"{wanted.node_name.node_id!r} in {wanted.node_name.zone} cannot be {DOING[wanted.verb]}: "
+        f"a {what} of that name is being {DOING[sibling.verb]} ({sibling.phase}).",
+        exists="Nothing was asked of the cloud.",
+        hint="Wait until that is done." if sibling.verb == "delete" else "Wait until that is done, or delete it first.",
+    )

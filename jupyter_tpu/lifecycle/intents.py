@@ -1,0 +1,108 @@
+"""What we mean to do to a node, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.errors import TpuError, error_from_json
+from jupyter_tpu.models import NodeName, NodeSpec
+
+Verb = Literal["create", "delete", "stop", "start"]
+
+FAILED_PHASES = frozenset({"failed", "cancelled"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """One wish about one node, as the journal keeps it.
+
+    Attributes:
+        intent_id: also the value of the label that a created node carries, so that it can be adopted.
+        endpoint: the cloud it is meant for, as in `CloudSettings.endpoint`; empty = Google's. Another cloud may have a
+            node of the same name.
+        spec: what to create; None for other verbs.
+        phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
+            delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
+            stopped; start: as create, with starting for provisioning. All: failed, cancelled.
+        message: one sentence for people about the present phase.
+        error: why it failed; set only when settled.
+        settled: done or failed; nothing more will be asked of the cloud.
+        created_at, updated_at: Unix seconds.
+        owner: the process that performs it, see `jupyter_tpu.journal.owner`; empty when nobody does.
+        operation: the cloud's operation, empty until the cloud has answered.
+        asked_at: when the cloud was asked (Unix seconds); 0 = never.
+        phase_since: when the present phase began (Unix seconds).
+        missing_since: since when the cloud says that there is no such node (Unix seconds); 0 = it does not.
+        cause: why the operation failed, until it is known what that left behind.
+    """
+
+    intent_id: str
+    verb: Verb
+    node_name: NodeName
+    endpoint: str = ""
+    spec: NodeSpec | None = None
+    phase: str = "requested"
+    message: str = ""
+    error: TpuError | None = None
+    settled: bool = False
+    created_at: float = 0.0
+    updated_at: float = 0.0
+    owner: str = ""
+    operation: str = ""
+    asked_at: float = 0.0
+    phase_since: float = 0.0
+    missing_since: float = 0.0
+    cause: TpuError | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        """Whether it is settled and came to what was wanted."""
+        return self.settled and self.error is None and self.phase not in FAILED_PHASES
+
+    def to_json(self) -> dict[str, Any]:
+        """The intent with all it knows; `from_json` reads it back."""
+        return {
+            "intent_id": self.intent_id,
+            "verb": self.verb,
+            "node_name": str(self.node_name),
+            "endpoint": self.endpoint,
+            "zone": self.node_name.zone,
+            "node_id": self.node_name.node_id,
+            "spec": self.spec.to_json() if self.spec else None,
+            "phase": self.phase,
+            "message": self.message,
+            "error": self.error.to_json() if self.error else None,
+            "settled": self.settled,
+            "created_at": self.created_at,
+            "updated_at": self.updated_at,
+            "owner": self.owner,
+            "operation": self.operation,
+            "asked_at": self.asked_at,
+            "phase_since": self.phase_since,
+            "missing_since": self.missing_since,
+            "cause": self.cause.to_json() if self.cause else None,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Intent:
+        return cls(
+            intent_id=data["intent_id"],
+            verb=data["verb"],
+            node_name=NodeName.parse(data["node_name"]),
+            endpoint=data["endpoint"],
+            spec=NodeSpec.from_json(data["spec"]) if data["spec"] else None,
+            phase=data["phase"],
+            message=data["message"],
+            error=error_from_json(data["error"]) if data["error"] else None,
+            settled=data["settled"],
+            created_at=data["created_at"],
+            updated_at=data["updated_at"],
+            owner=data["owner"],
+            operation=data["operation"],
+            asked_at=data["asked_at"],
+            phase_since=data["phase_since"],
+            missing_since=data["missing_since"],
+            cause=error_from_json(data["cause"]) if data["cause"] else None,
+        )

@@ -1,0 +1,149 @@
+"""A node on its way to READY with its host keys published: the common part of create and start.
+
+The node decides, not the operation: Google sometimes leaves the operation of a creation unfinished long after the node
+is READY. The operation is read to learn early, and why, that it failed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, OutOfCapacity, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.events import KeysSeen, NodeMissing, NodeSeen, OperationSeen, Resumed, Silent
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.outcomes import Outcome, Table, done, failed, go_on, missing_for, moved, seen, unchanged
+from jupyter_tpu.models import Node
+
+ROLLING_BACK = "rolling_back"
+BOOTING = "booting"
+READY = "ready"
+
+_LOST = frozenset({"PREEMPTED", "TERMINATED"})
+_HALTED = frozenset({"STOPPING", "STOPPED"})
+_GONE = "The node no longer exists; nothing is billed."
+
+
+def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Decide by the node's state."""
+    intent = seen(intent)
+    state = event.node.state
+    if state == "READY":
+        return _ready(intent, event, limits)
+    if state in _LOST:
+        return failed(intent, event.at, _preempted(event.node), exists=words.node_exists(event.node))
+    if state in _HALTED:
+        return _halted(intent, event, limits)
+    return _coming(intent, event, limits)
+
+
+def _ready(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    if intent.phase == BOOTING and event.at - intent.phase_since > limits.boot_s:
+        error = WorkerUnreachable(
+            f"The node {event.node.name.node_id} is READY, but its workers published no SSH host keys within "
+            f"{limits.boot_s / 60:.0f} minutes."
+        )
+        hint = words.delete_hint(event.node.name)
+        return failed(intent, event.at, error, exists=words.node_exists(event.node), hint=hint)
+    message = "The node is READY; its workers are booting."
+    return moved(intent, event.at, BOOTING, message, operation="", cause=None), ()
+
+
+def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    exists = words.node_exists(event.node)
+    hint = words.delete_hint(event.node.name)
+    if intent.phase == ROLLING_BACK and event.at - intent.phase_since > limits.unsure_s:
+        return failed(intent, event.at, _cause(intent), exists=exists, hint=hint)
+    if event.at - intent.asked_at > limits.create_s:
+        return failed(intent, event.at, _too_late(intent, limits), exists=exists, hint=hint)
+    if intent.phase == ROLLING_BACK:
+        return intent, ()
+    return moved(intent, event.at, intent.phase, f"The node is {event.node.state}."), ()
+
+
+def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """STOPPED: somebody else's doing, or a start that has not begun yet or has failed."""
+    waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
+    if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
+        return unchanged(intent)
+    name = event.node.name
+    error = intent.cause or WrongState(f"The node {name.node_id} is {event.node.state} and does not become READY.")
+    hint = error.hint or f"Start it with {words.command('start', name)}, or delete it."
+    return failed(intent, event.at, error, exists=words.node_exists(event.node), hint=hint)
+
+
+def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
+    """Gone, rolled back, or not listed yet."""
+    intent, missing_s = missing_for(intent, event.at)
+    if intent.phase == ROLLING_BACK:
+        exists = words.NOTHING_CREATED if intent.verb == "create" else _GONE
+        return failed(intent, event.at, _cause(intent), exists=exists, hint=_stock_out_hint(intent))
+    if missing_s <= _patience(intent, limits):
+        return unchanged(intent)
+    error = NodeNotFound(f"The node {intent.node_name.node_id} disappeared before it could be used.")
+    return failed(intent, event.at, error, exists=_GONE, hint="Create it again if you did not delete it.")
+
+
+def _patience(intent: Intent, limits: Limits) -> float:
+    if intent.phase == BOOTING:
+        return limits.vanished_s
+    return limits.create_s if intent.operation else limits.unsure_s
+
+
+def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
+    """Learn that it failed; that it succeeded only the node can tell."""
+    if event.operation.error is not None:
+        message = f"{event.operation.error.message} Looking at what is left of the node."
+        return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
+    if event.operation.done:
+        return replace(intent, operation="", phase_since=event.at), ()
+    return unchanged(intent)
+
+
+def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
+    """Published host keys are what makes a node usable: nothing is trusted without them."""
+    if event.published:
+        return done(intent, event.at, READY, "The node is ready.")
+    return unchanged(intent)
+
+
+def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:
+    """Go on asking: as long as nothing is known, nothing may be concluded."""
+    return moved(intent, event.at, intent.phase, f"{event.error.message} It is asked again."), ()
+
+
+def _stock_out_hint(intent: Intent) -> str:
+    return words.elsewhere_hint(intent.spec) if intent.spec and isinstance(intent.cause, OutOfCapacity) else ""
+
+
+def _cause(intent: Intent) -> TpuError:
+    return intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} could not be brought up.")
+
+
+def _preempted(node: Node) -> TpuError:
+    return OutOfCapacity(
+        f"The node {node.name.node_id} was preempted while it came up ({node.state}).",
+        hint=f"It cannot be used again: delete it with {words.command('delete', node.name)} and create another.",
+    )
+
+
+def _too_late(intent: Intent, limits: Limits) -> TpuError:
+    return CloudUnavailable(
+        f"The node {intent.node_name.node_id} did not become READY within {limits.create_s / 60:.0f} minutes."
+    )
+
+
+def table(coming: str) -> Table:
+    """The rows from the answer of the cloud on; `coming` is the phase in which the node is made or started."""
+    common: Table = {
+        (phase, event): act
+        for phase in (coming, ROLLING_BACK, BOOTING)
+        for event, act in (
+            (Resumed, go_on),
+            (NodeSeen, node_seen),
+            (NodeMissing, node_missing),
+            (Silent, silent),
+        )
+    }
+    return {**common, (coming, OperationSeen): operation_seen, (BOOTING, KeysSeen): keys_seen}

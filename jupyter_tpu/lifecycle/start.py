@@ -1,0 +1,87 @@
+"""Start a stopped node. It costs, so it is asked for once; a start that got no answer is judged by the node."""
+
+from __future__ import annotations
+
+from jupyter_tpu.errors import CloudUnavailable, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.lifecycle import rising, words
+from jupyter_tpu.lifecycle.actions import StartNode
+from jupyter_tpu.lifecycle.events import (
+    Asked,
+    NodeMissing,
+    NodeSeen,
+    OperationSeen,
+    Refused,
+    Resumed,
+    Silent,
+    Taken,
+    Unanswered,
+)
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.outcomes import Outcome, Table, failed, go_on, missing_for, moved, seen, unchanged
+
+STARTING = "starting"
+
+
+def ask(intent: Intent, event: Taken, limits: Limits) -> Outcome:
+    """Ask to start the node."""
+    asking = moved(intent, event.at, "asking", "Asking to start the node.", asked_at=event.at)
+    return asking, (StartNode(intent.node_name),)
+
+
+def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
+    """Nobody asked before the process died; the user may no longer want it."""
+    error = TpuError(f"jupyter_tpu ended before it asked to start the node {intent.node_name.node_id}.")
+    return failed(intent, event.at, error, exists="The node was not started.", hint="Start it again if you want it.")
+
+
+def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
+    """The cloud has begun."""
+    begun = moved(intent, event.at, STARTING, "The node is starting.", operation=event.operation.name)
+    return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
+
+
+def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
+    """Look at the node: it tells what exists, and may be starting already."""
+    return moved(intent, event.at, "checking", "Looking at the node.", cause=event.error), ()
+
+
+def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
+    """It may have been asked for by the process that ended."""
+    return moved(intent, event.at, "checking", "Taken up again; looking at the node."), ()
+
+
+def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
+    """Judge by the node whether it was started."""
+    if event.node.state in ("STARTING", "READY"):
+        begun = moved(seen(intent), event.at, STARTING, "The node is starting.", cause=None)
+        return rising.node_seen(begun, event, limits)
+    unanswered = intent.cause is None or isinstance(intent.cause, CloudUnavailable)
+    if event.node.state == "STOPPED" and unanswered and event.at - intent.phase_since <= limits.unsure_s:
+        return unchanged(seen(intent))
+    error = intent.cause or WrongState(f"The node {event.node.name.node_id} was not started.")
+    return failed(intent, event.at, error, exists=words.node_exists(event.node))
+
+
+def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
+    """Nothing to start."""
+    intent, missing_s = missing_for(intent, event.at)
+    if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):
+        return unchanged(intent)
+    error = NodeNotFound(f"There is no node {intent.node_name.node_id} in {intent.node_name.zone}.")
+    return failed(intent, event.at, error, exists="Nothing was started.", hint="`jupyter tpu list` shows what exists.")
+
+
+TABLE: Table = {
+    ("requested", Taken): ask,
+    ("requested", Resumed): close_unasked,
+    ("asking", Asked): accepted,
+    ("asking", Refused): unsure,
+    ("asking", Unanswered): unsure,
+    ("asking", Resumed): recheck,
+    ("checking", Resumed): go_on,
+    ("checking", NodeSeen): found,
+    ("checking", NodeMissing): not_found,
+    ("checking", Silent): rising.silent,
+    **rising.table(STARTING),
+}

@@ -1,0 +1,118 @@
+"""One connection to the agent, from greeting to end: frames in and out, and a pulse that notices a dead path."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+from jupyter_tpu import __version__
+from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.link.interfaces import ByteStream
+from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_frame, encode_json
+from jupyter_tpu.wire.hello import client_hello, negotiate
+
+_READ_BYTES = 256 * 1024
+
+
+class Dialogue:
+    """Speaks frames over a byte stream; made anew for each connection.
+
+    It asks for a sign of life three times in `silence_s`, and ends when none came for that long.
+    """
+
+    def __init__(self, stream: ByteStream, silence_s: float) -> None:
+        self._stream = stream
+        self._silence_s = silence_s
+        self._decoder = FrameDecoder(FROM_AGENT)
+        self._early: list[Frame] = []
+        self._heard_at = 0.0
+        self._is_open = True
+
+    async def greet(self, client_id: str) -> Mapping[str, Any]:
+        """Exchange greetings; what the agent says of itself.
+
+        Raises:
+            ProtocolError: it is no agent, or speaks no protocol of ours.
+            WorkerUnreachable: it does not answer.
+            EOFError: the connection ended first.
+        """
+        self.send(encode_json(Kind.HELLO, client_hello(client_id, __version__)))
+        try:
+            async with asyncio.timeout(self._silence_s):  # wait_for may swallow a cancellation before Python 3.12
+                frame = await self._first_frame()
+        except TimeoutError:
+            raise WorkerUnreachable(
+                f"The agent on the worker did not answer within {self._silence_s:.0f} s.",
+                hint="The worker may be overloaded, or out of memory.",
+            ) from None
+        if frame.kind != Kind.HELLO:
+            raise ProtocolError("its first frame is no greeting")
+        hello = frame.json()
+        negotiate(hello.get("protocols"))
+        about = hello.get("agent")
+        return about if isinstance(about, dict) else {}
+
+    async def _first_frame(self) -> Frame:
+        while data := await self._read():
+            self._early += self._decoder.feed(data)
+            if self._early:
+                return self._early.pop(0)
+        raise EOFError
+
+    async def run(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
+        """Handle frames until the connection ends.
+
+        Raises:
+            ProtocolError: the agent broke the protocol.
+        """
+        self._heard_at = asyncio.get_running_loop().time()
+        pulse = asyncio.create_task(self._pulse())
+        try:
+            for frame in self._early:
+                handle(frame)
+            await self._receive(handle, after_batch)
+        finally:
+            pulse.cancel()
+            self.close()
+
+    async def _receive(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
+        while data := await self._read():
+            self._heard_at = asyncio.get_running_loop().time()
+            for frame in self._decoder.feed(data):
+                self._handle(frame, handle)
+            after_batch()
+            # A stream with bytes at hand does not give way by itself.
+            await asyncio.sleep(0)
+
+    def _handle(self, frame: Frame, handle: Callable[[Frame], None]) -> None:
+        if frame.kind == Kind.PING:
+            self.send(encode_frame(Kind.PONG, number=frame.number))
+        elif frame.kind != Kind.PONG:
+            handle(frame)
+
+    async def _read(self) -> bytes:
+        """The next bytes, or nothing once the connection has ended, in whatever way."""
+        try:
+            return await self._stream.read(_READ_BYTES) if self._is_open else b""
+        except (OSError, EOFError, TpuError):
+            return b""
+
+    async def _pulse(self) -> None:
+        loop = asyncio.get_running_loop()
+        while loop.time() - self._heard_at < self._silence_s:
+            self.send(encode_frame(Kind.PING))
+            await asyncio.sleep(self._silence_s / 3)
+        self.close()
+
+    def send(self, data: bytes) -> None:
+        """Write, unless the connection has ended: then it is sent again on the next one, or not needed any more."""
+        if self._is_open:
+            with suppress(OSError):
+                self._stream.write(data)
+
+    def close(self) -> None:
+        if self._is_open:
+            self._is_open = False
+            self._stream.close()

@@ -1,0 +1,328 @@
+"""The link itself: keeps one dialogue with the agent going, and everything that must survive its end."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from itertools import repeat
+from typing import Any
+
+from jupyter_tpu.errors import (
+    AgentBroken,
+    CloudUnavailable,
+    EnvironmentFailed,
+    HostKeyChanged,
+    TpuError,
+    WorkerUnreachable,
+)
+from jupyter_tpu.link.calls import PendingCalls
+from jupyter_tpu.link.dialogue import Dialogue
+from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
+from jupyter_tpu.link.streams import KernelStream
+from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, Ready, open_channel, prepare_worker
+from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
+from jupyter_tpu.wire.requests import Outbox
+
+log = logging.getLogger(__name__)
+
+SILENCE_S = 12.0
+_PASSING = (WorkerUnreachable, CloudUnavailable, EnvironmentFailed, OSError)
+_AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
+_EAGER_DELAY_S = 2.0
+_EAGER_TRIES = 300
+_PATIENT_DELAY_S = 15.0
+_CANCEL_AGAIN_S = 0.5
+
+
+def reconnect_delays() -> Iterator[float]:
+    """At once, then soon, for ten minutes often enough to be back within 3 s of the path; then with patience."""
+    yield from (0.0, 0.5, 1.0)
+    yield from repeat(_EAGER_DELAY_S, _EAGER_TRIES)
+    yield from repeat(_PATIENT_DELAY_S)
+
+
+def _ignore_progress(progress: Mapping[str, Any]) -> None:
+    pass
+
+
+def _ignore_state(state: LinkState, error: TpuError | None) -> None:
+    pass
+
+
+class Link:
+    """The link to one worker.
+
+    Args:
+        connect: opens a connection; called again after every cut. Its `TpuError` says why it could not.
+        on_progress: called with ``{"phase", "message", "fraction"}`` while the worker is prepared.
+        on_state: called with each new state and the error that caused it, if one did.
+        python: the Python that kernels run on; empty for the worker's own choice.
+        silence_s: a path on which nothing was heard for so long is taken as dead.
+        patience_s: a worker that says nothing for so long while it is prepared is given up.
+    """
+
+    def __init__(
+        self,
+        connect: Callable[[], Awaitable[Connection]],
+        *,
+        on_progress: OnProgress = _ignore_progress,
+        on_state: Callable[[LinkState, TpuError | None], None] = _ignore_state,
+        python: str = "",
+        silence_s: float = SILENCE_S,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._connect = connect
+        self._on_progress = on_progress
+        self._on_state = on_state
+        self._python = python
+        self._silence_s = silence_s
+        self._patience_s = patience_s
+        self._client_id = uuid.uuid4().hex
+        self._state: LinkState = "connecting"
+        self._error: TpuError | None = None
+        self._agent: Mapping[str, Any] = {}
+        self._ready = Ready("", "")
+        self._connection: Connection | None = None
+        self._dialogue: Dialogue | None = None
+        self._keeper: asyncio.Task[None] | None = None
+        self._outbox = Outbox()
+        self._streams: dict[int, KernelStream] = {}
+        self._calls = PendingCalls()
+        self._last_stream = 0
+
+    @property
+    def state(self) -> LinkState:
+        return self._state
+
+    @property
+    def error(self) -> TpuError | None:
+        """Why the link is down or lost."""
+        return self._error
+
+    @property
+    def agent(self) -> Mapping[str, Any]:
+        """What the agent said of itself when the link came up: version, pid, Python of kernels."""
+        return self._agent
+
+    async def open(self) -> None:
+        """Connect, prepare the worker and greet the agent; from then on the link keeps itself alive.
+
+        Raises:
+            WorkerUnreachable, HostKeyChanged, LoginRefused: from `connect`.
+            EnvironmentFailed: the worker could not be prepared.
+            AgentBroken: the agent does not start, or speaks nonsense.
+        """
+        try:
+            dialogue = await self._establish()
+        except TpuError as error:
+            self._lose(error)
+            raise
+        except OSError as error:
+            self._lose(_as_tpu_error(error))
+            raise self._loss() from error
+        self._keeper = asyncio.create_task(self._keep(dialogue))
+
+    async def close(self) -> None:
+        """Leave; kernels go on. Waiting calls fail with `WorkerUnreachable`."""
+        if self._keeper is not None:
+            await _end(self._keeper)
+        await self._hang_up()
+        if self._state != "lost":
+            self._lose(None)
+
+    async def call(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """Call a method of the agent; over a cut the call waits and is answered once the link is back.
+
+        - ``start_kernel`` {kernel_id, key, signature_scheme?, env?, cwd?, python?, extra_arguments?}: a kernel that
+          lives is left as it is, a dead one is started again under the same record
+        - ``restart_kernel`` {the same}: ends the old process first and waits until it is gone
+        - ``kill_kernel`` {kernel_id, signal?}: SIGKILL unless told, then it returns when the end is recorded
+        - ``interrupt`` {kernel_id}: SIGINT to the kernel and its children
+        - ``forget_kernel`` {kernel_id}: ends it and removes its record
+        - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
+
+        Raises:
+            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+        """
+        if self._state == "lost":
+            raise self._loss()
+        call = self._calls.add(method, self._with_python(method, params or {}))
+        self._send(call.frame)
+        try:
+            return await call.answer
+        finally:
+            self._calls.remove(call)
+
+    def attach(self, kernel_id: str, *, from_seq: int = 0, on_message: OnMessage) -> KernelStream:
+        """Deliver the kernel's messages from `from_seq` on, old ones and new ones alike; 0 means all there are.
+
+        May follow a ``start_kernel`` that was not answered yet: ``asyncio.create_task(link.call(…))``, one turn of the
+        loop, then `attach`.
+        """
+        self._last_stream += 1
+        stream = KernelStream(
+            self._last_stream,
+            kernel_id,
+            from_seq=from_seq,
+            on_message=on_message,
+            outbox=self._outbox,
+            send=self._send,
+            forget=self._forget,
+        )
+        self._streams[stream.number] = stream
+        if self._dialogue is not None:
+            stream.attach()
+        return stream
+
+    def _forget(self, stream: KernelStream) -> None:
+        self._streams.pop(stream.number, None)
+
+    # -- coming and going ------------------------------------------------------------------------------------------
+
+    async def _keep(self, dialogue: Dialogue) -> None:
+        """Run one dialogue after the other until one breaks the protocol or the link is closed."""
+        try:
+            while True:
+                await dialogue.run(self._handle, self._acknowledge)
+                self._dialogue = None
+                self._set_state("down", WorkerUnreachable("The connection to the worker was cut."))
+                await self._hang_up()
+                dialogue = await self._come_back()
+        except ProtocolError as error:
+            self._lose(_broken(error))
+        except TpuError as error:
+            self._lose(error)
+        except Exception as error:  # whoever waits for the link must learn that it has ended, whatever the fault
+            log.exception("the link failed")
+            self._lose(AgentBroken("The link to the worker failed.", raw=f"{type(error).__name__}: {error}"))
+        await self._hang_up()
+
+    async def _come_back(self) -> Dialogue:
+        for delay in reconnect_delays():
+            await asyncio.sleep(delay)
+            try:
+                return await self._establish()
+            except HostKeyChanged:
+                raise
+            except _PASSING as error:
+                log.info("the worker cannot be reached yet: %s", error)
+                self._set_state("down", _as_tpu_error(error))
+        raise AssertionError("the delays never end")
+
+    async def _establish(self) -> Dialogue:
+        self._connection = await self._connect()
+        try:
+            dialogue = await self._reach_agent(self._connection)
+        except BaseException:
+            await self._hang_up()
+            raise
+        self._resume(dialogue)
+        return dialogue
+
+    async def _reach_agent(self, connection: Connection) -> Dialogue:
+        """Greet the agent; one that crashes at its start is given a few chances, then its log is shown."""
+        for attempt, delay in enumerate(_AGENT_DELAYS_S):
+            await asyncio.sleep(delay)
+            self._ready = await prepare_worker(
+                connection,
+                python=self._python,
+                on_progress=self._on_progress,
+                explain=attempt > 0,
+                patience_s=self._patience_s,
+            )
+            dialogue = Dialogue(await open_channel(connection, self._ready.socket), self._silence_s)
+            try:
+                self._agent = await dialogue.greet(self._client_id)
+            except EOFError:
+                dialogue.close()
+            except ProtocolError as error:
+                dialogue.close()
+                raise _broken(error) from error
+            else:
+                return dialogue
+        raise AgentBroken(
+            "The agent on the worker does not start.",
+            exists="Kernels that run there go on.",
+            hint="The end of its log is in the details. It may help to remove ~/.jupyter-tpu/agent and "
+            "~/.jupyter-tpu/env/agent on the worker (by `jupyter tpu ssh`): they are made anew.",
+            raw=self._ready.log,
+        )
+
+    def _resume(self, dialogue: Dialogue) -> None:
+        """Ask again for everything that is open. Calls first: one may start the kernel that a stream belongs to."""
+        self._dialogue = dialogue
+        for frame in self._calls.frames():
+            dialogue.send(frame)
+        for stream in tuple(self._streams.values()):
+            stream.attach()
+        for request in self._outbox.pending():
+            dialogue.send(encode_frame(Kind.REQUEST, request.stream, request.number, request.payload))
+        self._set_state("live", None)
+
+    async def _hang_up(self) -> None:
+        connection, self._connection = self._connection, None
+        if self._dialogue is not None:
+            self._dialogue.close()
+            self._dialogue = None
+        if connection is not None:
+            with suppress(OSError, TpuError):
+                await connection.close()
+
+    def _set_state(self, state: LinkState, error: TpuError | None) -> None:
+        self._state, self._error = state, error
+        self._on_state(state, error)
+
+    def _lose(self, error: TpuError | None) -> None:
+        self._set_state("lost", error)
+        self._calls.fail(self._loss())
+
+    def _loss(self) -> TpuError:
+        return self._error or WorkerUnreachable("The link to the worker is closed.")
+
+    # -- frames ----------------------------------------------------------------------------------------------------
+
+    def _send(self, data: bytes) -> None:
+        if self._dialogue is not None:
+            self._dialogue.send(data)
+
+    def _handle(self, frame: Frame) -> None:
+        if frame.kind == Kind.RESULT:
+            self._calls.answered(frame)
+        elif frame.kind == Kind.REQACK:
+            self._outbox.acknowledged(frame.number)
+        elif stream := self._streams.get(frame.stream):
+            stream.handle(frame)
+
+    def _acknowledge(self) -> None:
+        for stream in tuple(self._streams.values()):
+            stream.acknowledge()
+
+    def _with_python(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        if method in ("start_kernel", "restart_kernel"):
+            return {"python": self._ready.python, **params}
+        return dict(params)
+
+
+async def _end(task: asyncio.Task[None]) -> None:
+    """Cancel until it has ended: what it awaits may swallow a cancellation, as `asyncio.wait_for` did for long."""
+    while not task.done():
+        task.cancel()
+        await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)
+
+
+def _broken(error: ProtocolError) -> AgentBroken:
+    return AgentBroken(
+        "What answers on the worker does not speak the agent's language.",
+        exists="Kernels that run there go on.",
+        hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
+        raw=str(error),
+    )
+
+
+def _as_tpu_error(error: TpuError | OSError) -> TpuError:
+    if isinstance(error, TpuError):
+        return error
+    return WorkerUnreachable("The worker cannot be reached.", raw=str(error))

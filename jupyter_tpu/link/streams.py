@@ -1,0 +1,159 @@
+"""One kernel as one client sees it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+from jupyter_tpu.errors import BadInput, error_from_json
+from jupyter_tpu.link.interfaces import OnMessage
+from jupyter_tpu.wire.entries import Entry
+from jupyter_tpu.wire.frames import REQUEST_BYTES, Frame, Kind, ProtocolError, encode_frame, encode_json
+from jupyter_tpu.wire.messages import MAX_PARTS, Channel, channel_name, encode_request
+from jupyter_tpu.wire.replay import Cut, Replay
+from jupyter_tpu.wire.requests import Outbox
+
+log = logging.getLogger(__name__)
+
+_CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
+
+
+class KernelStream:
+    """The messages of one kernel; made by `Link.attach`, and alive over all cuts until `close`."""
+
+    def __init__(
+        self,
+        number: int,
+        kernel_id: str,
+        *,
+        from_seq: int,
+        on_message: OnMessage,
+        outbox: Outbox,
+        send: Callable[[bytes], None],
+        forget: Callable[[KernelStream], None],
+    ) -> None:
+        self.number = number
+        self.kernel_id = kernel_id
+        self._on_message = on_message
+        self._outbox = outbox
+        self._send = send
+        self._forget = forget
+        self._replay = Replay(from_seq)
+        self._acknowledged: int | None = None
+        self._is_held = False
+        self.is_closed = False
+
+    @property
+    def applied_seq(self) -> int:
+        """The last message that was delivered; attach with `from_seq` one higher to continue in another process."""
+        return self._replay.next_seq - 1
+
+    def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
+        """Send one multipart message, routing identities first, exactly as it came from a ROUTER socket.
+
+        Returns at once; the message is kept until the agent has it, and is never given to the kernel twice.
+
+        Raises:
+            BadInput: the message is larger than the link carries.
+        """
+        if sum(map(len, parts)) + 4 * len(parts) + 16 > REQUEST_BYTES or len(parts) > MAX_PARTS:
+            raise BadInput(
+                f"A message of more than {REQUEST_BYTES >> 20} MiB cannot be sent to a kernel.",
+                hint="Send a file in pieces, or copy it to the worker.",
+            )
+        if not self.is_closed:
+            request = self._outbox.add(self.number, encode_request(_CHANNELS[channel], parts))
+            self._send(encode_frame(Kind.REQUEST, self.number, request.number, request.payload))
+
+    def hold(self) -> None:
+        """Ask the agent to pause this stream; what is on its way still arrives (at most 32 MiB)."""
+        self._set_held(True)
+
+    def resume(self) -> None:
+        """Ask the agent to go on after `hold`."""
+        self._set_held(False)
+
+    def close(self) -> None:
+        """Stop delivery. The kernel goes on."""
+        if not self.is_closed:
+            self._send(encode_frame(Kind.DETACH, self.number))
+            self._end()
+
+    # -- the link's side -------------------------------------------------------------------------------------------
+
+    def attach(self) -> None:
+        """Ask for everything that was not applied yet; called on each new connection."""
+        self._replay.disconnected()
+        self._acknowledged = None
+        content = {"kernel_id": self.kernel_id}
+        self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
+        if self._is_held:
+            self._send(encode_frame(Kind.HOLD, self.number, 1))
+
+    def handle(self, frame: Frame) -> None:
+        """Apply a frame of this stream.
+
+        Raises:
+            ProtocolError: it makes no sense.
+        """
+        if frame.kind == Kind.DATA:
+            self._apply(frame)
+        elif frame.kind == Kind.POSITION:
+            self._go_to(frame)
+        elif frame.kind == Kind.REFUSED:
+            self._go(frame.json().get("error"))
+
+    def acknowledge(self) -> None:
+        """Tell the agent how much has arrived, which lets it send more."""
+        if self._replay.offset is not None and self._replay.offset != self._acknowledged:
+            self._acknowledged = self._replay.offset
+            self._send(encode_frame(Kind.ACK, self.number, self._replay.offset))
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _set_held(self, held: bool) -> None:
+        if self._is_held != held:
+            self._is_held = held
+            self._send(encode_frame(Kind.HOLD, self.number, int(held)))
+
+    def _apply(self, frame: Frame) -> None:
+        for item in self._replay.data(frame.number, frame.payload):
+            if isinstance(item, Cut):
+                self._tell_cut(item)
+            else:
+                self._deliver(item)
+
+    def _go_to(self, frame: Frame) -> None:
+        seq = frame.json().get("seq")
+        if not isinstance(seq, int):
+            raise ProtocolError(f"a position without a seq: {frame.payload[:60]!r}")
+        self._acknowledged = frame.number
+        if cut := self._replay.position(frame.number, seq):
+            self._tell_cut(cut)
+
+    def _go(self, error: Any) -> None:
+        self._end()
+        error = error if isinstance(error, dict) else {}
+        self._tell("gone", message=str(error_from_json(error)), error=error)
+
+    def _deliver(self, entry: Entry) -> None:
+        self._call(entry.seq, channel_name(entry.channel), entry.parts)
+
+    def _tell_cut(self, cut: Cut) -> None:
+        self._tell("cut", first_seq=cut.first_seq, last_seq=cut.last_seq)
+
+    def _tell(self, event: str, **content: Any) -> None:
+        self._call(self.applied_seq, "event", [json.dumps({"event": event, **content}).encode()])
+
+    def _call(self, seq: int, channel: str, parts: list[bytes]) -> None:
+        try:
+            self._on_message(seq, channel, parts)
+        except Exception:  # a fault of the receiver must not cut every other kernel's stream
+            log.exception("kernel %s: the receiver of its messages failed at seq %s", self.kernel_id, seq)
+
+    def _end(self) -> None:
+        self.is_closed = True
+        self._outbox.drop(self.number)
+        self._forget(self)

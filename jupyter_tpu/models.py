@@ -1,0 +1,199 @@
+"""Records that travel between the parts of jupyter_tpu.
+
+Frozen values with `to_json` where they leave the process. Knows nothing of clouds, SSH or Jupyter, and runs on the
+worker as well (Python 3.10, standard library only).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, TpuError
+
+# The API's own rule for node ids [INF: no recorded refusal]; also what keeps names harmless in shells, paths and HTML.
+_NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
+_ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
+_FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/nodes/([^/]+)")
+
+INTENT_LABEL = "jupyter-tpu-intent"
+"""Label that every node we create carries; its value is the id of the intent in the journal."""
+
+
+def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
+    if not pattern.fullmatch(value):
+        shown = value if len(value) <= 70 else value[:70] + "…"
+        raise BadInput(f"{shown!r} is not a valid {what}.", exists="The cloud was not asked.", hint=f"Use {rule}.")
+    return value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class NodeName:
+    """Where a node lives: ``projects/{project}/locations/{zone}/nodes/{node_id}``.
+
+    Raises:
+        BadInput: a part breaks the API's rule for it.
+    """
+
+    project: str
+    zone: str
+    node_id: str
+
+    def __post_init__(self) -> None:
+        _checked(_PROJECT, self.project, "project id", "3 to 63 lower-case letters, digits and hyphens")
+        _checked(_ZONE, self.zone, "zone", "a zone name such as us-central1-a")
+        _checked(
+            _NODE_ID,
+            self.node_id,
+            "node name",
+            "1 to 63 lower-case letters, digits and hyphens, starting with a letter, not ending with a hyphen",
+        )
+
+    @classmethod
+    def parse(cls, full_name: str) -> NodeName:
+        match = _FULL_NAME.fullmatch(full_name)
+        if not match:
+            raise BadInput(
+                f"{full_name[:200]!r} is not a node name.", hint="Use projects/PROJECT/locations/ZONE/nodes/NODE."
+            )
+        return cls(project=match[1], zone=match[2], node_id=match[3])
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    def __str__(self) -> str:
+        return f"{self.parent}/nodes/{self.node_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Worker:
+    """One TPU VM of a node. `external_ip` is empty where the VM has none."""
+
+    worker_id: int
+    ip_address: str = ""
+    external_ip: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"worker_id": self.worker_id, "ip_address": self.ip_address, "external_ip": self.external_ip}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A node as the cloud shows it.
+
+    Attributes:
+        state: the API's word, such as ``READY``; a value this client does not know is kept as ``UNKNOWN(17)``.
+        health: the API's word; empty while the cloud has not said.
+        uid: the API's ``id``, a number in decimal; differs when a node is made again under the same name.
+        create_time: RFC 3339 in UTC, or empty.
+    """
+
+    name: NodeName
+    state: str
+    health: str = ""
+    health_description: str = ""
+    accelerator_type: str = ""
+    topology: str = ""
+    runtime_version: str = ""
+    spot: bool = False
+    preemptible: bool = False
+    reserved: bool = False
+    uid: str = ""
+    create_time: str = ""
+    workers: tuple[Worker, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    description: str = ""
+
+    @property
+    def intent_id(self) -> str:
+        """The intent that made this node, or empty when it was made elsewhere."""
+        return self.labels.get(INTENT_LABEL, "")
+
+    @property
+    def is_billed(self) -> bool:
+        """Charges accrue while a node is READY (cloud.google.com/tpu/pricing)."""
+        return self.state == "READY"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeSpec:
+    """What to create."""
+
+    name: NodeName
+    accelerator_type: str
+    runtime_version: str
+    spot: bool = False
+    labels: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": str(self.name),
+            "accelerator_type": self.accelerator_type,
+            "runtime_version": self.runtime_version,
+            "spot": self.spot,
+            "labels": dict(self.labels),
+            "metadata": dict(self.metadata),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> NodeSpec:
+        return cls(
+            name=NodeName.parse(data["name"]),
+            accelerator_type=data["accelerator_type"],
+            runtime_version=data["runtime_version"],
+            spot=data["spot"],
+            labels=dict(data["labels"]),
+            metadata=dict(data["metadata"]),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeList:
+    """The nodes of a project; `unreachable` names zones that did not answer, so the list is partial."""
+
+    nodes: tuple[Node, ...]
+    unreachable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """A long-running operation of the Cloud TPU API; `error` is set only when `done`."""
+
+    name: str
+    verb: str
+    target: str
+    done: bool = False
+    error: TpuError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerIdentity:
+    """What the cloud says of a worker's SSH server, from its guest attributes.
+
+    Attributes:
+        host_keys: OpenSSH public keys (``ssh-ed25519 AAAA…``); empty until the VM has published them.
+        ssh_port: TCP port; 22 on a real TPU VM, another on an emulated one.
+    """
+
+    worker_id: int
+    host_keys: tuple[str, ...] = ()
+    hostname: str = ""
+    ssh_port: int = 22
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """A list price in US dollars per hour for a whole node, with the day and the source it was read at."""
+
+    usd_per_hour: float
+    as_of: str
+    source: str
+
+    def to_json(self) -> dict[str, Any]:
+        return {"usd_per_hour": self.usd_per_hour, "as_of": self.as_of, "source": self.source}

@@ -1,0 +1,52 @@
+"""The line magics of jupyter_tpu."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.notebook.worker import this_worker
+
+READY = ("auto", "jax")
+LATER = ("torch_xla", "torch_tpu", "tf")
+
+
+def register_magics(shell: Any) -> None:
+    """Add our magics to an IPython shell."""
+    magics = Magics(shell)
+    shell.register_magic_function(magics.tpu_init, magic_kind="line", magic_name="tpu_init")
+
+
+class Magics:
+    """The magics of one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+
+    def tpu_init(self, line: str) -> None:
+        """Make the accelerator of this node usable, and prove it.
+
+        ``%tpu_init``, ``%tpu_init auto`` or ``%tpu_init jax``: starts JAX on all devices of this worker, runs one
+        operation over them, checks the versions and shows what it found. Run it before anything else that uses JAX.
+        When the accelerator cannot be used the cell fails with the reason; it never falls back to the CPU.
+        """
+        parse_framework(line)
+        from jupyter_tpu.notebook.jax_start import start_jax
+
+        report = start_jax(this_worker(os.environ))
+        self._shell.display_pub.publish(data=report.to_mimebundle())
+
+
+def parse_framework(line: str) -> str:
+    """Which framework a ``%tpu_init`` line means; JAX is the only one so far, and what ``auto`` finds.
+
+    Raises:
+        BadInput: the line is not one word that names a framework we can start.
+    """
+    word = line.strip() or "auto"
+    if word in READY:
+        return "jax"
+    if word in LATER:
+        raise BadInput(f"%tpu_init cannot start {word} yet: it comes later.", hint="Today it starts JAX: %tpu_init jax")
+    raise BadInput(f"{word[:70]!r} is not a framework that %tpu_init knows.", hint=f"Use one of: {', '.join(READY)}.")

@@ -1,0 +1,211 @@
+"""The server extension: traits, routes, events, and a fleet that starts in the background.
+
+A Jupyter server with this extension starts as fast and as surely as one without: nothing here waits for a cloud.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Coroutine
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any, cast
+
+from jupyter_events import EventLogger
+from jupyter_server.extension.application import ExtensionApp
+from traitlets import Bool, Float, Unicode
+
+from jupyter_tpu import __version__
+from jupyter_tpu.cloud.settings import CloudSettings, settings_from_environment
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet import FleetChange
+from jupyter_tpu.fleet.opening import OpenFleet, open_fleet
+from jupyter_tpu.fleet.views import error_view
+from jupyter_tpu.kernels.progress import keep_tracebacks_out
+from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
+from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
+from jupyter_tpu.server.handlers import ROUTES
+from jupyter_tpu.server.in_order import InOrder
+from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
+from jupyter_tpu.server.lazy_fleet import LazyFleet
+
+
+class TPUApp(ExtensionApp):
+    """Cloud TPU nodes in Jupyter: lists, creates, stops and deletes them, and keeps a kernelspec for each READY one."""
+
+    name = "jupyter_tpu"
+    app_name = "Jupyter on Cloud TPU"
+    description = __doc__
+    extension_url = "/lab"
+    load_other_extensions = True
+
+    project = Unicode(
+        "",
+        help="Google Cloud project that the nodes belong to. Empty: $JUPYTER_TPU_PROJECT, or the project of the "
+        "Application Default Credentials.",
+    ).tag(config=True)
+
+    endpoint = Unicode(
+        "",
+        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, such as that of `jupyter tpu emulator`. Empty: "
+        "$JUPYTER_TPU_ENDPOINT, or Google Cloud.",
+    ).tag(config=True)
+
+    ssh_user = Unicode(
+        "",
+        help="Login name on the TPU VMs; a node that is created here accepts our key for it. Empty: your own login "
+        "name on this machine.",
+    ).tag(config=True)
+
+    proxy_command = Unicode(
+        "",
+        help="Command whose standard input and output become the SSH connection to a TPU VM, with ssh's %h, %p and %r "
+        "(for example Identity-Aware Proxy). It is written into the kernelspecs. Empty: connect directly, or as "
+        "~/.ssh/config says.",
+    ).tag(config=True)
+
+    write_kernelspecs = Bool(
+        True,
+        help="Whether each READY node gets a kernelspec, which is removed when the node is stopped, deleted or gone.",
+    ).tag(config=True)
+
+    connect_ahead = Bool(
+        True,
+        help="Whether to connect to each READY node that accepts our key before a kernel is asked for, so that the "
+        "first one starts at once. Costs some memory here and on the node, and changes nothing else.",
+    ).tag(config=True)
+
+    unsure_s = Float(
+        Limits().unsure_s,
+        help="For how many seconds a node that the cloud was asked for, without an answer, may be missing before it is "
+        "given up: the cloud's lists lag behind what it does.",
+    ).tag(config=True)
+
+    def initialize_settings(self) -> None:
+        """Called by the server while it loads extensions, before its event loop runs."""
+        for path in SCHEMA_FILES:
+            self._event_logger.register_event_schema(path)
+        keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
+        self.fleet = LazyFleet(self._open_fleet)
+        self.kernelspecs = KernelspecKeeper(
+            enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
+        )
+        self.links = ReadyLinks()
+        self._changes = InOrder(self._tell, self.log)
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def initialize_handlers(self) -> None:
+        """Called by the server to learn the routes."""
+        self.handlers.extend(ROUTES)
+
+    async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
+        """Called once the event loop runs. The fleet starts now, so that what an earlier server left is taken up."""
+        self._in_background(self._changes.run())
+        self._in_background(self._warm_up())
+
+    async def _warm_up(self) -> None:
+        try:
+            opened = await self.fleet.get()
+        except TpuError as error:
+            self.log.warning("Cloud TPU nodes cannot be shown yet: %s", error)
+            return
+        snapshot = await opened.fleet.refresh()
+        await self.kernelspecs.follow(snapshot, opened.settings)  # of nodes that went while no server ran
+        for notice in snapshot.notices:
+            self.log.warning("%s", notice)
+
+    @property
+    def _event_logger(self) -> EventLogger:
+        assert self.serverapp is not None  # the server sets it before it calls anything here
+        return cast(EventLogger, self.serverapp.event_logger)
+
+    def cloud_settings(self) -> CloudSettings:
+        """The traits, and the environment where they are empty.
+
+        Raises:
+            BadInput: the endpoint is not HOST:PORT.
+        """
+        from_environment = settings_from_environment()
+        return CloudSettings(
+            project=self.project or from_environment.project, endpoint=self.endpoint or from_environment.endpoint
+        )
+
+    async def status(self) -> dict[str, Any]:
+        """What ``GET status`` answers; an error is part of the answer."""
+        try:
+            opened = await self.fleet.get()
+            settings, error = opened.settings, opened.fleet.snapshot().error
+        except TpuError as failure:
+            settings, error = self._settings_or_none(), failure
+        return {
+            "project": settings.project,
+            "endpoint": settings.endpoint,
+            "emulated": settings.is_emulated,
+            "version": __version__,
+            "error": error_view(error),
+        }
+
+    def _settings_or_none(self) -> CloudSettings:
+        try:
+            return self.cloud_settings()
+        except TpuError:
+            return CloudSettings()
+
+    def _open_fleet(self) -> AbstractAsyncContextManager[OpenFleet]:
+        return open_fleet(
+            self.cloud_settings(),
+            ssh_user=self.ssh_user,
+            on_change=self._changes.put,
+            limits=Limits(unsure_s=self.unsure_s),
+        )
+
+    async def _tell(self, change: FleetChange) -> None:
+        """Front ends read nodes and kernelspecs when they hear of a change, so the kernelspecs are written first."""
+        if change.phase == "failed":  # long after the request that asked for it was answered
+            self.log.warning("%s: %r", change.node_name, change.message)
+        try:
+            opened = await self.fleet.get()
+            await self.kernelspecs.follow(opened.fleet.snapshot(), opened.settings)
+            if self.connect_ahead:
+                await self._connect_ahead(opened)
+        except (TpuError, OSError) as error:
+            self.log.warning("The kernelspecs cannot be kept in step with the nodes: %s", error)
+        self._event_logger.emit(schema_id=FLEET_EVENT, data=change.to_json())
+
+    async def _connect_ahead(self, opened: OpenFleet) -> None:
+        workers = await asyncio.to_thread(
+            workers_to_hold,
+            usable_nodes(opened.fleet.snapshot()),
+            opened.settings,
+            proxy_command=self.proxy_command,
+            ssh_user=self.ssh_user,
+        )
+        self.links.follow(workers)
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_ended)
+
+    def _task_ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.log.error("A background task of jupyter_tpu failed.", exc_info=task.exception())
+
+    async def stop_extension(self) -> None:
+        """Called when the server stops. Never raises: other extensions still have to be stopped."""
+        try:
+            async with AsyncExitStack() as each:  # one that fails does not keep the others from being closed
+                each.push_async_callback(self.fleet.close)
+                each.push_async_callback(self.links.close)
+                each.push_async_callback(self._end_tasks)
+        except Exception:
+            self.log.exception("The fleet did not close cleanly; its journal is intact.")
+
+    async def _end_tasks(self) -> None:
+        """Cancel until all have ended: a library below may swallow a cancellation."""
+        while self._tasks:
+            for task in self._tasks:
+                task.cancel()
+            await asyncio.wait(self._tasks, timeout=1)

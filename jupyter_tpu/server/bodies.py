@@ -1,0 +1,72 @@
+"""Request bodies: bytes from a browser in, records out, and a clear refusal for anything else.
+
+Pure. Every field is named and typed here, so nothing else of a body can reach the cloud.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import NodeName, NodeSpec
+
+_LONGEST_BODY = 16_384
+_TEXTS = ("node_id", "zone", "accelerator_type", "runtime_version")
+_FIELDS = (*_TEXTS, "spot")
+
+
+def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
+    """Read the body of ``POST nodes``.
+
+    Raises:
+        BadInput: it is not the JSON object that rest-api.yml describes.
+    """
+    data = _json_object(body)
+    _refuse_unknown_fields(data)
+    texts = {name: _text(data, name) for name in _TEXTS}
+    return NodeSpec(
+        name=NodeName(project=project, zone=texts["zone"], node_id=texts["node_id"]),
+        accelerator_type=texts["accelerator_type"],
+        runtime_version=texts["runtime_version"],
+        spot=_flag(data, "spot"),
+    )
+
+
+def _json_object(body: bytes) -> dict[str, Any]:
+    if len(body) > _LONGEST_BODY:
+        raise BadInput("The request body is too long.", hint=f"Send at most {_LONGEST_BODY} bytes.")
+    try:
+        data = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise BadInput("The request body is not JSON.", hint=f"Send an object with {_listed(_FIELDS)}.") from error
+    if not isinstance(data, dict):
+        raise BadInput("The request body is not a JSON object.", hint=f"Send an object with {_listed(_FIELDS)}.")
+    return data
+
+
+def _refuse_unknown_fields(data: dict[str, Any]) -> None:
+    unknown = sorted(set(data) - set(_FIELDS))
+    if unknown:
+        shown = ", ".join(repr(name[:40]) for name in unknown[:5])
+        raise BadInput(f"The request body has unknown fields: {shown}.", hint=f"Send only {_listed(_FIELDS)}.")
+
+
+def _text(data: dict[str, Any], name: str) -> str:
+    value = data.get(name)
+    if not isinstance(value, str) or not value:
+        raise BadInput(f"The field {name!r} is missing or is not text.", hint=f"Send {name!r} as a non-empty string.")
+    if len(value) > 128 or not value.isprintable():
+        raise BadInput(f"The field {name!r} is too long or holds control characters.", hint="Send a name as listed.")
+    return value
+
+
+def _flag(data: dict[str, Any], name: str) -> bool:
+    value = data.get(name, False)
+    if not isinstance(value, bool):
+        raise BadInput(f"The field {name!r} is not true or false.", hint=f"Send {name!r} as true or false.")
+    return value
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    return ", ".join(names)

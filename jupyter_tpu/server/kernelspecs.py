@@ -1,0 +1,71 @@
+"""Kernelspecs that follow the nodes: written when kernels can start on a node, removed when they no longer can."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.kernels.kernelspecs import kernelspec_names, sync_kernelspecs, write_kernelspec
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.fleet import FleetSnapshot
+    from jupyter_tpu.models import Node
+
+
+def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
+    """The nodes without those that are still coming up: READY, but their workers have not published host keys yet."""
+    coming = {each.node_name for each in snapshot.intents if each.verb in ("create", "start") and not each.settled}
+    return tuple(node for node in snapshot.nodes if node.name not in coming)
+
+
+class KernelspecKeeper:
+    """Keeps the folder of kernelspecs in step with the fleet.
+
+    Args:
+        enabled: whether to touch the folder at all.
+        proxy_command, ssh_user: written into the kernelspecs, so that kernels started elsewhere use them as well.
+    """
+
+    def __init__(self, *, enabled: bool = True, proxy_command: str = "", ssh_user: str = "") -> None:
+        self._enabled = enabled
+        self._proxy_command = proxy_command
+        self._ssh_user = ssh_user
+        self._names: Mapping[str, str] = {}
+        self._written: set[tuple[str, ...]] = set()
+        self._lock = asyncio.Lock()
+
+    def names(self) -> Mapping[str, str]:
+        """Kernelspec names by the full name of their node, as of the last change."""
+        return self._names
+
+    async def follow(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:
+        """Make the folder fit the nodes. Looks at it each time: others write and remove kernelspecs as well."""
+        async with self._lock:
+            self._names = await asyncio.to_thread(self._apply, snapshot, settings)
+
+    def _apply(self, snapshot: FleetSnapshot, settings: CloudSettings) -> dict[str, str]:
+        if self._enabled and snapshot.as_of:
+            nodes = usable_nodes(snapshot)
+            self._renew(nodes, settings)
+            is_complete = snapshot.error is None and not snapshot.unreachable
+            sync_kernelspecs(
+                nodes,
+                settings,
+                complete=is_complete,
+                proxy_command=self._proxy_command,
+                ssh_user=self._ssh_user,
+            )
+        return kernelspec_names(settings)
+
+    def _renew(self, nodes: tuple[Node, ...], settings: CloudSettings) -> None:
+        """Write each READY node's kernelspec once per life of the node: one made again differs under its old name."""
+        ready = {_identity(node): node for node in nodes if node.state == "READY"}
+        for node in (node for identity, node in ready.items() if identity not in self._written):
+            write_kernelspec(node, settings, proxy_command=self._proxy_command, ssh_user=self._ssh_user)
+        self._written = set(ready)
+
+
+def _identity(node: Node) -> tuple[str, ...]:
+    return (str(node.name), node.uid, node.accelerator_type)

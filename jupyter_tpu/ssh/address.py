@@ -1,0 +1,57 @@
+"""Where a worker is, in words that are harmless in a command line, a configuration file and a log."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from jupyter_tpu.errors import BadInput
+
+_HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9]{1,15})?")
+_USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
+_ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerAddress:
+    """How to reach one worker, and how to know that it is the right one.
+
+    Attributes:
+        host: IP address or host name.
+        host_keys: OpenSSH public keys, one of which the worker must show.
+        alias: the name people use, such as ``my-node.us-central1-a.tpu``; entries of ``~/.ssh/config`` match it.
+        host_key_alias: the name under which `host_keys` are pinned; made of the node's uid, so that a node made again
+            under the same name or address is another one.
+
+    Raises:
+        BadInput: a part holds characters that mean something to a shell or to ssh.
+    """
+
+    host: str
+    port: int
+    user: str
+    host_keys: tuple[str, ...]
+    alias: str
+    host_key_alias: str = ""
+
+    def __post_init__(self) -> None:
+        _require(_HOST, self.host, "host address")
+        require_login_name(self.user)
+        _require(_ALIAS, self.alias, "host alias")
+        _require(_ALIAS, self.host_key_alias or self.alias, "host key alias")
+        if not 0 < self.port < 65536:
+            raise BadInput(f"{self.port} is not a TCP port.", hint="Use a number from 1 to 65535.")
+
+
+def require_login_name(name: str) -> None:
+    """Refuse what can be no login name, such as a name that brings a line of its own along.
+
+    Raises:
+        BadInput: it holds characters that mean something elsewhere.
+    """
+    _require(_USER, name, "login name")
+
+
+def _require(pattern: re.Pattern[str], value: str, what: str) -> None:
+    if not pattern.fullmatch(value):
+        raise BadInput(f"{value[:80]!r} cannot be a {what}.", hint="Use letters, digits, dots, hyphens, underscores.")

@@ -1,0 +1,133 @@
+"""What the user's own ``~/.ssh/config`` says about a worker, laid over what the cloud says.
+
+As with plain ssh the user's file wins: an entry ``Host *.tpu`` may set HostName, Port, User, IdentityFile, ProxyJump
+and ProxyCommand. It never weakens the check of the host key.
+"""
+
+from __future__ import annotations
+
+import shlex
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import asyncssh
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.ssh.address import WorkerAddress
+
+Files = tuple[Path, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Route:
+    """How to get to a worker after the user's configuration had its say.
+
+    Attributes:
+        files: configuration files for asyncssh, which takes the remaining settings from them itself.
+        proxy_argv: the command whose standard input and output are the connection; empty for a direct one.
+    """
+
+    host: str
+    port: int
+    user: str
+    files: Files
+    identities: tuple[str, ...]
+    proxy_argv: tuple[str, ...]
+
+
+def default_config_files() -> Files:
+    """The user's ssh configuration, where there is one."""
+    path = Path("~/.ssh/config").expanduser()
+    return (path,) if path.is_file() else ()
+
+
+@contextmanager
+def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Files) -> Iterator[Route]:
+    """Work out the route to `address`; the files it names last as long as the context.
+
+    Raises:
+        BadInput: the configuration or the proxy command cannot be read.
+    """
+    try:
+        named = _read(address.alias, files)
+        host = cast(str, named.get("Hostname", address.host))
+        port = cast(int, named.get("Port", address.port))
+        user = cast(str, named.get("User", address.user))
+        with _host_name_file(address.alias, host) as first:
+            settings = _read(address.alias, (first, *files), username=user, port=port)
+            argv = _proxy_argv(proxy_command, address.alias, host, port, user) or settings.proxy_argv
+            yield Route(
+                host=host,
+                port=port,
+                user=user,
+                files=(first, *files),
+                identities=settings.identities,
+                proxy_argv=argv,
+            )
+    except (asyncssh.ConfigParseError, asyncssh.IllegalUserName) as error:
+        raise BadInput(
+            "Your ssh configuration cannot be used for this worker.",
+            hint="`ssh -G` with the worker's alias shows where plain ssh stumbles.",
+            raw=str(error),
+        ) from error
+
+
+class _Settings:
+    """The few settings we look at ourselves."""
+
+    def __init__(self, options: asyncssh.SSHClientConnectionOptions) -> None:
+        self._config = options.config
+        self.proxy_argv = tuple(options.proxy_command or ())
+
+    def get(self, option: str, default: object) -> object:
+        return self._config.get(option, default)
+
+    @property
+    def identities(self) -> tuple[str, ...]:
+        named = cast("list[str]", self.get("IdentityFile", []))
+        paths = (Path(name).expanduser() for name in named)
+        return tuple(str(path) for path in paths if path.is_file())
+
+
+def _read(alias: str, files: Files, **known: Any) -> _Settings:
+    options = asyncssh.SSHClientConnectionOptions(
+        config=[str(path) for path in files], host=alias, client_keys=None, agent_path=None, **known
+    )
+    return _Settings(options)
+
+
+@contextmanager
+def _host_name_file(alias: str, host: str) -> Iterator[Path]:
+    """A configuration file that says where `alias` is, so that %h in the user's ProxyCommand is the address."""
+    with tempfile.NamedTemporaryFile("w", prefix="jupyter-tpu-", suffix=".conf") as file:
+        file.write(f"Host {alias}\n  HostName {host}\n")
+        file.flush()
+        yield Path(file.name)
+
+
+def _proxy_argv(command: str | None, alias: str, host: str, port: int, user: str) -> tuple[str, ...]:
+    """Split the command first and fill in the tokens then, so that no value is ever read as shell syntax."""
+    if not command:
+        return ()
+    tokens = {"%%": "%", "%h": host, "%p": str(port), "%n": alias, "%r": user}
+    return tuple(_filled(word, tokens) for word in _split(command))
+
+
+def _split(command: str) -> Sequence[str]:
+    try:
+        return shlex.split(command)
+    except ValueError as error:
+        raise BadInput(f"The proxy command {command!r} cannot be split into words: {error}.") from error
+
+
+def _filled(word: str, tokens: dict[str, str]) -> str:
+    pieces: list[str] = []
+    while word:
+        size = 2 if word.startswith("%") else 1
+        pieces.append(tokens.get(word[:size], word[:size]))
+        word = word[size:]
+    return "".join(pieces)

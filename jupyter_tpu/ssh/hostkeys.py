@@ -1,0 +1,101 @@
+"""Pinned host keys: the first keys the cloud told for a node are the only ones we ever accept for it.
+
+The pins are a plain OpenSSH ``known_hosts`` file, so that ``ssh`` and VS Code Remote-SSH check against the same ones.
+Lines are named by the node's uid, never by an address: addresses are given to other nodes later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import asyncssh
+
+from jupyter_tpu.errors import BadInput, HostKeyChanged, WorkerUnreachable
+
+
+def fingerprint(host_key: str) -> str:
+    """The SHA-256 fingerprint of an OpenSSH public key line, as `ssh-keygen -l` shows it."""
+    try:
+        return asyncssh.import_public_key(host_key).get_fingerprint()
+    except asyncssh.KeyImportError:
+        return "(not a public key)"
+
+
+class HostKeyStore:
+    """The ``known_hosts`` file at `path`; made when the first key is pinned."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def pinned(self, alias: str) -> tuple[str, ...]:
+        """The host keys pinned under `alias`."""
+        entries = (line.split(maxsplit=1) for line in self._lines())
+        return tuple(entry[1] for entry in entries if len(entry) == 2 and entry[0] == alias)
+
+    def pin(self, alias: str, published: Iterable[str]) -> tuple[str, ...]:
+        """Return the keys to accept for `alias`, pinning what the cloud has `published` if nothing is pinned yet.
+
+        Raises:
+            HostKeyChanged: the cloud now publishes another key than the pinned one.
+            WorkerUnreachable: nothing is pinned and nothing is published, so there is nothing to trust.
+        """
+        told = tuple(_canonical(key) for key in published)
+        pinned = self.pinned(alias)
+        if not pinned:
+            return self._first(alias, told)
+        self._refuse_change(alias, pinned, told)
+        return pinned
+
+    def _first(self, alias: str, told: tuple[str, ...]) -> tuple[str, ...]:
+        if not told:
+            raise WorkerUnreachable(
+                "The worker has not published its SSH host keys yet, so it cannot be recognised.",
+                hint="A new node does so within a minute or two of READY; try again then.",
+            )
+        self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self.path.open("a") as file:
+            file.write("".join(f"{alias} {key}\n" for key in told))
+        return told
+
+    def _refuse_change(self, alias: str, pinned: tuple[str, ...], told: tuple[str, ...]) -> None:
+        known = {_type(key): key for key in pinned}
+        for key in told:
+            if known.get(_type(key), key) != key:
+                raise host_key_changed(alias, (known[_type(key)],), key, self.path)
+
+    def _lines(self) -> list[str]:
+        try:
+            return [line for line in self.path.read_text().splitlines() if line.strip()]
+        except FileNotFoundError:
+            return []
+
+
+def host_key_changed(
+    alias: str, pinned: Iterable[str], shown: str, path: Path | None = None, *, name: str = ""
+) -> HostKeyChanged:
+    """The refusal to show when a worker's host key is not the one pinned as `alias`; people know it as `name`."""
+    expected = ", ".join(fingerprint(key) for key in pinned)
+    where = f" from {path}" if path else " from the known_hosts file in Jupyter's data folder"
+    return HostKeyChanged(
+        f"The SSH host key of {name or alias} is not the pinned one.",
+        exists=f"Expected {expected}, found {fingerprint(shown)}. Nothing was sent to it, and the pin stays.",
+        hint="Somebody may be answering in the worker's place. If you re-made its SSH keys yourself, "
+        f"remove the lines of {alias}{where} and connect again; otherwise delete the node.",
+    )
+
+
+def _canonical(key: str) -> str:
+    """A public key as type and body only: a comment would end up in our file."""
+    parts = key.split()
+    if len(parts) < 2:
+        raise BadInput(f"{key[:80]!r} is not an SSH public key.", hint="Look at the node's guest attributes.")
+    try:
+        asyncssh.import_public_key(" ".join(parts[:2]))
+    except asyncssh.KeyImportError as error:
+        raise BadInput(f"{key[:80]!r} is not an SSH public key.", raw=str(error)) from error
+    return " ".join(parts[:2])
+
+
+def _type(key: str) -> str:
+    return key.split()[0]

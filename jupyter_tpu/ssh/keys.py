@@ -1,0 +1,104 @@
+"""The user's own SSH key for TPU nodes: made once, ed25519, readable by nobody else.
+
+A key of its own, so that taking it away costs the user no other login.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import asyncssh
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.ssh.address import require_login_name
+
+_COMMENT = "jupyter-tpu"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserKey:
+    """An SSH key pair on disk.
+
+    Attributes:
+        private_path: the private key's file, mode 0600; the public key lies beside it.
+        public_line: the public key as one line of ``authorized_keys``.
+    """
+
+    private_path: Path
+    public_line: str
+
+    @classmethod
+    def load_or_create(cls, directory: Path) -> UserKey:
+        """Return the key in `directory`, made now if there is none; safe when several processes ask at once.
+
+        Raises:
+            BadInput: the key's file is there but cannot be used.
+            TpuError: it cannot be written.
+        """
+        try:
+            return cls._loaded_or_created(directory)
+        except OSError as error:
+            raise TpuError(
+                f"The SSH key for TPU nodes cannot be written in {directory} ({error.strerror}).",
+                hint="Free disk space or mend the permissions of that folder, then try again.",
+                raw=str(error),
+            ) from error
+
+    @classmethod
+    def _loaded_or_created(cls, directory: Path) -> UserKey:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = directory / "id_ed25519"
+        if not path.exists():
+            _create(path)
+        public_line = _public_line(path)
+        _write_public(path.with_suffix(".pub"), public_line)
+        return cls(private_path=path, public_line=public_line)
+
+
+def login_name(wanted: str = "") -> str:
+    """The name we log in with on nodes: the one that is wanted, or the local user's in the letters that Linux takes.
+
+    Raises:
+        BadInput: what is wanted can be no login name.
+    """
+    if wanted:
+        require_login_name(wanted)
+        return wanted
+    name = re.sub(r"[^a-z0-9_-]", "-", getpass.getuser().lower()).lstrip("-")[:31]
+    return name if re.match(r"[a-z_]", name) else f"user-{name}".rstrip("-")
+
+
+def _create(path: Path) -> None:
+    """Write a new key, then publish it under its name in one step; who comes second keeps the first one's key."""
+    key = asyncssh.generate_private_key("ssh-ed25519", comment=_COMMENT)
+    descriptor, scratch = tempfile.mkstemp(prefix=".key-", dir=path.parent)  # mkstemp makes it 0600
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(key.export_private_key())
+        path.hardlink_to(scratch)
+    except FileExistsError:
+        pass
+    finally:
+        Path(scratch).unlink()
+
+
+def _public_line(path: Path) -> str:
+    try:
+        path.chmod(0o600)
+        return asyncssh.read_private_key(str(path)).export_public_key().decode().strip()
+    except (OSError, asyncssh.KeyImportError) as error:
+        raise BadInput(
+            f"The SSH key {path} cannot be used.",
+            hint="Move it away; a new one is made, which the nodes made so far will not accept.",
+            raw=str(error),
+        ) from error
+
+
+def _write_public(path: Path, line: str) -> None:
+    if not path.exists() or not path.stat().st_size:  # a full disk leaves an empty one
+        path.write_text(line + "\n")

@@ -1,0 +1,53 @@
+"""The text that plain ``ssh`` and VS Code Remote-SSH need to reach a worker as safely as we do.
+
+Pure: records in, text out. Whoever writes the files decides where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.ssh.address import WorkerAddress
+
+
+def render_ssh_config(
+    addresses: Iterable[WorkerAddress], *, identity_file: Path, known_hosts_file: Path, proxy_command: str = ""
+) -> str:
+    """The Host entries of all `addresses`, to be included from ``~/.ssh/config``."""
+    header = "# Written by `jupyter tpu ssh-config`; changes are lost when it runs again.\n"
+    entries = (host_entry(address, identity_file, known_hosts_file, proxy_command) for address in addresses)
+    return "\n".join((header, *entries))
+
+
+def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Path, proxy_command: str = "") -> str:
+    """One Host entry; the host key must be one of those pinned in `known_hosts_file`."""
+    settings = [
+        ("HostName", address.host),
+        ("Port", str(address.port)),
+        ("User", address.user),
+        ("IdentityFile", _quoted(identity_file)),
+        ("IdentitiesOnly", "yes"),
+        ("UserKnownHostsFile", _quoted(known_hosts_file)),
+        ("HostKeyAlias", address.host_key_alias or address.alias),
+        ("StrictHostKeyChecking", "yes"),
+        ("ServerAliveInterval", "15"),
+    ]
+    if proxy_command:
+        settings.append(("ProxyCommand", _one_line(proxy_command)))
+    return "".join((f"Host {address.alias}\n", *(f"    {name} {value}\n" for name, value in settings)))
+
+
+def _quoted(path: Path) -> str:
+    """A path as an ssh_config value: in quotes, and with % doubled, because ssh expands tokens in it."""
+    text = _one_line(str(path)).replace("%", "%%")
+    if '"' in text:
+        raise BadInput(f"ssh cannot use the path {text}: it has a quotation mark.")
+    return f'"{text}"'
+
+
+def _one_line(text: str) -> str:
+    if any(not char.isprintable() for char in text):
+        raise BadInput(f"{text!r} has characters that would end the line in an ssh configuration.")
+    return text

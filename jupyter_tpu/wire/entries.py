@@ -1,0 +1,98 @@
+"""Entries: one message of a kernel as it stands in the record, on disk and on the wire alike.
+
+``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of everything else; then the body,
+the parts as in `messages`. Because the record travels in slices of its own bytes, live and replayed output are the
+same thing, and the checksum finds both a torn tail on disk and a slip on the way.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from mmap import mmap
+
+from jupyter_tpu.wire.frames import ProtocolError
+from jupyter_tpu.wire.messages import pack_parts, unpack_parts
+
+_HEADER = struct.Struct("!IQdBHI")
+_CHECKED = struct.Struct("!IQdBH")
+HEADER_BYTES = _HEADER.size
+MAX_BODY_BYTES = 1024 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One message: `seq` counts from 1 within a kernel's record, `time` is the agent's clock in Unix seconds."""
+
+    seq: int
+    time: float
+    channel: int
+    parts: list[bytes]
+
+
+def encode_entry(seq: int, time: float, channel: int, parts: Sequence[bytes]) -> bytes:
+    """An entry as bytes."""
+    body = pack_parts(parts)
+    head = _CHECKED.pack(len(body), seq, time, channel, len(parts))
+    return head + struct.pack("!I", zlib.crc32(body, zlib.crc32(head))) + body
+
+
+def entry_span(data: bytes | bytearray | memoryview | mmap, start: int) -> tuple[int, int] | None:
+    """``(seq, bytes)`` of the entry whose header stands at `start`, or None when the header is not whole.
+
+    Raises:
+        ProtocolError: the length is beyond all bounds.
+    """
+    if len(data) - start < HEADER_BYTES:
+        return None
+    length, seq = struct.unpack_from("!IQ", data, start)
+    if length > MAX_BODY_BYTES:
+        raise ProtocolError(f"an entry of {length} bytes")
+    return seq, HEADER_BYTES + length
+
+
+def decode_entry(data: bytes) -> Entry:
+    """The inverse of `encode_entry`.
+
+    Raises:
+        ProtocolError: the checksum or the parts are wrong.
+    """
+    if len(data) < HEADER_BYTES:
+        raise ProtocolError(f"an entry of {len(data)} bytes")
+    length, seq, time, channel, count, crc = _HEADER.unpack_from(data)
+    body = data[HEADER_BYTES:]
+    if length != len(body) or crc != zlib.crc32(body, zlib.crc32(data[: _CHECKED.size])):
+        raise ProtocolError(f"entry {seq} is damaged")
+    return Entry(seq, time, channel, unpack_parts(body, count))
+
+
+class EntryDecoder:
+    """Bytes of a record in any pieces → entries, without looking at a byte twice."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+        self._wanted = HEADER_BYTES
+
+    def feed(self, data: bytes) -> Iterator[Entry]:
+        """The entries that `data` completes.
+
+        Raises:
+            ProtocolError: these are not entries.
+        """
+        self._buffer += data
+        while (entry := self._next()) is not None:
+            yield entry
+
+    def _next(self) -> Entry | None:
+        if len(self._buffer) < self._wanted:
+            return None
+        span = entry_span(self._buffer, 0)
+        self._wanted = span[1] if span else HEADER_BYTES
+        if len(self._buffer) < self._wanted:
+            return None
+        entry = decode_entry(bytes(self._buffer[: self._wanted]))
+        del self._buffer[: self._wanted]
+        self._wanted = HEADER_BYTES
+        return entry

@@ -1,0 +1,70 @@
+"""Multipart messages as bytes: the channel, the number of parts, the length of each, then the parts as they are."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from enum import IntEnum
+
+from jupyter_tpu.wire.frames import ProtocolError
+
+_HEAD = struct.Struct("!BH")
+MAX_PARTS = 0xFFFF
+
+
+class Channel(IntEnum):
+    """Where a message of a kernel belongs. A client ignores channels it does not know."""
+
+    SHELL = 0
+    CONTROL = 1
+    STDIN = 2
+    IOPUB = 3
+    EVENT = 4  # the agent's own words on the kernel: one part, JSON
+
+
+def channel_name(channel: int) -> str:
+    """The channel's name in lower case; ``channel-9`` for one that a newer agent invented."""
+    return Channel(channel).name.lower() if channel in Channel._value2member_map_ else f"channel-{channel}"
+
+
+def pack_parts(parts: Sequence[bytes]) -> bytes:
+    """The parts' lengths, then the parts."""
+    return b"".join((struct.pack(f"!{len(parts)}I", *map(len, parts)), *parts))
+
+
+def unpack_parts(body: bytes, count: int) -> list[bytes]:
+    """The inverse of `pack_parts`.
+
+    Raises:
+        ProtocolError: lengths and body do not agree.
+    """
+    position = 4 * count
+    if position > len(body):
+        raise ProtocolError(f"{count} parts do not fit in {len(body)} bytes")
+    lengths = struct.unpack_from(f"!{count}I", body)
+    if position + sum(lengths) != len(body):
+        raise ProtocolError("the lengths of the parts do not add up")
+    parts = []
+    for length in lengths:
+        parts.append(body[position : position + length])
+        position += length
+    return parts
+
+
+def encode_request(channel: Channel, parts: Sequence[bytes]) -> bytes:
+    """The payload of a REQUEST frame."""
+    return _HEAD.pack(channel, len(parts)) + pack_parts(parts)
+
+
+def decode_request(payload: bytes) -> tuple[Channel, list[bytes]]:
+    """The inverse of `encode_request`.
+
+    Raises:
+        ProtocolError: the payload is not a message for a kernel.
+    """
+    if len(payload) < _HEAD.size:
+        raise ProtocolError("a request without a head")
+    channel, count = _HEAD.unpack_from(payload)
+    if channel not in (Channel.SHELL, Channel.CONTROL, Channel.STDIN) or not count:
+        raise ProtocolError(f"a request for channel {channel} with {count} parts")
+    return Channel(channel), unpack_parts(payload[_HEAD.size :], count)

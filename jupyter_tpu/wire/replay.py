@@ -1,0 +1,67 @@
+"""The client's cursor in a kernel's record: each seq is applied once and in order, over any number of cuts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from jupyter_tpu.wire.entries import Entry, EntryDecoder
+from jupyter_tpu.wire.frames import ProtocolError
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """Messages `first_seq` to `last_seq` are not in the record any more: it is capped, or lost its tail."""
+
+    first_seq: int
+    last_seq: int
+
+
+class Replay:
+    """Applies slices of a record; lives as long as the stream, over all connections.
+
+    Args:
+        next_seq: the first message wanted; everything before it is taken as applied.
+    """
+
+    def __init__(self, next_seq: int) -> None:
+        self.next_seq = max(next_seq, 1)
+        self.offset: int | None = None
+        self._decoder = EntryDecoder()
+
+    def disconnected(self) -> None:
+        """Forget the place in the byte stream; what was not whole comes again."""
+        self.offset = None
+        self._decoder = EntryDecoder()
+
+    def position(self, offset: int, seq: int) -> Cut | None:
+        """The agent goes on at `offset`, where the entry `seq` begins."""
+        self.offset = offset
+        self._decoder = EntryDecoder()
+        return self._skip_to(seq)
+
+    def data(self, offset: int, data: bytes) -> Iterator[Entry | Cut]:
+        """Apply a slice; yields what is new, in order, with a `Cut` where something is missing.
+
+        Raises:
+            ProtocolError: the slice does not continue the last one, or is not a record.
+        """
+        if offset != self.offset:
+            raise ProtocolError(f"record data at {offset}, expected at {self.offset}")
+        self.offset += len(data)
+        for entry in self._decoder.feed(data):
+            yield from self._apply(entry)
+
+    def _apply(self, entry: Entry) -> Iterator[Entry | Cut]:
+        if cut := self._skip_to(entry.seq):
+            yield cut
+        if entry.seq == self.next_seq:
+            self.next_seq += 1
+            yield entry
+
+    def _skip_to(self, seq: int) -> Cut | None:
+        if seq <= self.next_seq:
+            return None
+        cut = Cut(self.next_seq, seq - 1)
+        self.next_seq = seq
+        return cut

@@ -1,0 +1,30 @@
+const fromJupyterLab = require('@jupyterlab/testing/lib/jest-config')(__dirname);
+
+// packages that are published as ES modules only
+const esModules = [
+  '@codemirror',
+  '@jupyter/',
+  '@jupyterlab/',
+  '@marijn',
+  '@microsoft',
+  '@rjsf',
+  'exenv-es6',
+  'lib0',
+  'marked',
+  'nanoid',
+  'vscode-ws-jsonrpc',
+  'y-protocols',
+  'y-websocket',
+  'yjs'
+];
+
+module.exports = {
+  ...fromJupyterLab,
+  reporters: ['default'],
+  testRegex: 'src/__tests__/.*\\.spec\\.tsx?$',
+  transform: {
+    ...fromJupyterLab.transform,
+    '^.+\\.tsx?$': ['ts-jest/legacy', { tsconfig: 'tsconfig.json' }]
+  },
+  transformIgnorePatterns: [`/node_modules/(?!${esModules.join('|')}).+`]
+};

@@ -1,0 +1,148 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { CommandRegistry } from '@lumino/commands';
+import { addCommands } from '../commands';
+import { TpuModel } from '../model';
+import { TpuClient } from '../request';
+import { CommandIDs } from '../tokens';
+import { list, node, OFFERS, trans } from './fixtures';
+import { reply, Server } from './server';
+
+const KEY = { zone: 'us-central1-a', node_id: 'a' };
+const SPEC = 'tpu-a-us-central1-a';
+const STATUS = { project: 'demo-project', endpoint: '', emulated: false, version: '', error: null };
+
+/** What the commands use of JupyterLab, and what they did to it. */
+class Lab {
+  readonly commands = new CommandRegistry();
+  readonly shown: string[] = [];
+  readonly ended: string[] = [];
+  specsAsked = 0;
+
+  readonly shell = { activateById: (id: string) => this.shown.push(id) };
+
+  readonly serviceManager = {
+    kernelspecs: { specs: null, refreshSpecs: () => Promise.resolve(this.specsAsked++) },
+    sessions: {
+      running: () => [
+        { id: 'on-node', kernel: { name: SPEC } },
+        { id: 'local', kernel: { name: 'python3' } },
+        { id: 'without-kernel', kernel: null }
+      ],
+      shutdown: (id: string) => Promise.resolve(this.ended.push(id))
+    }
+  };
+}
+
+describe('commands', () => {
+  let server: Server;
+  let model: TpuModel;
+  let lab: Lab;
+
+  beforeEach(async () => {
+    server = new Server();
+    server.answers['GET status'] = () => reply(STATUS);
+    server.answers['GET nodes'] = () => reply(list({ nodes: [node('a')] }));
+    server.answers['GET offers'] = () => reply(OFFERS);
+    model = new TpuModel(new TpuClient(server.settings));
+    lab = new Lab();
+    addCommands({ app: lab as unknown as JupyterFrontEnd, model, trans, tracker: null });
+    const listed = new Promise<void>(resolve => {
+      model.stateChanged.connect(() => model.list && resolve());
+    });
+    model.start();
+    await listed;
+  });
+
+  afterEach(() => model.dispose());
+
+  function asked(method: string): string[] {
+    return server.asked.filter(one => one.method === method).map(one => one.route);
+  }
+
+  /** Click a button of the dialog that comes up, once its question can be read; answers the question. */
+  async function answer(label: string): Promise<string> {
+    for (;;) {
+      const buttons = [...document.querySelectorAll<HTMLElement>('.jp-Dialog button')];
+      const button = buttons.find(one => one.textContent === label);
+      const question = document.querySelector('.jp-Dialog .jp-Dialog-body')?.textContent;
+      if (button && question) {
+        button.click();
+        return question;
+      }
+      await new Promise(requestAnimationFrame);
+    }
+  }
+
+  it('each have a label and say what arguments they take', async () => {
+    for (const id of Object.values(CommandIDs)) {
+      expect(lab.commands.label(id)).not.toBe('');
+      expect((await lab.commands.describedBy(id)).args).toMatchObject({ type: 'object' });
+    }
+  });
+
+  it('open the form when it is not said what to create', async () => {
+    await lab.commands.execute(CommandIDs.createNode);
+    expect(model.isFormOpen).toBe(true);
+    expect(lab.shown).toEqual(['jupyter-tpu-panel']);
+    expect(asked('POST')).toEqual([]);
+  });
+
+  it('create what is said', async () => {
+    server.answers['POST nodes'] = () => reply({}, 202);
+    const spec = { ...OFFERS.default, node_id: 'b', spot: false };
+    await lab.commands.execute(CommandIDs.createNode, spec);
+    expect(asked('POST')).toEqual(['nodes']);
+  });
+
+  it('delete nothing unless the user agrees', async () => {
+    const deleted = lab.commands.execute(CommandIDs.deleteNode, KEY);
+    expect(await answer('Cancel')).toContain('$9.60 per hour');
+    await deleted;
+    expect(asked('DELETE')).toEqual([]);
+    expect(lab.ended).toEqual([]);
+  });
+
+  it('delete a node and end its kernels, and no other', async () => {
+    server.answers['DELETE nodes/us-central1-a/a'] = () => reply({}, 202);
+    const deleted = lab.commands.execute(CommandIDs.deleteNode, KEY);
+    await answer('Delete');
+    await deleted;
+    expect(asked('DELETE')).toEqual(['nodes/us-central1-a/a']);
+    expect(lab.ended).toEqual(['on-node']);
+  });
+
+  it('stop a node after asking', async () => {
+    server.answers['POST nodes/us-central1-a/a/stop'] = () => reply({}, 202);
+    const stopped = lab.commands.execute(CommandIDs.stopNode, KEY);
+    expect(await answer('Stop')).toContain('Its disk is kept');
+    await stopped;
+    expect(asked('POST')).toEqual(['nodes/us-central1-a/a/stop']);
+  });
+
+  it('open a notebook with the kernelspec of the node, asking for specs that are not known yet', async () => {
+    const opened: unknown[] = [];
+    lab.commands.addCommand('notebook:create-new', { execute: args => opened.push(args) });
+    await lab.commands.execute(CommandIDs.openNotebook, KEY);
+    expect(opened).toEqual([{ kernelName: SPEC }]);
+    expect(lab.specsAsked).toBe(1);
+  });
+
+  it('cannot be used where there are no notebooks', () => {
+    expect(lab.commands.isEnabled(CommandIDs.openNotebook)).toBe(false);
+    expect(lab.commands.isEnabled(CommandIDs.switchKernel)).toBe(false);
+  });
+
+  it('let the user choose a node where none is named', async () => {
+    server.answers['POST nodes/us-central1-a/a/stop'] = () => reply({}, 202);
+    const stopped = lab.commands.execute(CommandIDs.stopNode);
+    expect(await answer('Ok')).toContain('a in us-central1-a');
+    await answer('Stop');
+    await stopped;
+    expect(asked('POST')).toEqual(['nodes/us-central1-a/a/stop']);
+  });
+
+  it('do nothing to a node that is gone', async () => {
+    await lab.commands.execute(CommandIDs.deleteNode, { ...KEY, node_id: 'gone' });
+    expect(asked('DELETE')).toEqual([]);
+  });
+});

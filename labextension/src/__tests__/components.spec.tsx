@@ -1,0 +1,283 @@
+import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
+import React from 'react';
+import { DeleteQuestion } from '../components/confirm';
+import { CreateForm } from '../components/createform';
+import { IPanelActs, IPanelState, Panel } from '../components/panel';
+import { TpuRequestError } from '../request';
+import { INodeSpec } from '../tokens';
+import { intent, list, node, OFFERS, STOCKOUT, trans } from './fixtures';
+
+afterEach(cleanup);
+
+const HOSTILE = '<img src=x onerror="alert(1)">';
+
+const STATUS = { project: 'demo-project', endpoint: '', emulated: true, version: '', error: null };
+
+function acts(): jest.Mocked<IPanelActs> {
+  return {
+    onOpenForm: jest.fn(),
+    onCloseForm: jest.fn(),
+    onCreate: jest.fn(),
+    onRefresh: jest.fn(),
+    onOpenNotebook: jest.fn(),
+    onSwitchKernel: jest.fn(),
+    onStop: jest.fn(),
+    onStart: jest.fn(),
+    onDelete: jest.fn(),
+    onDismissFailure: jest.fn(),
+    onDismissRefusal: jest.fn()
+  };
+}
+
+function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
+  const whole: IPanelState = {
+    phase: 'answered',
+    status: STATUS,
+    list: list(),
+    offers: null,
+    problem: null,
+    offersProblem: null,
+    refusals: new Map(),
+    busy: new Set(),
+    isFormOpen: false,
+    canSwitchKernel: false,
+    ...state
+  };
+  const doing = acts();
+  render(<Panel state={whole} acts={doing} trans={trans} />);
+  return doing;
+}
+
+describe('the panel', () => {
+  it('says whose nodes these are and that they are emulated', () => {
+    show({});
+    screen.getByText('Project demo-project');
+    screen.getByText('Emulated cloud — nothing is billed');
+  });
+
+  it('says nothing of an emulated cloud when the cloud is real', () => {
+    show({ status: { ...STATUS, emulated: false } });
+    expect(screen.queryByText(/emulated/i)).toBeNull();
+  });
+
+  it('offers to create a node when there is none', () => {
+    const doing = show({});
+    screen.getByText('No nodes yet.');
+    fireEvent.click(screen.getAllByRole('button', { name: 'Create a node' })[1]);
+    expect(doing.onOpenForm).toHaveBeenCalled();
+  });
+
+  it('does not say that there are no nodes when it could not ask', () => {
+    show({ list: list({ as_of: null, age_s: null, error: STOCKOUT }) });
+    expect(screen.queryByText('No nodes yet.')).toBeNull();
+    screen.getByText(STOCKOUT.message);
+  });
+
+  it('gives one clear notice when the server half is missing', () => {
+    const doing = show({ phase: 'missing', list: null, status: null });
+    screen.getByText('The server half is missing');
+    fireEvent.click(screen.getByRole('button', { name: 'Try again' }));
+    expect(doing.onRefresh).toHaveBeenCalled();
+  });
+
+  it('shows a node with its state, type, price and acts', () => {
+    const doing = show({
+      list: list({ nodes: [node('my-node', { spot: true, managed: false })] })
+    });
+    const row = within(screen.getByRole('listitem'));
+    ['READY', 'v5litepod-8 · us-central1-a', 'spot', 'made elsewhere', '$9.60 per hour'].forEach(
+      text => row.getByText(text)
+    );
+    row.getByText('$0.50 so far');
+    fireEvent.click(row.getByRole('button', { name: 'Open notebook on my-node' }));
+    expect(doing.onOpenNotebook).toHaveBeenCalledWith(
+      expect.objectContaining({ node_id: 'my-node' })
+    );
+    fireEvent.click(row.getByRole('button', { name: 'Delete my-node' }));
+    expect(doing.onDelete).toHaveBeenCalled();
+  });
+
+  it('shows more of a node on demand', () => {
+    show({ list: list({ nodes: [node('my-node')] }) });
+    const heading = screen.getByRole('button', { name: /^my-node/ });
+    expect(heading.getAttribute('aria-expanded')).toBe('false');
+    fireEvent.click(heading);
+    expect(heading.getAttribute('aria-expanded')).toBe('true');
+    screen.getByText('v2-alpha-tpuv5-lite');
+  });
+
+  it('opens no notebook before there is a kernelspec', () => {
+    show({ list: list({ nodes: [node('a', { kernelspec: null })] }) });
+    const button = screen.getByRole<HTMLButtonElement>('button', { name: 'Open notebook on a' });
+    expect(button.disabled).toBe(true);
+  });
+
+  it('starts what is stopped and only deletes what is lost', () => {
+    show({
+      list: list({ nodes: [node('a', { state: 'STOPPED' }), node('b', { state: 'PREEMPTED' })] })
+    });
+    const acts = screen.getAllByRole('group').map(group =>
+      within(group)
+        .getAllByRole('button')
+        .map(button => button.textContent)
+    );
+    expect(acts).toEqual([['Start', 'Delete'], ['Delete']]);
+  });
+
+  it('opens no notebook on what is being deleted', () => {
+    const intents = [intent('a', { verb: 'delete', phase: 'deleting' })];
+    show({ list: list({ nodes: [node('a')], intents }) });
+    screen.getByText('Deleting');
+    expect(screen.queryByRole('button', { name: 'Open notebook on a' })).toBeNull();
+  });
+
+  it('shows progress and still lets a node be deleted while it is created', () => {
+    const nodes = [node('a', { state: 'CREATING', billing: false })];
+    show({ list: list({ nodes, intents: [intent('a', { message: 'Waiting for the VM' })] }) });
+    screen.getByRole('progressbar');
+    screen.getByText('Waiting for the VM');
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Delete a' }).disabled).toBe(
+      false
+    );
+  });
+
+  it('shows a failed creation with what to do and the original words, to be dismissed', () => {
+    const failed = intent('a', { settled: true, error: STOCKOUT });
+    const doing = show({ list: list({ intents: [failed] }) });
+    const card = within(screen.getByRole('alert'));
+    [STOCKOUT.message, STOCKOUT.exists, STOCKOUT.hint, STOCKOUT.raw].forEach(text =>
+      card.getByText(text)
+    );
+    fireEvent.click(card.getByRole('button', { name: 'Dismiss' }));
+    expect(doing.onDismissFailure).toHaveBeenCalledWith(failed);
+  });
+
+  it('shows the age of a list that is not fresh', () => {
+    show({ list: list({ age_s: 100 }), problem: STOCKOUT });
+    screen.getByText('As of 2 min ago');
+    screen.getByText(STOCKOUT.message);
+  });
+
+  it('shows no age while the list is fresh', () => {
+    show({ list: list({ age_s: 3 }) });
+    expect(screen.queryByText(/As of/)).toBeNull();
+  });
+
+  it('names zones that did not answer', () => {
+    show({ list: list({ unreachable: ['us-east1-d'], notices: ['The journal was damaged.'] }) });
+    screen.getByText('The journal was damaged.');
+    screen.getByText(/No answer from us-east1-d/);
+  });
+
+  it('renders hostile names as text', () => {
+    const nodes = [node(HOSTILE, { description: HOSTILE, health: HOSTILE, state: HOSTILE })];
+    const intents = [intent(HOSTILE, { message: HOSTILE, error: { ...STOCKOUT, raw: HOSTILE } })];
+    show({ list: list({ nodes, intents, unreachable: [HOSTILE] }) });
+    fireEvent.click(screen.getAllByRole('button', { expanded: false })[0]);
+    expect(screen.getAllByText(HOSTILE).length).toBeGreaterThan(2);
+    expect(document.querySelector('img')).toBeNull();
+  });
+});
+
+describe('the form', () => {
+  function open(onCreate: (spec: INodeSpec) => Promise<void>): void {
+    render(
+      <CreateForm
+        offers={OFFERS}
+        list={list({ nodes: [node('taken')] })}
+        emulated={true}
+        trans={trans}
+        onCreate={onCreate}
+        onCancel={() => undefined}
+      />
+    );
+  }
+
+  function fill(label: string, value: string): void {
+    fireEvent.change(screen.getByLabelText(label), { target: { value } });
+  }
+
+  function submit(): void {
+    fireEvent.click(screen.getByRole('button', { name: 'Create' }));
+  }
+
+  /** Does something and waits for all that follows at once. */
+  function settled(what: () => void): Promise<void> {
+    return act(() => Promise.resolve(what()));
+  }
+
+  it('shows the price per hour before anything is created', () => {
+    const create = jest.fn();
+    open(create);
+    screen.getByText('$9.60 per hour');
+    screen.getByText(/List price as of 2025-06-01/);
+    screen.getByText('Emulated cloud: nothing is billed.');
+    expect(create).not.toHaveBeenCalled();
+  });
+
+  it('shows the price of what is chosen, and that it is unknown where it is', () => {
+    open(jest.fn());
+    fill('Accelerator type', 'v5litepod-1');
+    screen.getByText('$1.20 per hour');
+    fill('Zone', 'us-east1-d');
+    screen.getByText('Price per hour unknown');
+  });
+
+  it('sends what was chosen', async () => {
+    const create = jest.fn().mockResolvedValue(undefined);
+    open(create);
+    fill('Name', 'my-node');
+    fireEvent.click(screen.getByRole('checkbox'));
+    await settled(submit);
+    expect(create).toHaveBeenCalledWith({ ...OFFERS.default, node_id: 'my-node', spot: true });
+  });
+
+  it.each(['Bad Name', 'taken'])('does not send the name %s, and says why', name => {
+    const create = jest.fn();
+    open(create);
+    fill('Name', name);
+    submit();
+    expect(create).not.toHaveBeenCalled();
+    expect(screen.getByLabelText('Name').getAttribute('aria-invalid')).toBe('true');
+  });
+
+  it('sends once for two clicks', async () => {
+    const create = jest.fn().mockReturnValue(new Promise(() => undefined));
+    open(create);
+    const form = screen.getByRole('form', { name: 'Create a node' });
+    await settled(() => {
+      fireEvent.submit(form);
+      fireEvent.submit(form);
+    });
+    expect(create).toHaveBeenCalledTimes(1);
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Creating…' }).disabled).toBe(
+      true
+    );
+  });
+
+  it('keeps what was chosen when it is refused, and says why', async () => {
+    open(jest.fn().mockRejectedValue(new TpuRequestError(STOCKOUT)));
+    fill('Name', 'my-node');
+    await settled(submit);
+    screen.getByText(STOCKOUT.hint);
+    expect(screen.getByLabelText<HTMLInputElement>('Name').value).toBe('my-node');
+  });
+});
+
+describe('the question before deleting', () => {
+  it('names the cost that ends and what is lost', () => {
+    render(<DeleteQuestion node={node('a')} emulated={false} trans={trans} />);
+    screen.getByText('It costs $9.60 per hour now, $0.50 so far. That ends.');
+    screen.getByText(/every file on it are lost/);
+  });
+
+  it('names a cost on the emulated cloud only as that of a real node', () => {
+    render(<DeleteQuestion node={node('a')} emulated={true} trans={trans} />);
+    screen.getByText('Nothing is billed: the cloud is emulated. A real node costs $9.60 per hour.');
+  });
+
+  it('warns that somebody else may use what was made elsewhere', () => {
+    render(<DeleteQuestion node={node('a', { managed: false })} emulated={false} trans={trans} />);
+    screen.getByText(/somebody else/);
+  });
+});

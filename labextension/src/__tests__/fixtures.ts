@@ -1,0 +1,103 @@
+import { nullTranslator } from '@jupyterlab/translation';
+import { IDatedList, IIntent, INode, IOffer, IOffers, IProblem } from '../tokens';
+
+export const trans = nullTranslator.load('jupyter_tpu');
+
+export const STOCKOUT: IProblem = {
+  code: 'out_of_capacity',
+  message: 'us-central1-a has no free v5litepod-8 now.',
+  exists: 'Nothing was created.',
+  hint: 'Try another zone.',
+  raw: 'code: 8 There is no more capacity'
+};
+
+export function node(node_id: string, rest: Partial<INode> = {}): INode {
+  return {
+    name: `projects/demo-project/locations/us-central1-a/nodes/${node_id}`,
+    project: 'demo-project',
+    zone: 'us-central1-a',
+    node_id,
+    state: 'READY',
+    health: 'HEALTHY',
+    health_description: '',
+    accelerator_type: 'v5litepod-8',
+    accelerator: null,
+    runtime_version: 'v2-alpha-tpuv5-lite',
+    spot: false,
+    create_time: '2026-11-21T09:00:00Z',
+    workers: [],
+    managed: true,
+    billing: true,
+    price: { usd_per_hour: 9.6, as_of: '2025-06-01', source: 'the price page' },
+    cost_usd: 0.5,
+    kernelspec: `tpu-${node_id}-us-central1-a`,
+    description: '',
+    ...rest
+  };
+}
+
+export function intent(node_id: string, rest: Partial<IIntent> = {}): IIntent {
+  return {
+    intent_id: `intent-${node_id}`,
+    verb: 'create',
+    node_name: `projects/demo-project/locations/us-central1-a/nodes/${node_id}`,
+    zone: 'us-central1-a',
+    node_id,
+    phase: 'provisioning',
+    message: '',
+    error: null,
+    settled: false,
+    created_at: 0,
+    updated_at: 0,
+    ...rest
+  };
+}
+
+export function list(rest: Partial<IDatedList> = {}): IDatedList {
+  return {
+    as_of: 1000,
+    nodes: [],
+    unreachable: [],
+    notices: [],
+    intents: [],
+    error: null,
+    age_s: 0,
+    received_ms: Date.now(),
+    ...rest
+  };
+}
+
+export function offer(accelerator_type: string, rest: Partial<IOffer> = {}): IOffer {
+  return {
+    accelerator_type,
+    generation: 'v5e',
+    chips: 8,
+    workers: 1,
+    topology: '2x4',
+    description: 'TPU v5e',
+    usd_per_hour: 9.6,
+    usd_per_hour_spot: null,
+    price_as_of: '2025-06-01',
+    price_source: 'the price page',
+    runtime_versions: ['v2-alpha-tpuv5-lite', 'tpu-ubuntu2204-base'],
+    ...rest
+  };
+}
+
+export const OFFERS: IOffers = {
+  zones: {
+    'us-central1-a': [offer('v5litepod-1', { usd_per_hour: 1.2 }), offer('v5litepod-8')],
+    'us-east1-d': [
+      offer('v6e-8', {
+        generation: 'v6e',
+        usd_per_hour: null,
+        runtime_versions: ['v2-alpha-tpuv6e']
+      })
+    ]
+  },
+  default: {
+    zone: 'us-central1-a',
+    accelerator_type: 'v5litepod-8',
+    runtime_version: 'v2-alpha-tpuv5-lite'
+  }
+};

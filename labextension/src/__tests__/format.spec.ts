@@ -1,0 +1,51 @@
+import * as format from '../format';
+import { offer, trans } from './fixtures';
+
+describe('dollars', () => {
+  it.each([
+    [9.6, '$9.60'],
+    [1234.5, '$1,234.50'],
+    [0, '$0.00'],
+    [0.004, '<$0.01']
+  ])('show %d as %s', (usd, text) => {
+    expect(format.formatUsd(usd)).toBe(text);
+  });
+});
+
+describe('ages', () => {
+  it.each([
+    [40, '40 s'],
+    [600, '10 min'],
+    [7200, '2 h']
+  ])('of %d seconds read %s', (seconds, text) => {
+    expect(format.formatAge(seconds, trans)).toBe(text);
+  });
+});
+
+describe('a price', () => {
+  it('is told with its day and source', () => {
+    const price = format.priceOf(offer('v5litepod-8'), false);
+    expect(format.formatPrice(price, trans)).toBe('$9.60 per hour');
+    expect(format.formatPriceSource(price, trans)).toContain('2025-06-01');
+    expect(format.formatPriceSource(price, trans)).toContain('the price page');
+  });
+
+  it('that nobody knows is called unknown, not free', () => {
+    const price = format.priceOf(offer('v5litepod-8'), true);
+    expect(price).toBeNull();
+    expect(format.formatPrice(price, trans)).toBe('Price per hour unknown');
+  });
+});
+
+describe('a state', () => {
+  it.each([
+    ['READY', 'ready'],
+    ['CREATING', 'working'],
+    ['STOPPED', 'stopped'],
+    ['PREEMPTED', 'lost'],
+    ['UNKNOWN(17)', 'unknown'],
+    ['constructor', 'unknown']
+  ])('%s is %s', (state, kind) => {
+    expect(format.stateKind(state)).toBe(kind);
+  });
+});

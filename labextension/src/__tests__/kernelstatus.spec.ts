@@ -1,0 +1,83 @@
+import { ISessionContext } from '@jupyterlab/apputils';
+import { Event } from '@jupyterlab/services';
+import { MessageLoop } from '@lumino/messaging';
+import { Signal } from '@lumino/signaling';
+import { Widget } from '@lumino/widgets';
+import { KernelStatus } from '../kernelstatus';
+import { KERNEL_SCHEMA } from '../tokens';
+import { trans } from './fixtures';
+
+/** A session whose kernel is `k1`. */
+class Session {
+  session: { kernel: { id: string; name: string } } | null = { kernel: { id: 'k1', name: 'spec' } };
+  readonly specsManager = { specs: null };
+  readonly kernelDisplayName = 'Spec';
+  readonly statusChanged = new Signal<this, string>(this);
+}
+
+describe('the status in a notebook', () => {
+  const events = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
+  let session: Session;
+  let widget: KernelStatus;
+
+  beforeEach(async () => {
+    session = new Session();
+    widget = new KernelStatus(
+      session as unknown as ISessionContext,
+      events as unknown as Event.Stream,
+      trans
+    );
+    Widget.attach(widget, document.body);
+    await widget.renderPromise;
+  });
+
+  afterEach(() => widget.dispose());
+
+  async function after(what: () => void): Promise<string | null> {
+    what();
+    MessageLoop.flush();
+    await widget.renderPromise;
+    return widget.node.textContent;
+  }
+
+  function tell(rest: object): void {
+    const event = { kernel_id: 'k1', kernel_name: 'spec', message: 'Installing', fraction: null };
+    events.emit({ schema_id: KERNEL_SCHEMA, phase: 'kernel', error_code: '', ...event, ...rest });
+  }
+
+  it('shows the steps of its own kernel, with how much is done', async () => {
+    expect(await after(() => tell({}))).toBe('Installing');
+    expect(await after(() => tell({ fraction: 0.5 }))).toBe('Installing (50 %)');
+    expect(await after(() => tell({ kernel_id: 'k2', message: 'Other' }))).toBe(
+      'Installing (50 %)'
+    );
+  });
+
+  it('is empty when the kernel is ready', async () => {
+    await after(() => tell({}));
+    expect(await after(() => tell({ phase: 'ready' }))).toBe('');
+  });
+
+  it('is empty when the kernel answers, even if nobody said that it is ready', async () => {
+    await after(() => tell({}));
+    expect(await after(() => session.statusChanged.emit('idle'))).toBe('');
+  });
+
+  it('keeps a failure in sight', async () => {
+    await after(() => tell({ error_code: 'kernel_failed', message: 'It ended.' }));
+    expect(widget.node.querySelector('.jp-mod-failed')?.textContent).toBe('It ended.');
+  });
+
+  it('hears of the failure of a start that left the notebook without a kernel', async () => {
+    await after(() => tell({}));
+    session.session = null;
+    await after(() => tell({ phase: 'failed', error_code: 'host_key_changed', message: 'No.' }));
+    expect(widget.node.querySelector('.jp-mod-failed')?.textContent).toBe('No.');
+  });
+
+  it('shows hostile messages as text', async () => {
+    await after(() => tell({ message: '<img src=x>' }));
+    expect(widget.node.querySelector('img')).toBeNull();
+    expect(widget.node.textContent).toBe('<img src=x>');
+  });
+});

@@ -1,0 +1,157 @@
+import { Event } from '@jupyterlab/services';
+import { ISignal, Signal } from '@lumino/signaling';
+import { TpuModel } from '../model';
+import { TpuClient } from '../request';
+import { FLEET_SCHEMA, IDatedList } from '../tokens';
+import { list, node, OFFERS, STOCKOUT } from './fixtures';
+import { reply, Server } from './server';
+
+const KEY = { zone: 'us-central1-a', node_id: 'a' };
+const STATUS = { project: 'demo-project', endpoint: '', emulated: true, version: '', error: null };
+
+describe('the model', () => {
+  let server: Server;
+  let model: TpuModel;
+  let events: Signal<Event.IManager, Event.Emission>;
+
+  function nodesAre(now: Partial<IDatedList>): void {
+    server.answers['GET nodes'] = () => reply(list(now));
+  }
+
+  /** Resolves when the model says so of itself. */
+  function until(isSo: () => boolean): Promise<void> {
+    return new Promise(resolve => {
+      const check = (): void => {
+        if (isSo()) {
+          model.stateChanged.disconnect(check);
+          resolve();
+        }
+      };
+      model.stateChanged.connect(check);
+      check();
+    });
+  }
+
+  beforeEach(() => {
+    server = new Server();
+    server.answers['GET status'] = () => reply(STATUS);
+    nodesAre({});
+    events = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
+    model = new TpuModel(new TpuClient(server.settings), events as unknown as Event.Stream);
+  });
+
+  afterEach(() => {
+    model.dispose();
+    jest.useRealTimers();
+  });
+
+  it('asks nothing before it is started', () => {
+    expect(server.asked).toEqual([]);
+    expect(model.phase).toBe('loading');
+  });
+
+  it('asks once when it is started, though nobody watches', async () => {
+    nodesAre({ nodes: [node('a')] });
+    model.start();
+    await until(() => model.list !== null);
+    expect(model.phase).toBe('answered');
+    expect(model.status?.emulated).toBe(true);
+    expect(model.findNode(KEY)?.state).toBe('READY');
+  });
+
+  it('asks again when the server tells of a change', async () => {
+    model.start();
+    await until(() => model.list !== null);
+    nodesAre({ nodes: [node('a')] });
+    events.emit({ schema_id: FLEET_SCHEMA });
+    await until(() => model.list?.nodes.length === 1);
+  });
+
+  it('does not ask for the sake of other events', async () => {
+    model.start();
+    await until(() => model.list !== null);
+    const asked = server.asked.length;
+    jest.useFakeTimers();
+    events.emit({ schema_id: 'https://events.jupyter.org/jupyter_server/contents_service/v1' });
+    await jest.advanceTimersByTimeAsync(5000);
+    expect(server.asked).toHaveLength(asked);
+    events.emit({ schema_id: FLEET_SCHEMA });
+    await jest.advanceTimersByTimeAsync(5000);
+    expect(server.asked.length).toBeGreaterThan(asked);
+  });
+
+  it('asks when somebody begins to watch', async () => {
+    model.isWatched = true;
+    await until(() => model.list !== null);
+  });
+
+  it('says when a kernelspec has come, and only then', async () => {
+    const told = counted(model.kernelspecsChanged);
+    nodesAre({ nodes: [node('a', { state: 'CREATING', kernelspec: null })] });
+    model.start();
+    await until(() => model.list !== null);
+    expect(told.count).toBe(0);
+    nodesAre({ nodes: [node('a')] });
+    model.isWatched = true;
+    await until(() => model.findNode(KEY)?.state === 'READY');
+    expect(told.count).toBe(1);
+  });
+
+  it('keeps the last list when the server fails, and says why', async () => {
+    nodesAre({ nodes: [node('a')] });
+    model.start();
+    await until(() => model.list !== null);
+    server.answers['GET nodes'] = () => reply({ error: STOCKOUT }, 503);
+    model.isWatched = true;
+    await until(() => model.problem !== null);
+    expect(model.list?.nodes).toHaveLength(1);
+    expect(model.problem).toEqual(STOCKOUT);
+  });
+
+  it('notices that the server half is missing', async () => {
+    delete server.answers['GET status'];
+    model.start();
+    await until(() => model.phase === 'missing');
+  });
+
+  it('sends one act for two clicks', async () => {
+    server.answers['POST nodes/us-central1-a/a/stop'] = () => reply({}, 202);
+    const first = model.stopNode(KEY);
+    const second = model.stopNode(KEY);
+    expect(model.busy.has('us-central1-a/a')).toBe(true);
+    await Promise.all([first, second]);
+    expect(server.asked.filter(asked => asked.method === 'POST')).toHaveLength(1);
+    expect(model.busy.size).toBe(0);
+  });
+
+  it('keeps a refusal with its node until it is dismissed', async () => {
+    server.answers['DELETE nodes/us-central1-a/a'] = () => reply({ error: STOCKOUT }, 409);
+    await model.deleteNode(KEY);
+    expect(model.refusals.get('us-central1-a/a')).toEqual(STOCKOUT);
+    model.dismissRefusal(KEY);
+    expect(model.refusals.size).toBe(0);
+  });
+
+  it('asks for offers when the form is opened, and closes it when the node is accepted', async () => {
+    server.answers['GET offers'] = () => reply(OFFERS);
+    server.answers['POST nodes'] = () => reply({}, 202);
+    model.openForm();
+    await until(() => model.offers !== null);
+    await model.createNode({ ...OFFERS.default, node_id: 'a', spot: false });
+    expect(model.isFormOpen).toBe(false);
+  });
+
+  it('leaves the form open when the node is refused', async () => {
+    server.answers['POST nodes'] = () => reply({ error: STOCKOUT }, 503);
+    model.openForm();
+    const created = model.createNode({ ...OFFERS.default, node_id: 'a', spot: false });
+    await expect(created).rejects.toMatchObject({ problem: STOCKOUT });
+    expect(model.isFormOpen).toBe(true);
+  });
+});
+
+function counted(signal: ISignal<unknown, unknown>): { count: number } {
+  const told = { count: 0 };
+  signal.connect(() => told.count++);
+  return told;
+}

@@ -1,0 +1,80 @@
+import { problemOf, ServerHalfMissing, TpuClient } from '../request';
+import { list, STOCKOUT } from './fixtures';
+import { reply, Server } from './server';
+
+describe('the client', () => {
+  let server: Server;
+  let client: TpuClient;
+
+  beforeEach(() => {
+    server = new Server();
+    client = new TpuClient(server.settings);
+  });
+
+  it('asks under the base URL and sends what to create', async () => {
+    server.answers['POST nodes'] = () => reply({ intent_id: 'i1' }, 202);
+    const spec = {
+      node_id: 'a',
+      zone: 'us-central1-a',
+      accelerator_type: 'v5litepod-8',
+      runtime_version: 'v2-alpha-tpuv5-lite',
+      spot: true
+    };
+    expect(await client.createNode(spec)).toEqual({ intent_id: 'i1' });
+    expect(server.asked[0].body).toEqual(spec);
+  });
+
+  it('escapes names in routes', async () => {
+    const route = 'nodes/z%2F..%2Fx/a%3Fb%23c';
+    server.answers[`DELETE ${route}`] = () => reply({}, 202);
+    await client.deleteNode({ zone: 'z/../x', node_id: 'a?b#c' });
+    expect(server.asked[0].route).toBe(route);
+  });
+
+  it('dates a list by the clock of the server', async () => {
+    const headers = { Date: new Date(1_040_000).toUTCString() };
+    server.answers['GET nodes'] = () => reply(list({ as_of: 1000 }), 200, headers);
+    expect((await client.nodes()).age_s).toBe(40);
+  });
+
+  it('gives a list that was never had no age', async () => {
+    server.answers['GET nodes'] = () => reply({ ...list(), as_of: null });
+    expect((await client.nodes()).age_s).toBeNull();
+  });
+
+  it('throws what the server says, with all its parts', async () => {
+    server.answers['POST nodes/z/a/stop'] = () =>
+      reply({ message: 'all in one', reason: 'out_of_capacity', error: STOCKOUT }, 503);
+    const error: unknown = await client
+      .stopNode({ zone: 'z', node_id: 'a' })
+      .catch(e => e as unknown);
+    expect(problemOf(error)).toEqual(STOCKOUT);
+  });
+
+  it('throws something readable when the answer is not ours', async () => {
+    server.answers['GET offers'] = () =>
+      new Response('<h1>Bad gateway</h1>', { status: 502, statusText: 'Bad Gateway' });
+    const problem = problemOf(await client.offers().catch(e => e as unknown));
+    expect(problem).toMatchObject({ code: 'http_502', message: 'Bad Gateway' });
+    expect(problem.raw).toContain('<h1>');
+  });
+
+  it('knows when the server half is missing', async () => {
+    await expect(client.status()).rejects.toBeInstanceOf(ServerHalfMissing);
+  });
+
+  it('does not take a refusal for a missing server half', async () => {
+    server.answers['GET status'] = () => reply({ message: 'Forbidden' }, 403);
+    const error: unknown = await client.status().catch(e => e as unknown);
+    expect(error).not.toBeInstanceOf(ServerHalfMissing);
+    expect(problemOf(error).code).toBe('http_403');
+  });
+
+  it('knows when there is no server', async () => {
+    server.answers['GET nodes'] = () => {
+      throw new TypeError('Failed to fetch');
+    };
+    const problem = problemOf(await client.nodes().catch(e => e as unknown));
+    expect(problem.code).toBe('server_unreachable');
+  });
+});

@@ -1,0 +1,41 @@
+/** A server that answers what a test tells it to. */
+
+import { ServerConnection } from '@jupyterlab/services';
+
+export interface IAsked {
+  readonly method: string;
+  readonly route: string;
+  readonly body: unknown;
+}
+
+type Answer = (asked: IAsked) => Response | Promise<Response>;
+
+export function reply(body: unknown, status = 200, headers: HeadersInit = {}): Response {
+  return new Response(JSON.stringify(body), { status, headers });
+}
+
+export class Server {
+  readonly asked: IAsked[] = [];
+  /** Answers by method and route, such as `GET nodes`. */
+  readonly answers: { [what: string]: Answer } = {};
+
+  get settings(): ServerConnection.ISettings {
+    return ServerConnection.makeSettings({
+      baseUrl: 'http://localhost/user/me/',
+      fetch: (input, init) => this._answer(new Request(input, init))
+    });
+  }
+
+  private async _answer(request: Request): Promise<Response> {
+    const route = new URL(request.url).pathname.replace('/user/me/jupyter-tpu/v1/', '');
+    const text = await request.text();
+    const asked = {
+      method: request.method,
+      route,
+      body: text ? (JSON.parse(text) as unknown) : null
+    };
+    this.asked.push(asked);
+    const answer = this.answers[`${asked.method} ${route}`];
+    return answer ? answer(asked) : reply({ message: 'Not Found' }, 404);
+  }
+}

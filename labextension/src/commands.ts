@@ -1,0 +1,189 @@
+/** Every act of the user as a command; what cannot be done says so where it is read. */
+
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { refreshIcon } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { tpuIcon } from './icons';
+import { chooseNode, confirmDelete, confirmStop } from './questions';
+import { CommandIDs, INode, INodeKey, INodeSpec, ITpuModel, PANEL_ID } from './tokens';
+
+const NEW_NOTEBOOK = 'notebook:create-new';
+
+type Args = ReadonlyPartialJSONObject;
+
+export interface ICommandContext {
+  readonly app: JupyterFrontEnd;
+  readonly model: ITpuModel;
+  readonly trans: TranslationBundle;
+  /** Absent where there are no notebooks. */
+  readonly tracker: INotebookTracker | null;
+}
+
+/** Add all commands of the extension. */
+export function addCommands(context: ICommandContext): void {
+  addPanelCommands(context);
+  addNotebookCommands(context);
+  addNodeCommands(context);
+}
+
+function addPanelCommands({ app, model, trans }: ICommandContext): void {
+  const { commands } = app;
+  commands.addCommand(CommandIDs.openPanel, {
+    label: trans.__('Show the TPU Panel'),
+    icon: tpuIcon,
+    describedBy: noArgs,
+    execute: () => app.shell.activateById(PANEL_ID)
+  });
+  commands.addCommand(CommandIDs.refresh, {
+    label: trans.__('Refresh the List of TPU Nodes'),
+    icon: refreshIcon,
+    describedBy: noArgs,
+    execute: () => model.refresh()
+  });
+  commands.addCommand(CommandIDs.createNode, {
+    label: trans.__('Create a TPU Node…'),
+    icon: tpuIcon,
+    describedBy: specArgs,
+    execute: async args => {
+      if (isSpec(args)) {
+        return model.createNode(args);
+      }
+      app.shell.activateById(PANEL_ID);
+      model.openForm();
+    }
+  });
+  commands.addCommand(CommandIDs.dismissFailure, {
+    label: trans.__('Dismiss a Failure'),
+    describedBy: argsOf({ intent_id: { type: 'string' } }),
+    execute: args => model.dismissIntent(args.intent_id as string)
+  });
+}
+
+function addNotebookCommands(context: ICommandContext): void {
+  const { app, tracker, trans } = context;
+  addNodeCommand(context, CommandIDs.openNotebook, {
+    label: trans.__('Open a Notebook on a TPU Node'),
+    isEnabled: () => app.commands.hasCommand(NEW_NOTEBOOK),
+    isPossible: hasKernel,
+    act: async node => {
+      await knowKernelspec(app, node);
+      await app.commands.execute(NEW_NOTEBOOK, { kernelName: node.kernelspec });
+    }
+  });
+  addNodeCommand(context, CommandIDs.switchKernel, {
+    label: trans.__('Run the Current Notebook on a TPU Node'),
+    isEnabled: () => Boolean(tracker?.currentWidget),
+    isPossible: hasKernel,
+    act: async node => {
+      const notebook = tracker?.currentWidget;
+      await knowKernelspec(app, node);
+      await notebook?.sessionContext.changeKernel({ name: node.kernelspec ?? undefined });
+    }
+  });
+  tracker?.currentChanged.connect(() => app.commands.notifyCommandChanged(CommandIDs.switchKernel));
+}
+
+function addNodeCommands(context: ICommandContext): void {
+  const { app, model, trans } = context;
+  const isEmulated = (): boolean => model.status?.emulated ?? false;
+  addNodeCommand(context, CommandIDs.stopNode, {
+    label: trans.__('Stop a TPU Node'),
+    isPossible: node => node.state === 'READY',
+    act: async node => {
+      if (await confirmStop(node, isEmulated(), trans)) {
+        await Promise.all([endKernels(app, node), model.stopNode(node)]);
+      }
+    }
+  });
+  addNodeCommand(context, CommandIDs.startNode, {
+    label: trans.__('Start a TPU Node'),
+    isPossible: node => node.state === 'STOPPED',
+    act: node => model.startNode(node)
+  });
+  addNodeCommand(context, CommandIDs.deleteNode, {
+    label: trans.__('Delete a TPU Node'),
+    isPossible: node => node.state !== 'DELETING',
+    act: async node => {
+      if (await confirmDelete(node, isEmulated(), trans)) {
+        await Promise.all([endKernels(app, node), model.deleteNode(node)]);
+      }
+    }
+  });
+}
+
+interface INodeCommand {
+  label: string;
+  isEnabled?: () => boolean;
+  isPossible: (node: INode) => boolean;
+  act: (node: INode) => Promise<void>;
+}
+
+/** A command on one node, which is chosen from a list when the arguments name none. */
+function addNodeCommand(context: ICommandContext, id: string, command: INodeCommand): void {
+  const { app, model, trans } = context;
+  const { label, isEnabled, isPossible, act } = command;
+  app.commands.addCommand(id, {
+    label: args => (isKey(args) ? label : trans.__('%1…', label)),
+    isEnabled,
+    describedBy: keyArgs,
+    execute: async args => {
+      const node = isKey(args)
+        ? model.findNode(args)
+        : await chooseNode(model, isPossible, label, trans);
+      return node && act(node);
+    }
+  });
+}
+
+function hasKernel(node: INode): boolean {
+  return node.state === 'READY' && node.kernelspec !== null;
+}
+
+/** A kernelspec that has just come may not have reached the browser. */
+async function knowKernelspec(app: JupyterFrontEnd, node: INode): Promise<void> {
+  const manager = app.serviceManager.kernelspecs;
+  if (!manager.specs?.kernelspecs[node.kernelspec ?? '']) {
+    await manager.refreshSpecs();
+  }
+}
+
+/**
+ * End what the user agreed to end, so that no notebook takes it for a kernel that died.
+ *
+ * The node itself does not wait for this: a kernel out of reach must not keep it billed.
+ */
+async function endKernels({ serviceManager }: JupyterFrontEnd, node: INode): Promise<void> {
+  const { sessions } = serviceManager;
+  const own = [...sessions.running()].filter(({ kernel }) => kernel?.name === node.kernelspec);
+  await Promise.allSettled(own.map(({ id }) => sessions.shutdown(id)));
+}
+
+function isKey(args: Args): args is Args & INodeKey {
+  return typeof args.zone === 'string' && typeof args.node_id === 'string';
+}
+
+function isSpec(args: Args): args is Args & INodeSpec {
+  return isKey(args) && typeof args.accelerator_type === 'string';
+}
+
+function argsOf(properties: JSONObject): Partial<CommandRegistry.Description> {
+  return { args: { type: 'object', properties } };
+}
+
+const noArgs = argsOf({});
+
+const keyArgs = argsOf({
+  zone: { type: 'string', description: 'Zone of the node' },
+  node_id: { type: 'string', description: 'Name of the node' }
+});
+
+const specArgs = argsOf({
+  zone: { type: 'string', description: 'Zone of the node' },
+  node_id: { type: 'string', description: 'Name of the node' },
+  accelerator_type: { type: 'string', description: 'Accelerator type, such as v5litepod-8' },
+  runtime_version: { type: 'string', description: 'Runtime version of the TPU VMs' },
+  spot: { type: 'boolean', description: 'Whether to create a spot node' }
+});

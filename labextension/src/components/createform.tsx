@@ -1,0 +1,174 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useId, useRef, useState } from 'react';
+import { checkName, suggestName } from '../fleet';
+import { formatSize, priceOf } from '../format';
+import { byGeneration, fitSpec, offerOf, offersIn, suggestSpec } from '../offers';
+import { problemOf } from '../request';
+import { INodeList, INodeSpec, IOffer, IOffers, IProblem } from '../tokens';
+import { Button } from './button';
+import { Field, options, Select } from './field';
+import { PriceNotice } from './price';
+import { Problem } from './problem';
+
+interface IProps {
+  offers: IOffers;
+  /** The nodes that are there, whose names are taken. */
+  list: INodeList | null;
+  emulated: boolean;
+  trans: TranslationBundle;
+  /** Resolves when the request is accepted, rejects with what is to be shown. */
+  onCreate: (spec: INodeSpec) => Promise<void>;
+  onCancel: () => void;
+}
+
+/** Asks what to create and tells what it costs, before anything is created. */
+export function CreateForm(props: IProps): JSX.Element {
+  const { offers, list, emulated, trans, onCancel } = props;
+  const heading = useId();
+  const [spec, setSpec] = useState(() => suggestSpec(offers, suggestName(list)));
+  const change = (part: Partial<INodeSpec>): void => setSpec(fitSpec(offers, { ...spec, ...part }));
+  const complaint = checkName(spec, list, trans);
+  const { isSending, problem, send } = useSending(() => props.onCreate(spec));
+  const offer = offerOf(offers, spec);
+  return (
+    <form
+      className="jp-tpu-Form"
+      aria-labelledby={heading}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (!complaint) {
+          send();
+        }
+      }}
+    >
+      <h3 id={heading}>{trans.__('Create a node')}</h3>
+      <NameField value={spec.node_id} complaint={complaint} trans={trans} onChange={change} />
+      <PlaceFields offers={offers} spec={spec} offer={offer} trans={trans} onChange={change} />
+      <SpotField value={spec.spot} trans={trans} onChange={change} />
+      {offer && (
+        <PriceNotice
+          price={priceOf(offer, spec.spot)}
+          spot={spec.spot}
+          emulated={emulated}
+          trans={trans}
+        />
+      )}
+      {problem && <Problem problem={problem} trans={trans} />}
+      <div className="jp-tpu-Actions jp-mod-end">
+        <Button onClick={onCancel}>{trans.__('Cancel')}</Button>
+        <Button kind="accept" type="submit" disabled={isSending || !offer}>
+          {isSending ? trans.__('Creating…') : trans.__('Create')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface ISending {
+  isSending: boolean;
+  problem: IProblem | null;
+  send: () => void;
+}
+
+/** Sends once at a time, however often it is clicked; keeps the refusal. */
+function useSending(act: () => Promise<void>): ISending {
+  const inFlight = useRef(false);
+  const [isSending, setSending] = useState(false);
+  const [problem, setProblem] = useState<IProblem | null>(null);
+  const run = async (): Promise<void> => {
+    inFlight.current = true;
+    setSending(true);
+    setProblem(null);
+    try {
+      await act();
+    } catch (error) {
+      setProblem(problemOf(error));
+    } finally {
+      inFlight.current = false;
+      setSending(false);
+    }
+  };
+  return { isSending, problem, send: () => void (inFlight.current || run()) };
+}
+
+interface IPartProps<T> {
+  value: T;
+  trans: TranslationBundle;
+  onChange: (part: Partial<INodeSpec>) => void;
+}
+
+function NameField(props: IPartProps<string> & { complaint: string }): JSX.Element {
+  const { value, complaint, trans, onChange } = props;
+  const input = useRef<HTMLInputElement>(null);
+  useEffect(() => input.current?.select(), []);
+  return (
+    <Field label={trans.__('Name')} complaint={complaint}>
+      {attributes => (
+        <input
+          ref={input}
+          className="jp-mod-styled"
+          type="text"
+          autoComplete="off"
+          spellCheck={false}
+          value={value}
+          onChange={event => onChange({ node_id: event.target.value.trim() })}
+          {...attributes}
+        />
+      )}
+    </Field>
+  );
+}
+
+interface IPlaceProps {
+  offers: IOffers;
+  spec: INodeSpec;
+  offer: IOffer | undefined;
+  trans: TranslationBundle;
+  onChange: (part: Partial<INodeSpec>) => void;
+}
+
+/** Where, what kind, and with what software: each narrows the next. */
+function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX.Element {
+  return (
+    <>
+      <Select label={trans.__('Zone')} value={spec.zone} onChange={zone => onChange({ zone })}>
+        {options(Object.keys(offers.zones))}
+      </Select>
+      <Select
+        label={trans.__('Accelerator type')}
+        value={spec.accelerator_type}
+        note={offer && `${formatSize(offer, trans)}. ${offer.description}`}
+        onChange={accelerator_type => onChange({ accelerator_type })}
+      >
+        {byGeneration(offersIn(offers, spec.zone)).map(([generation, group]) => (
+          <optgroup key={generation} label={generation}>
+            {options(group.map(one => one.accelerator_type))}
+          </optgroup>
+        ))}
+      </Select>
+      <Select
+        label={trans.__('Runtime version')}
+        value={spec.runtime_version}
+        onChange={runtime_version => onChange({ runtime_version })}
+      >
+        {options(offer?.runtime_versions ?? [])}
+      </Select>
+    </>
+  );
+}
+
+function SpotField({ value, trans, onChange }: IPartProps<boolean>): JSX.Element {
+  const id = useId();
+  return (
+    <div className="jp-tpu-Check">
+      <input
+        id={id}
+        type="checkbox"
+        checked={value}
+        onChange={event => onChange({ spot: event.target.checked })}
+      />
+      <label htmlFor={id}>{trans.__('Spot: cheaper, but can be taken back at any time')}</label>
+    </div>
+  );
+}

@@ -1,0 +1,162 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { IRow } from '../fleet';
+import { formatPrice, formatPriceSource, formatUsd, formatProgress, stateKind } from '../format';
+import { IIntent, INode, INodeKey, IProblem } from '../tokens';
+import { NodeActions } from './nodeactions';
+import { NodeDetails } from './nodedetails';
+import { Problem } from './problem';
+import { State } from './state';
+
+/** What can be done to a node; each is a command. */
+export interface INodeActs {
+  onOpenNotebook: (key: INodeKey) => void;
+  onSwitchKernel: (key: INodeKey) => void;
+  onStop: (key: INodeKey) => void;
+  onStart: (key: INodeKey) => void;
+  onDelete: (key: INodeKey) => void;
+  onDismissFailure: (intent: IIntent) => void;
+  onDismissRefusal: (key: INodeKey) => void;
+}
+
+interface IProps {
+  row: IRow;
+  refusal: IProblem | undefined;
+  /** An act is on its way to the server. */
+  isBusy: boolean;
+  /** A notebook is open whose kernel could be switched. */
+  canSwitchKernel: boolean;
+  acts: INodeActs;
+  trans: TranslationBundle;
+}
+
+/** One node: its state, what it costs, what is being done and can be done to it. */
+export const NodeRow = React.memo(Row, isSame);
+
+/** Every answer of the server makes new records; only rows that say something new are drawn again. */
+function isSame(before: IProps, after: IProps): boolean {
+  const { row: oldRow, ...oldRest } = before;
+  const { row: newRow, ...newRest } = after;
+  return shallowEqual(oldRest, newRest) && JSON.stringify(oldRow) === JSON.stringify(newRow);
+}
+
+function shallowEqual<T extends object>(left: T, right: T): boolean {
+  return (Object.keys(left) as (keyof T)[]).every(key => Object.is(left[key], right[key]));
+}
+
+function Row(props: IProps): JSX.Element {
+  const { row, refusal, acts, trans } = props;
+  return (
+    <li className="jp-tpu-Node">
+      {(row.node || row.intent) && <Heading row={row} trans={trans} />}
+      {row.node && stateKind(row.node.state) === 'lost' && <Lost trans={trans} />}
+      {row.node?.health && row.node.health !== 'HEALTHY' && <Health node={row.node} />}
+      {row.node && <Cost node={row.node} trans={trans} />}
+      {row.intent && <Progress intent={row.intent} trans={trans} />}
+      {row.failures.map(intent => (
+        <Failure key={intent.intent_id} intent={intent} acts={acts} trans={trans} />
+      ))}
+      {refusal && (
+        <Problem problem={refusal} trans={trans} onDismiss={() => acts.onDismissRefusal(row)} />
+      )}
+      {row.node && <NodeActions {...props} node={row.node} />}
+    </li>
+  );
+}
+
+function Heading({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.Element {
+  const [isOpen, setOpen] = useState(false);
+  const details = useId();
+  const node = row.node;
+  return (
+    <>
+      <button
+        type="button"
+        className="jp-tpu-Node-heading"
+        aria-expanded={node ? isOpen : undefined}
+        aria-controls={isOpen ? details : undefined}
+        disabled={!node}
+        onClick={() => setOpen(!isOpen)}
+      >
+        <span className="jp-tpu-Node-line">
+          <span className="jp-tpu-Node-name" title={row.node_id}>
+            {row.node_id}
+          </span>
+          {node && <State state={node.state} />}
+        </span>
+        <Subtitle row={row} trans={trans} />
+      </button>
+      {isOpen && node && <NodeDetails id={details} node={node} trans={trans} />}
+    </>
+  );
+}
+
+function Subtitle({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.Element {
+  const where = [row.node?.accelerator_type, row.zone].filter(Boolean).join(' · ');
+  return (
+    <span className="jp-tpu-Node-line jp-mod-wrap">
+      <span className="jp-tpu-Node-where" title={where}>
+        {where}
+      </span>
+      {row.node?.spot && <span className="jp-tpu-Badge">{trans.__('spot')}</span>}
+      {row.node && !row.node.managed && (
+        <span className="jp-tpu-Badge" title={trans.__('This node was not made by jupyter_tpu.')}>
+          {trans.__('made elsewhere')}
+        </span>
+      )}
+    </span>
+  );
+}
+
+function Lost({ trans }: { trans: TranslationBundle }): JSX.Element {
+  return (
+    <div className="jp-tpu-Muted">
+      {trans.__('The cloud took it back. It counts against your quota until it is deleted.')}
+    </div>
+  );
+}
+
+function Health({ node }: { node: INode }): JSX.Element {
+  return (
+    <div className="jp-tpu-Health">
+      {[node.health, node.health_description].filter(Boolean).join(': ')}
+    </div>
+  );
+}
+
+function Cost({ node, trans }: { node: INode; trans: TranslationBundle }): JSX.Element | null {
+  if (!node.billing) {
+    return null;
+  }
+  return (
+    <div className="jp-tpu-Cost" title={formatPriceSource(node.price, trans)}>
+      <span>{formatPrice(node.price, trans)}</span>
+      {node.cost_usd !== null && (
+        <span className="jp-tpu-Muted">{trans.__('%1 so far', formatUsd(node.cost_usd))}</span>
+      )}
+    </div>
+  );
+}
+
+function Progress({ intent, trans }: { intent: IIntent; trans: TranslationBundle }): JSX.Element {
+  const text = formatProgress(intent.verb, intent.phase, trans);
+  return (
+    <div className="jp-tpu-Progress">
+      <div role="progressbar" aria-label={text} className="jp-tpu-Bar" />
+      <div>{text}</div>
+      {intent.message && <div className="jp-tpu-Muted">{intent.message}</div>}
+    </div>
+  );
+}
+
+interface IFailureProps {
+  intent: IIntent;
+  acts: INodeActs;
+  trans: TranslationBundle;
+}
+
+function Failure({ intent, acts, trans }: IFailureProps): JSX.Element | null {
+  return intent.error ? (
+    <Problem problem={intent.error} trans={trans} onDismiss={() => acts.onDismissFailure(intent)} />
+  ) : null;
+}

@@ -1,0 +1,219 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useRef, useState } from 'react';
+import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
+import { formatAge } from '../format';
+import { IDatedList, INodeSpec, IOffers, IProblem, IStatus, Phase } from '../tokens';
+import { Button } from './button';
+import { CreateForm } from './createform';
+import { Header } from './header';
+import { INodeActs, NodeRow } from './noderow';
+import { Problem } from './problem';
+
+/** What the panel shows. */
+export interface IPanelState {
+  phase: Phase;
+  status: IStatus | null;
+  list: IDatedList | null;
+  offers: IOffers | null;
+  problem: IProblem | null;
+  offersProblem: IProblem | null;
+  refusals: ReadonlyMap<string, IProblem>;
+  busy: ReadonlySet<string>;
+  isFormOpen: boolean;
+  canSwitchKernel: boolean;
+}
+
+/** What can be done in the panel; each is a command. */
+export interface IPanelActs extends INodeActs {
+  onOpenForm: () => void;
+  onCloseForm: () => void;
+  onCreate: (spec: INodeSpec) => Promise<void>;
+  onRefresh: () => void;
+}
+
+interface IProps {
+  state: IPanelState;
+  acts: IPanelActs;
+  trans: TranslationBundle;
+}
+
+/** The whole panel. */
+export function Panel(props: IProps): JSX.Element {
+  const { state, acts, trans } = props;
+  if (state.phase === 'missing') {
+    return <ServerHalfMissing onRetry={acts.onRefresh} trans={trans} />;
+  }
+  return (
+    <>
+      <Header
+        status={state.status}
+        list={state.list}
+        trans={trans}
+        onCreate={acts.onOpenForm}
+        onRefresh={acts.onRefresh}
+      />
+      <Freshness state={state} trans={trans} />
+      <Troubles {...props} />
+      {state.isFormOpen && <Form {...props} />}
+      {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
+      <Announcer list={state.list} trans={trans} />
+    </>
+  );
+}
+
+interface IMissingProps {
+  onRetry: () => void;
+  trans: TranslationBundle;
+}
+
+function ServerHalfMissing({ onRetry, trans }: IMissingProps): JSX.Element {
+  return (
+    <div className="jp-tpu-Empty" role="alert">
+      <h2>{trans.__('The server half is missing')}</h2>
+      <p>
+        {trans.__(
+          'The Jupyter server runs without jupyter_tpu. Install jupyter-tpu in its environment and start it again.'
+        )}
+      </p>
+      <Button onClick={onRetry}>{trans.__('Try again')}</Button>
+    </div>
+  );
+}
+
+function Waiting({ state, trans }: IProps): JSX.Element | null {
+  return state.problem || state.status?.error ? null : (
+    <div className="jp-tpu-Empty jp-tpu-Muted" role="status">
+      {trans.__('Asking for your nodes…')}
+    </div>
+  );
+}
+
+/** Says how old the list is, as soon as it is not fresh. */
+function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Element | null {
+  const now = useNow();
+  if (!state.list || state.list.age_s === null) {
+    return null;
+  }
+  const age = state.list.age_s + Math.max(0, now - state.list.received_ms) / 1000;
+  const isStale = age > STALE_AFTER_S || state.problem !== null || state.list.error !== null;
+  return isStale ? (
+    <div className="jp-tpu-Stale">{trans.__('As of %1 ago', formatAge(age, trans))}</div>
+  ) : null;
+}
+
+/** The time, as it goes on. */
+function useNow(): number {
+  const [now, setNow] = useState(Date.now);
+  useEffect(() => {
+    const timer = window.setInterval(() => setNow(Date.now()), 1000);
+    return () => window.clearInterval(timer);
+  }, []);
+  return now;
+}
+
+/** What keeps the list from being whole and fresh. */
+function Troubles({ state, acts, trans }: IProps): JSX.Element {
+  const problem = state.problem ?? state.status?.error ?? state.list?.error;
+  const zones = state.list?.unreachable ?? [];
+  return (
+    <>
+      {problem && <Problem problem={problem} trans={trans} onRetry={acts.onRefresh} />}
+      {state.list?.notices.map(notice => (
+        <div key={notice} className="jp-tpu-Notice" role="status">
+          {notice}
+        </div>
+      ))}
+      {zones.length > 0 && (
+        <div className="jp-tpu-Unreachable" role="status">
+          {trans.__('No answer from %1: nodes there are not listed.', zones.join(', '))}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Form({ state, acts, trans }: IProps): JSX.Element {
+  if (state.offers) {
+    return (
+      <CreateForm
+        offers={state.offers}
+        list={state.list}
+        emulated={state.status?.emulated ?? false}
+        trans={trans}
+        onCreate={acts.onCreate}
+        onCancel={acts.onCloseForm}
+      />
+    );
+  }
+  return state.offersProblem ? (
+    <Problem problem={state.offersProblem} trans={trans} onDismiss={acts.onCloseForm} />
+  ) : (
+    <div className="jp-tpu-Empty jp-tpu-Muted">{trans.__('Asking what can be created…')}</div>
+  );
+}
+
+function Nodes({ state, list, acts, trans }: IProps & { list: IDatedList }): JSX.Element | null {
+  const rows = rowsOf(list);
+  if (rows.length === 0) {
+    return state.isFormOpen || list.age_s === null ? null : (
+      <NoNodes onCreate={acts.onOpenForm} trans={trans} />
+    );
+  }
+  return (
+    <ul className="jp-tpu-Nodes" aria-label={trans.__('Nodes')}>
+      {rows.map(row => (
+        <NodeRow
+          key={row.key}
+          row={row}
+          refusal={state.refusals.get(row.key)}
+          isBusy={state.busy.has(row.key)}
+          canSwitchKernel={state.canSwitchKernel}
+          acts={acts}
+          trans={trans}
+        />
+      ))}
+    </ul>
+  );
+}
+
+interface INoNodesProps {
+  onCreate: () => void;
+  trans: TranslationBundle;
+}
+
+function NoNodes({ onCreate, trans }: INoNodesProps): JSX.Element {
+  return (
+    <div className="jp-tpu-Empty">
+      <p>{trans.__('No nodes yet.')}</p>
+      <p className="jp-tpu-Muted">
+        {trans.__('Create one, and notebooks run on it as on a local kernel.')}
+      </p>
+      <Button kind="accept" onClick={onCreate}>
+        {trans.__('Create a node')}
+      </Button>
+    </div>
+  );
+}
+
+interface IAnnouncerProps {
+  list: IDatedList | null;
+  trans: TranslationBundle;
+}
+
+/** Tells changes of state to those who cannot see the rows. */
+function Announcer({ list, trans }: IAnnouncerProps): JSX.Element {
+  const last = useRef(list);
+  const [text, setText] = useState('');
+  useEffect(() => {
+    const news = last.current && list ? announce(last.current, list, trans) : '';
+    last.current = list;
+    if (news) {
+      setText(news);
+    }
+  }, [list, trans]);
+  return (
+    <div className="jp-tpu-Announcer" aria-live="polite">
+      {text}
+    </div>
+  );
+}

@@ -1,0 +1,122 @@
+/** What a list of nodes means: rows, sums and changes; pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IIntent, INode, INodeKey, INodeList } from './tokens';
+
+/** After this long without a new answer of the cloud, a list is shown with its age. */
+export const STALE_AFTER_S = 45;
+
+/** The API's rule for the names of nodes. */
+const NODE_ID = /^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$/;
+
+/** One line of the panel: a node, or one that is only wanted yet. */
+export interface IRow extends INodeKey {
+  readonly key: string;
+  readonly node: INode | null;
+  /** What is being done to it. */
+  readonly intent: IIntent | null;
+  /** What failed and was not dismissed. */
+  readonly failures: readonly IIntent[];
+}
+
+/** What runs up costs now. */
+export interface IBilling {
+  readonly count: number;
+  readonly usdPerHour: number;
+  /** Some price is unknown, so that the sum is a lower bound. */
+  readonly isPartial: boolean;
+}
+
+export function keyOf({ zone, node_id }: INodeKey): string {
+  return `${zone}/${node_id}`;
+}
+
+/** Nodes in the order of their names, those that are only wanted among them. */
+export function rowsOf(list: INodeList): IRow[] {
+  const nodes = new Map(list.nodes.map(node => [keyOf(node), node]));
+  const keys = new Map<string, INodeKey>(
+    [...list.nodes, ...list.intents.filter(isShown)].map(pair)
+  );
+  return [...keys].map(([key, place]) => rowOf(key, place, nodes.get(key), list)).sort(byName);
+}
+
+function pair(place: INodeKey): [string, INodeKey] {
+  return [keyOf(place), place];
+}
+
+function isShown(intent: IIntent): boolean {
+  return !intent.settled || intent.error !== null;
+}
+
+function rowOf(key: string, place: INodeKey, node: INode | undefined, list: INodeList): IRow {
+  const own = list.intents.filter(intent => keyOf(intent) === key);
+  return {
+    key,
+    zone: place.zone,
+    node_id: place.node_id,
+    node: node ?? null,
+    intent: own.find(intent => !intent.settled) ?? null,
+    failures: own.filter(intent => intent.settled && intent.error !== null)
+  };
+}
+
+function byName(left: IRow, right: IRow): number {
+  return compare(left.node_id, right.node_id) || compare(left.zone, right.zone);
+}
+
+/** Names are plain letters, so no locale is asked: that is slow for thousands of nodes. */
+function compare(left: string, right: string): number {
+  return left < right ? -1 : Number(left > right);
+}
+
+export function billingOf(list: INodeList): IBilling {
+  const billed = list.nodes.filter(node => node.billing);
+  return {
+    count: billed.length,
+    usdPerHour: billed.reduce((sum, node) => sum + (node.price?.usd_per_hour ?? 0), 0),
+    isPartial: billed.some(node => node.price === null)
+  };
+}
+
+/** The kernelspecs that belong to nodes, as one comparable word. */
+export function kernelspecsOf(list: INodeList): string {
+  return list.nodes
+    .map(node => node.kernelspec ?? '')
+    .filter(Boolean)
+    .sort()
+    .join(' ');
+}
+
+/** What changed between two lists, in a sentence for those who cannot see it. */
+export function announce(before: INodeList, after: INodeList, trans: TranslationBundle): string {
+  const old = new Map(before.nodes.map(node => [keyOf(node), node.state]));
+  const now = new Set(after.nodes.map(keyOf));
+  const changed = after.nodes.filter(node => old.get(keyOf(node)) !== node.state);
+  const gone = before.nodes.filter(node => !now.has(keyOf(node)));
+  return [
+    ...changed.map(node => trans.__('%1 is %2.', node.node_id, node.state)),
+    ...gone.map(node => trans.__('%1 is gone.', node.node_id))
+  ].join(' ');
+}
+
+/** A name that is free in every zone. */
+export function suggestName(list: INodeList | null): string {
+  const taken = new Set([...(list?.nodes ?? []), ...(list?.intents ?? [])].map(n => n.node_id));
+  for (let number = 1; ; number++) {
+    const name = `node-${number}`;
+    if (!taken.has(name)) {
+      return name;
+    }
+  }
+}
+
+/** Why a name cannot be used, or an empty string. */
+export function checkName(key: INodeKey, list: INodeList | null, trans: TranslationBundle): string {
+  if (!NODE_ID.test(key.node_id)) {
+    return trans.__(
+      'Use 1 to 63 lower-case letters, digits and hyphens, starting with a letter, not ending with a hyphen.'
+    );
+  }
+  const taken = (list?.nodes ?? []).some(node => keyOf(node) === keyOf(key));
+  return taken ? trans.__('There is a node with this name in %1.', key.zone) : '';
+}

@@ -1,0 +1,36 @@
+/** What an event of a starting kernel means for a notebook; pure. */
+
+import { ISessionContext } from '@jupyterlab/apputils';
+import { IKernelEvent } from './tokens';
+
+/** What has to be known of a notebook's session; an `ISessionContext` has it all. */
+export type INotebookSession = Pick<ISessionContext, 'kernelDisplayName' | 'specsManager'> & {
+  readonly session: {
+    readonly kernel: { readonly id: string; readonly name: string } | null;
+  } | null;
+};
+
+/**
+ * Whether an event is about the kernel that a notebook has or waits for.
+ *
+ * The server tells a kernel's id to the browser only once the kernel has started, so until then
+ * a notebook is known by the kernelspec that it asked for.
+ */
+export function concerns(event: IKernelEvent, session: INotebookSession): boolean {
+  const kernel = session.session?.kernel;
+  if (kernel?.id === event.kernel_id) {
+    return true;
+  }
+  const isWaiting = kernel?.name !== event.kernel_name;
+  const spec = session.specsManager.specs?.kernelspecs[event.kernel_name];
+  return isWaiting && spec?.display_name === session.kernelDisplayName;
+}
+
+/** Nothing more is to be shown in the notebook. */
+export function isOver(event: IKernelEvent): boolean {
+  return event.phase === 'ready' || event.phase === 'closed';
+}
+
+export function percentOf({ fraction }: IKernelEvent): number | null {
+  return fraction === null || fraction === undefined ? null : Math.round(fraction * 100);
+}

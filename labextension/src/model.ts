@@ -1,0 +1,266 @@
+/** The state of the panel: asks the server half, remembers its answers, tells who listens. */
+
+import { Event } from '@jupyterlab/services';
+import { VDomModel } from '@jupyterlab/ui-components';
+import { Poll, Throttler } from '@lumino/polling';
+import { ISignal, Signal } from '@lumino/signaling';
+import { kernelspecsOf, keyOf } from './fleet';
+import { problemOf, ServerHalfMissing, TpuClient } from './request';
+import {
+  FLEET_SCHEMA,
+  IDatedList,
+  INode,
+  INodeKey,
+  INodeSpec,
+  IOffers,
+  IProblem,
+  IStatus,
+  ITpuModel,
+  Phase
+} from './tokens';
+
+const INTERVAL_MS = 15_000;
+const LONGEST_INTERVAL_MS = 120_000;
+/** Progress comes in bursts of events; one list answers them all. */
+const BURST_MS = 250;
+
+export class TpuModel extends VDomModel implements ITpuModel {
+  /**
+   * @param client the door to the server half
+   * @param events the server's events, which tell when a new list is worth asking for
+   */
+  constructor(
+    private readonly _client: TpuClient,
+    events?: Event.Stream
+  ) {
+    super();
+    this._events = events;
+    this._events?.connect(this._onEvent, this);
+    this._poll = new Poll({
+      auto: false,
+      name: 'jupyter-tpu:nodes',
+      factory: () => this._fetch(),
+      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      standby: () => (this._isDue || this._isWorthPolling ? 'when-hidden' : true)
+    });
+    this._refetch = new Throttler(() => this.refresh(), { limit: BURST_MS, edge: 'trailing' });
+  }
+
+  get phase(): Phase {
+    return this._phase;
+  }
+
+  get status(): IStatus | null {
+    return this._status;
+  }
+
+  get list(): IDatedList | null {
+    return this._list;
+  }
+
+  get offers(): IOffers | null {
+    return this._offers;
+  }
+
+  get problem(): IProblem | null {
+    return this._problem;
+  }
+
+  get offersProblem(): IProblem | null {
+    return this._offersProblem;
+  }
+
+  get refusals(): ReadonlyMap<string, IProblem> {
+    return this._refusals;
+  }
+
+  get busy(): ReadonlySet<string> {
+    return this._busy;
+  }
+
+  get isFormOpen(): boolean {
+    return this._isFormOpen;
+  }
+
+  get kernelspecsChanged(): ISignal<ITpuModel, void> {
+    return this._kernelspecsChanged;
+  }
+
+  get isWatched(): boolean {
+    return this._isWatched;
+  }
+
+  set isWatched(value: boolean) {
+    const isNews = value && !this._isWatched;
+    this._isWatched = value;
+    if (isNews) {
+      void this.refresh();
+    }
+  }
+
+  /** Begin to ask. The model is idle until then. */
+  start(): void {
+    this._isDue = true;
+    void this._poll.start();
+  }
+
+  refresh(): Promise<void> {
+    this._isDue = true;
+    return this._poll.refresh();
+  }
+
+  openForm(): void {
+    this._isFormOpen = true;
+    void this._fetchOffers();
+    this.stateChanged.emit();
+  }
+
+  closeForm(): void {
+    this._isFormOpen = false;
+    this.stateChanged.emit();
+  }
+
+  async createNode(spec: INodeSpec): Promise<void> {
+    await this._client.createNode(spec);
+    this.closeForm();
+    await this.refresh();
+  }
+
+  deleteNode(key: INodeKey): Promise<void> {
+    return this._act(key, () => this._client.deleteNode(key));
+  }
+
+  stopNode(key: INodeKey): Promise<void> {
+    return this._act(key, () => this._client.stopNode(key));
+  }
+
+  startNode(key: INodeKey): Promise<void> {
+    return this._act(key, () => this._client.startNode(key));
+  }
+
+  async dismissIntent(intentId: string): Promise<void> {
+    await this._client.dismissIntent(intentId);
+    await this.refresh();
+  }
+
+  dismissRefusal(key: INodeKey): void {
+    this._refusals.delete(keyOf(key));
+    this.stateChanged.emit();
+  }
+
+  findNode(key: INodeKey): INode | undefined {
+    return this._list?.nodes.find(node => keyOf(node) === keyOf(key));
+  }
+
+  dispose(): void {
+    this._events?.disconnect(this._onEvent, this);
+    this._refetch.dispose();
+    this._poll.dispose();
+    super.dispose();
+  }
+
+  /** One act at a time per node; what is refused stays to be read in its row. */
+  private async _act(key: INodeKey, ask: () => Promise<unknown>): Promise<void> {
+    const word = keyOf(key);
+    if (this._busy.has(word)) {
+      return;
+    }
+    this._busy.add(word);
+    this._refusals.delete(word);
+    this.stateChanged.emit();
+    try {
+      await ask();
+    } catch (error) {
+      this._refusals.set(word, problemOf(error));
+    } finally {
+      this._busy.delete(word);
+      this.stateChanged.emit();
+    }
+    await this.refresh();
+  }
+
+  /** Nobody looks, or nobody can answer: then only an act of the user asks again. */
+  private get _isWorthPolling(): boolean {
+    return this._isWatched && this._phase !== 'missing';
+  }
+
+  /** Ask once; the poll backs off when this throws. */
+  private async _fetch(): Promise<void> {
+    const turn = ++this._asked;
+    this._isDue = false;
+    try {
+      const status = await this._currentStatus();
+      const list = await this._client.nodes();
+      this._onAnswer(turn, status, list);
+    } catch (error) {
+      this._onFailure(turn, error);
+      throw error;
+    }
+  }
+
+  /** The status does not change, but for an error: credentials, for instance, may come. */
+  private async _currentStatus(): Promise<IStatus> {
+    return this._status && !this._status.error ? this._status : this._client.status();
+  }
+
+  /** Answers may overtake each other: an older one than the last is dropped. */
+  private _onAnswer(turn: number, status: IStatus, list: IDatedList): void {
+    if (turn < this._answered) {
+      return;
+    }
+    const before = this._list ? kernelspecsOf(this._list) : '';
+    this._answered = turn;
+    this._phase = 'answered';
+    this._status = status;
+    this._list = list;
+    this._problem = null;
+    this.stateChanged.emit();
+    if (kernelspecsOf(list) !== before) {
+      this._kernelspecsChanged.emit();
+    }
+  }
+
+  private _onFailure(turn: number, error: unknown): void {
+    if (turn < this._answered) {
+      return;
+    }
+    this._answered = turn;
+    this._phase = error instanceof ServerHalfMissing ? 'missing' : 'answered';
+    this._problem = problemOf(error);
+    this.stateChanged.emit();
+  }
+
+  private async _fetchOffers(): Promise<void> {
+    this._offersProblem = null;
+    try {
+      this._offers = await this._client.offers();
+    } catch (error) {
+      this._offersProblem = problemOf(error);
+    }
+    this.stateChanged.emit();
+  }
+
+  private _onEvent(_: Event.IManager, event: Event.Emission): void {
+    if (event.schema_id === FLEET_SCHEMA) {
+      void this._refetch.invoke();
+    }
+  }
+
+  private readonly _events: Event.Stream | undefined;
+  private readonly _poll: Poll<void>;
+  private readonly _refetch: Throttler<void>;
+  private readonly _kernelspecsChanged = new Signal<this, void>(this);
+  private readonly _refusals = new Map<string, IProblem>();
+  private readonly _busy = new Set<string>();
+  private _phase: Phase = 'loading';
+  private _status: IStatus | null = null;
+  private _list: IDatedList | null = null;
+  private _offers: IOffers | null = null;
+  private _problem: IProblem | null = null;
+  private _offersProblem: IProblem | null = null;
+  private _isFormOpen = false;
+  private _isWatched = false;
+  private _isDue = false;
+  private _asked = 0;
+  private _answered = 0;
+}

@@ -1,0 +1,148 @@
+/** The one door to the server half: routes in, records or typed errors out. */
+
+import { URLExt } from '@jupyterlab/coreutils';
+import { ServerConnection } from '@jupyterlab/services';
+import {
+  IDatedList,
+  IIntent,
+  INodeKey,
+  INodeList,
+  INodeSpec,
+  IOffers,
+  IProblem,
+  IStatus
+} from './tokens';
+
+const BASE = 'jupyter-tpu/v1';
+
+/** The server half, or the Jupyter server itself, refused or did not answer. */
+export class TpuRequestError extends Error {
+  constructor(readonly problem: IProblem) {
+    super(problem.message);
+    this.name = 'TpuRequestError';
+  }
+}
+
+/** The Jupyter server runs without the server half of this extension. */
+export class ServerHalfMissing extends TpuRequestError {}
+
+/** What failed, in words that can be shown, whatever was thrown. */
+export function problemOf(error: unknown): IProblem {
+  if (error instanceof TpuRequestError) {
+    return error.problem;
+  }
+  return asProblem({ message: error instanceof Error ? error.message : String(error) });
+}
+
+/** Fill up what a foreign or older server left out. */
+export function asProblem(data: Partial<IProblem>): IProblem {
+  return { code: 'tpu_error', message: '', exists: '', hint: '', raw: '', ...data };
+}
+
+/** The routes of the server half. */
+export class TpuClient {
+  constructor(private readonly _settings: ServerConnection.ISettings) {}
+
+  /** @throws ServerHalfMissing when the route does not exist. */
+  async status(): Promise<IStatus> {
+    try {
+      return await this._json<IStatus>('status');
+    } catch (error) {
+      throw isPlainNotFound(error) ? new ServerHalfMissing(problemOf(error)) : error;
+    }
+  }
+
+  async nodes(): Promise<IDatedList> {
+    const response = await this._fetch('nodes');
+    const list = (await response.json()) as INodeList;
+    return { ...list, age_s: ageOf(list, response), received_ms: Date.now() };
+  }
+
+  offers(): Promise<IOffers> {
+    return this._json('offers');
+  }
+
+  createNode(spec: INodeSpec): Promise<IIntent> {
+    return this._json('nodes', { method: 'POST', body: JSON.stringify(spec) });
+  }
+
+  deleteNode(key: INodeKey): Promise<IIntent> {
+    return this._json(nodeRoute(key), { method: 'DELETE' });
+  }
+
+  stopNode(key: INodeKey): Promise<IIntent> {
+    return this._json(`${nodeRoute(key)}/stop`, { method: 'POST' });
+  }
+
+  startNode(key: INodeKey): Promise<IIntent> {
+    return this._json(`${nodeRoute(key)}/start`, { method: 'POST' });
+  }
+
+  async dismissIntent(intentId: string): Promise<void> {
+    await this._fetch(`intents/${encodeURIComponent(intentId)}`, { method: 'DELETE' });
+  }
+
+  private async _json<T>(route: string, init: RequestInit = {}): Promise<T> {
+    const response = await this._fetch(route, init);
+    return (await response.json()) as T;
+  }
+
+  private async _fetch(route: string, init: RequestInit = {}): Promise<Response> {
+    const url = URLExt.join(this._settings.baseUrl, BASE, route);
+    const response = await this._ask(url, init);
+    if (!response.ok) {
+      throw new TpuRequestError(await readProblem(response));
+    }
+    return response;
+  }
+
+  private async _ask(url: string, init: RequestInit): Promise<Response> {
+    try {
+      return await ServerConnection.makeRequest(url, init, this._settings);
+    } catch (error) {
+      throw new TpuRequestError(
+        asProblem({ code: 'server_unreachable', raw: error instanceof Error ? error.message : '' })
+      );
+    }
+  }
+}
+
+function nodeRoute({ zone, node_id }: INodeKey): string {
+  return `nodes/${encodeURIComponent(zone)}/${encodeURIComponent(node_id)}`;
+}
+
+/** Both ends by the server's clock, since the browser's may be wrong. */
+function ageOf({ as_of }: INodeList, response: Response): number | null {
+  if (as_of === null) {
+    return null;
+  }
+  const now = Date.parse(response.headers.get('Date') ?? '') || Date.now();
+  return Math.max(0, now / 1000 - as_of);
+}
+
+async function readProblem(response: Response): Promise<IProblem> {
+  const text = await response.text();
+  const body = parseObject(text);
+  if (isObject(body.error)) {
+    return asProblem(body.error);
+  }
+  const message = typeof body.message === 'string' ? body.message : response.statusText;
+  return asProblem({ code: `http_${response.status}`, message, raw: text.slice(0, 10_000) });
+}
+
+function parseObject(text: string): Record<string, unknown> {
+  try {
+    const value: unknown = JSON.parse(text);
+    return isObject(value) ? value : {};
+  } catch {
+    return {};
+  }
+}
+
+function isObject(value: unknown): value is Record<string, unknown> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+function isPlainNotFound(error: unknown): boolean {
+  return error instanceof TpuRequestError && error.problem.code === 'http_404';
+}

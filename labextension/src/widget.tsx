@@ -1,0 +1,97 @@
+/** The panel as a widget: shows the model, turns clicks into commands. */
+
+import { Notification } from '@jupyterlab/apputils';
+import { ITranslator } from '@jupyterlab/translation';
+import { VDomRenderer } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { Message } from '@lumino/messaging';
+import React from 'react';
+import { IPanelActs, Panel } from './components/panel';
+import { tpuIcon } from './icons';
+import { problemOf } from './request';
+import { CommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
+
+export class TpuPanel extends VDomRenderer<ITpuModel> {
+  constructor(
+    model: ITpuModel,
+    private readonly _commands: CommandRegistry,
+    private readonly _translator: ITranslator
+  ) {
+    super(model);
+    const trans = this._translator.load('jupyter_tpu');
+    this.id = PANEL_ID;
+    this.addClass('jp-tpu-Panel');
+    this.title.icon = tpuIcon;
+    this.title.caption = trans.__('Cloud TPU');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', trans.__('Cloud TPU'));
+    this._commands.commandChanged.connect(this._onCommandChanged, this);
+  }
+
+  /** The model outlives the panel. */
+  dispose(): void {
+    this._commands.commandChanged.disconnect(this._onCommandChanged, this);
+    super.dispose();
+  }
+
+  protected render(): JSX.Element {
+    const canSwitchKernel = this._commands.isEnabled(CommandIDs.switchKernel);
+    return (
+      <Panel
+        state={{ ...snapshot(this.model), canSwitchKernel }}
+        acts={this._acts}
+        trans={this._translator.load('jupyter_tpu')}
+      />
+    );
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    this.model.isWatched = true;
+  }
+
+  protected onBeforeHide(msg: Message): void {
+    super.onBeforeHide(msg);
+    this.model.isWatched = false;
+  }
+
+  private _run(command: string, args: ReadonlyPartialJSONObject = {}): void {
+    this._commands
+      .execute(command, args)
+      .catch(error => Notification.error(problemOf(error).message, { autoClose: false }));
+  }
+
+  private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
+    if (change.id === CommandIDs.switchKernel) {
+      this.update();
+    }
+  }
+
+  private readonly _acts: IPanelActs = {
+    onOpenForm: () => this._run(CommandIDs.createNode),
+    onCloseForm: () => this.model.closeForm(),
+    onCreate: spec => this._commands.execute(CommandIDs.createNode, { ...spec }),
+    onRefresh: () => this._run(CommandIDs.refresh),
+    onOpenNotebook: key => this._run(CommandIDs.openNotebook, place(key)),
+    onSwitchKernel: key => this._run(CommandIDs.switchKernel, place(key)),
+    onStop: key => this._run(CommandIDs.stopNode, place(key)),
+    onStart: key => this._run(CommandIDs.startNode, place(key)),
+    onDelete: key => this._run(CommandIDs.deleteNode, place(key)),
+    onDismissFailure: intent =>
+      this._run(CommandIDs.dismissFailure, { intent_id: intent.intent_id }),
+    onDismissRefusal: key => this.model.dismissRefusal(key)
+  };
+}
+
+/** Only the key travels in a command's arguments; the model knows the rest. */
+function place({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
+  return { zone, node_id };
+}
+
+function snapshot(
+  model: ITpuModel
+): Omit<React.ComponentProps<typeof Panel>['state'], 'canSwitchKernel'> {
+  const { phase, status, list, offers, problem, offersProblem, refusals, busy, isFormOpen } = model;
+  return { phase, status, list, offers, problem, offersProblem, refusals, busy, isFormOpen };
+}

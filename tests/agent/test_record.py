@@ -1,0 +1,194 @@
+"""The record of a kernel on disk: capped, recoverable, and read in slices."""
+
+from __future__ import annotations
+
+import resource
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent.record import Record
+from jupyter_tpu.wire.replay import Cut, Replay
+
+
+def fill(record: Record, count: int, size: int = 10) -> None:
+    for _ in range(count):
+        record.append(3, [b"%d" % record.next_seq, b"x" * size], 0.0)
+    record.flush()
+
+
+def read_from(record: Record, seq: int, slice_bytes: int = 1000) -> list[int | Cut]:
+    """What a client that wants `seq` gets."""
+    replay = Replay(seq)
+    offset, found = record.locate(seq)
+    cut = replay.position(offset, found)
+    items: list[int | Cut] = [cut] if cut else []
+    while data := record.read(offset, slice_bytes):
+        items += [item if isinstance(item, Cut) else item.seq for item in replay.data(offset, data)]
+        offset += len(data)
+    return items
+
+
+def test_what_was_appended_is_read(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    fill(record, 100)
+    assert read_from(record, 1, slice_bytes=7) == list(range(1, 101))
+    record.close()
+
+
+def test_what_was_not_flushed_is_not_visible_yet(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    record.append(3, [b"x"], 0.0)
+    assert record.read(0, 100) == b""
+    assert record.locate(1) == (0, 1)
+    record.flush()
+    assert read_from(record, 1) == [1]
+    record.close()
+
+
+@pytest.mark.parametrize("seq", [1, 2, 50, 99, 100, 101])
+def test_a_reader_begins_where_it_wants(tmp_path: Path, seq: int) -> None:
+    record = Record(tmp_path, cap_bytes=64 * 1024)
+    fill(record, 100, size=100)
+    assert read_from(record, seq) == list(range(seq, 101))
+    record.close()
+
+
+def test_the_record_stays_below_its_cap_and_the_cut_shows(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=160 * 1024)
+    for _ in range(40):
+        fill(record, 10, size=1000)
+    assert sum(path.stat().st_size for path in tmp_path.iterdir()) <= 160 * 1024
+    first, *rest = read_from(record, 1)
+    assert first == Cut(1, record.first_seq - 1)
+    assert rest == list(range(record.first_seq, 401))
+    record.close()
+
+
+def test_a_reader_whose_place_was_trimmed_is_told(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=16 * 1024)
+    for _ in range(10):
+        fill(record, 4, size=1000)
+    with pytest.raises(LookupError):
+        record.read(0, 100)
+    record.close()
+
+
+def test_a_message_larger_than_a_segment_is_kept_whole(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=1024 * 1024)
+    fill(record, 1, size=3 * 1024 * 1024)
+    fill(record, 1)
+    assert read_from(record, 1, slice_bytes=100_000)[-1] == 2
+    record.close()
+
+
+@pytest.mark.parametrize("cap_bytes", [1024 * 1024 * 1024, 256 * 1024])
+def test_a_record_goes_on_after_it_was_opened_again(tmp_path: Path, cap_bytes: int) -> None:
+    for _ in range(3):
+        record = Record(tmp_path, cap_bytes=cap_bytes)
+        fill(record, 60, size=1000)
+        record.close()
+    record = Record(tmp_path, cap_bytes=cap_bytes)
+    assert record.next_seq == 181
+    assert read_from(record, 75) == list(range(75, 181))
+    record.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 3000), st.binary(max_size=60))
+def test_any_torn_tail_is_cut_off_and_the_rest_kept(
+    tmp_path_factory: pytest.TempPathFactory, keep: int, garbage: bytes
+) -> None:
+    folder = tmp_path_factory.mktemp("record")
+    record = Record(folder)
+    fill(record, 30, size=50)
+    ends = [record.locate(seq)[0] for seq in range(2, 32)]
+    record.close()
+    (segment,) = folder.iterdir()
+    segment.write_bytes(segment.read_bytes()[:keep] + garbage)
+    record = Record(folder)
+    assert record.next_seq - 1 == sum(end <= keep for end in ends)
+    fill(record, 1)
+    assert read_from(record, 1) == list(range(1, record.next_seq))
+    record.close()
+
+
+def test_damage_in_the_middle_loses_what_follows_and_nothing_before(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    fill(record, 10)
+    record.close()
+    (segment,) = tmp_path.iterdir()
+    content = bytearray(segment.read_bytes())
+    content[len(content) // 2] ^= 1
+    segment.write_bytes(content)
+    record = Record(tmp_path)
+    assert read_from(record, 1) == [1, 2, 3, 4, 5]
+    record.close()
+
+
+def test_seqs_that_were_skipped_show_as_a_cut(tmp_path: Path) -> None:
+    record = Record(tmp_path)
+    fill(record, 2)
+    record.skip(100)
+    fill(record, 1)
+    assert read_from(record, 1) == [1, 2, Cut(3, 102), 103]
+    assert read_from(record, 50) == [Cut(50, 102), 103]
+    record.close()
+
+
+def test_what_a_full_disk_does_not_take_is_read_all_the_same_and_written_later(
+    tmp_path: Path, limited_files: Callable[[int], None]
+) -> None:
+    record = Record(tmp_path)
+    fill(record, 3)
+    limited_files(5000)
+    fill(record, 1, size=10_000)
+    fill(record, 2)
+    assert record.is_held
+    assert [read_from(record, seq, slice_bytes=7) for seq in (1, 5, 6, 7)] == [[1, 2, 3, 4, 5, 6], [5, 6], [6], []]
+    limited_files(-1)
+    fill(record, 2)
+    assert not record.is_held
+    record.close()
+    record = Record(tmp_path)
+    assert read_from(record, 1) == list(range(1, 9))
+    record.close()
+
+
+def test_what_cannot_be_held_either_is_lost_visibly(tmp_path: Path, limited_files: Callable[[int], None]) -> None:
+    record = Record(tmp_path)
+    fill(record, 1)
+    limited_files(5000)
+    for _ in range(5):
+        fill(record, 1, size=10 * 1024 * 1024)
+    fill(record, 1)
+    assert read_from(record, 1, slice_bytes=1_000_000) == [1, 2, 3, 4, Cut(5, 6), 7]
+    limited_files(-1)
+    fill(record, 1)
+    record.close()
+    record = Record(tmp_path)
+    assert read_from(record, 1) == [1, 2, 3, 4, Cut(5, 6), 7, 8]
+    record.close()
+
+
+@pytest.fixture
+def limited_files() -> Iterator[Callable[[int], None]]:
+    """Sets the largest size a file of this process may have, which fails like a full disk; -1 lifts it."""
+    previous = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield lambda size: resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    signal.signal(signal.SIGXFSZ, previous)
+
+
+def test_the_record_is_ours_alone(tmp_path: Path) -> None:
+    record = Record(tmp_path / "record")
+    fill(record, 1)
+    (segment,) = (tmp_path / "record").iterdir()
+    assert segment.stat().st_mode & 0o077 == 0
+    assert (tmp_path / "record").stat().st_mode & 0o077 == 0
+    record.close()

@@ -1,0 +1,93 @@
+"""A person with a terminal and an emulated cloud."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.emulator.control import EmulatorControl
+
+ZONE = "us-central1-a"
+
+
+@dataclass
+class Terminal:
+    """Runs `jupyter tpu` as the user would, in folders of its own."""
+
+    home: Path
+    environment: dict[str, str]
+    rest: str = ""
+
+    @property
+    def cloud(self) -> EmulatorControl:
+        return EmulatorControl(self.rest)
+
+    def tpu(self, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            self.command(*argv),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            env={**self.environment, **variables},
+            cwd=self.home,
+            timeout=100,
+        )
+
+    def tpu_json(self, *argv: str, **variables: str) -> Any:
+        return json.loads(self.tpu(*argv, "--json", **variables).stdout)
+
+    def start(self, *argv: str) -> subprocess.Popen[str]:
+        """A command that the test talks to while it runs."""
+        return subprocess.Popen(
+            self.command(*argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=self.environment,
+            cwd=self.home,
+        )
+
+    def command(self, *argv: str) -> list[str]:
+        return [sys.executable, "-m", "jupyter_tpu.cli", *argv]
+
+
+def environment_in(home: Path) -> dict[str, str]:
+    folders = {
+        "HOME": home,
+        "JUPYTER_DATA_DIR": home / "jupyter",
+        "JUPYTER_CONFIG_DIR": home / "config",
+        "JUPYTER_RUNTIME_DIR": home / "runtime",
+        "JUPYTER_TPU_DATA_DIR": home / "tpu",
+        "IPYTHONDIR": home / "ipython",
+    }
+    return {
+        **os.environ,
+        "PYTHONPATH": str(Path(__file__).parents[2]),
+        **{name: str(folder) for name, folder in folders.items()},
+    }
+
+
+@pytest.fixture(scope="module")
+def terminal() -> Iterator[Terminal]:
+    """A terminal whose cloud is an emulator, for all tests of a module; each test leaves the cloud as it was."""
+    # pytest's own folders have names too long for Unix sockets
+    with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
+        at = Terminal(home=Path(folder), environment=environment_in(Path(folder)))
+        command = at.command("emulator", "--json", "--time-scale", "200", "--state-dir", f"{folder}/cloud")
+        with subprocess.Popen(command, stdout=subprocess.PIPE, env=at.environment) as emulator:
+            assert emulator.stdout is not None
+            ready = json.loads(emulator.stdout.readline())
+            at.environment.update(JUPYTER_TPU_ENDPOINT=ready["grpc"], JUPYTER_TPU_PROJECT=ready["project"])
+            at.rest = ready["rest"]
+            yield at
+            emulator.terminate()

@@ -1,0 +1,136 @@
+"""`jupyter tpu demo`: one command up, one Ctrl-C down, nothing left running, nothing forgotten."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import psutil
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+
+@dataclass
+class Demo:
+    process: subprocess.Popen[str]
+    address: str
+    token: str
+    printed: str
+
+    def ask(self, route: str, verb: str = "GET", body: Any = None) -> Any:
+        request = urllib.request.Request(
+            f"{self.address}{route}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}"},
+            method=verb,
+        )
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30) as answer:
+            return json.load(answer)
+
+    def family(self) -> list[psutil.Process]:
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def child(self, word: str) -> psutil.Process:
+        return next(each for each in self.family() if word in " ".join(each.cmdline()))
+
+
+@contextmanager
+def running(terminal: Terminal, folder: Path) -> Iterator[Demo]:
+    process = subprocess.Popen(
+        terminal.command("demo", "--no-browser", "--dir", str(folder), "--", "--ServerApp.log_level=INFO"),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=terminal.environment,
+    )
+    with process:
+        try:
+            yield _reached(process)
+        finally:
+            process.send_signal(signal.SIGINT)
+
+
+def _reached(process: subprocess.Popen[str]) -> Demo:
+    printed = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        printed += line
+        if "Stop:" in line:
+            match = re.search(r"(http://127\.0\.0\.1:\d+/)lab\?token=(\w+)", printed)
+            assert match
+            return Demo(process, match[1], match[2], printed)
+    raise AssertionError(f"the demo ended without an address:\n{printed}")
+
+
+def ended(family: list[psutil.Process]) -> bool:
+    _, alive = psutil.wait_procs(family, timeout=20)
+    return not alive
+
+
+@pytest.fixture
+def folder(terminal: Terminal) -> Path:
+    return terminal.home / "demo"
+
+
+def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> None:
+    with running(terminal, folder) as demo:
+        assert "nothing here costs money" in demo.printed
+        status = demo.ask("jupyter-tpu/v1/status")
+        assert (status["emulated"], status["error"]) == (True, None)
+        assert [each["name"] for each in demo.ask("api/contents")["content"]] == ["digits.ipynb"]
+        default = demo.ask("jupyter-tpu/v1/offers")["default"]
+        demo.ask("jupyter-tpu/v1/nodes", "POST", {**default, "node_id": "kept"})
+        family = demo.family()
+        assert len(family) >= 2
+        demo.process.send_signal(signal.SIGTERM)
+        assert demo.process.wait(timeout=40) == 0
+        assert demo.process.stdout is not None
+        said = demo.process.stdout.read()
+    assert ended(family)
+    command = f"`jupyter tpu demo --dir {folder.resolve()}"
+    assert f"{command} --reset` starts afresh" in said
+    assert f"{command}` shows them again" in said
+
+    with running(terminal, folder) as again:
+        listed = again.ask("jupyter-tpu/v1/nodes")
+        assert "kept" in json.dumps(listed)
+        family = again.family()
+        again.child("jupyterlab").kill()
+        assert again.process.wait(timeout=40) == 1
+        assert again.process.stdout is not None
+        said = again.process.stdout.read()
+    assert "JupyterLab ended by itself" in said
+    assert str(folder / "jupyterlab.log") in said
+    assert "Traceback" not in said
+    assert ended(family)
+
+
+def test_a_killed_demo_leaves_nothing_running(terminal: Terminal, folder: Path) -> None:
+    with running(terminal, folder) as demo:
+        family = demo.family()
+        demo.process.kill()
+        demo.process.wait(timeout=10)
+
+    assert ended(family)
+
+
+def test_a_folder_of_something_else_is_left_alone(terminal: Terminal) -> None:
+    (terminal.home / "thesis").mkdir(exist_ok=True)
+    (terminal.home / "thesis" / "thesis.tex").write_text("years of work")
+
+    refused = terminal.tpu("demo", "--no-browser", "--reset", "--dir", str(terminal.home / "thesis"))
+
+    assert refused.returncode == 1
+    assert "something else" in refused.stderr
+    assert (terminal.home / "thesis" / "thesis.tex").exists()

@@ -1,0 +1,102 @@
+"""What the user's own disk does not allow is said in words, and never hides what a node costs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+HERE = ("--zone", "us-central1-a")
+V5E = ("--type", "v5litepod-8", *HERE)
+
+
+def in_shell(terminal: Terminal, script: str, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a command as `exec "$@"` in a script of the shell."""
+    return subprocess.run(
+        ["sh", "-c", script, "sh", *terminal.command(*argv)],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={**terminal.environment, **variables},
+        cwd=terminal.home,
+        timeout=100,
+    )
+
+
+def assert_in_words(failed: subprocess.CompletedProcess[str]) -> None:
+    assert failed.returncode == 1, failed
+    assert "Traceback" not in failed.stderr
+    assert "error: " in failed.stderr
+    assert "   do: " in failed.stderr
+
+
+@pytest.fixture
+def blocked(terminal: Terminal) -> Iterator[str]:
+    """A folder that cannot be made: even root cannot make one below a file."""
+    file = terminal.home / "file"
+    file.write_text("in the way")
+    yield str(file / "folder")
+    file.unlink()
+
+
+def test_a_node_is_ready_and_its_cost_is_said_without_its_kernelspec(terminal: Terminal, blocked: str) -> None:
+    created = terminal.tpu("create", "bare", *V5E, JUPYTER_DATA_DIR=blocked)
+    try:
+        assert created.returncode == 0, created.stderr
+        assert "bare is READY and costs" in created.stdout
+        assert "warning: " in created.stderr
+        assert "jupyter tpu kernelspec" in created.stderr
+        assert_in_words(terminal.tpu("kernelspec", JUPYTER_DATA_DIR=blocked))
+        assert_in_words(terminal.tpu("ssh-config", "--write", HOME=blocked))
+    finally:
+        deleted = terminal.tpu("delete", "bare", *HERE, "--yes", JUPYTER_DATA_DIR=blocked)
+    assert (deleted.returncode, deleted.stdout) == (0, "bare is deleted.\n"), deleted.stderr
+
+
+def test_a_full_disk_is_said_before_anything_is_asked_for(terminal: Terminal) -> None:
+    folder = terminal.home / "full"
+    full = in_shell(terminal, 'ulimit -f 0; exec "$@"', "create", "x", *V5E, JUPYTER_TPU_DATA_DIR=str(folder))
+
+    assert_in_words(full)
+    assert [path for path in folder.rglob("*") if path.is_file()] == []
+    assert terminal.cloud.billing() == []
+
+
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_an_answer_that_cannot_be_written_is_a_failure(terminal: Terminal, options: tuple[str, ...]) -> None:
+    # a list without nodes says nothing on the standard output, a version always does
+    failed = in_shell(terminal, 'exec "$@" >/dev/full', "version", *options)
+    assert_in_words(failed)
+    assert "Exception ignored" not in failed.stderr
+
+
+def test_a_demo_that_cannot_make_its_folder_says_so(terminal: Terminal, blocked: str) -> None:
+    assert_in_words(terminal.tpu("demo", "--no-browser", "--dir", blocked))
+
+
+def test_a_damaged_journal_is_told_of(terminal: Terminal) -> None:
+    folder = terminal.home / "damaged"
+    folder.mkdir()
+    (folder / "journal.db").write_bytes(b"this is no database, " * 400)
+
+    created = terminal.tpu("create", "y", *V5E, "--runtime-version", "none", "--json", JUPYTER_TPU_DATA_DIR=str(folder))
+
+    assert "warning: The journal was damaged." in created.stderr
+    assert json.loads(created.stdout)["error"]["code"] == "bad_input"
+
+
+def test_a_damaged_journal_is_told_of_when_a_node_is_looked_for_in_it(terminal: Terminal) -> None:
+    folder = terminal.home / "damaged-too"
+    folder.mkdir()
+    (folder / "journal.db").write_bytes(b"this is no database, " * 400)
+
+    assert (
+        "warning: The journal was damaged."
+        in terminal.tpu("delete", "nobody", "--yes", JUPYTER_TPU_DATA_DIR=str(folder)).stderr
+    )

@@ -1,0 +1,41 @@
+"""Every face says the same of what a node costs."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_tpu.cli.wording import charge_text, total_text
+from jupyter_tpu.lifecycle.words import node_exists
+from jupyter_tpu.models import Node, NodeName
+
+NAME = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")
+
+
+def node(state: str) -> Node:
+    return Node(name=NAME, state=state, accelerator_type="v5litepod-8")
+
+
+@pytest.mark.parametrize(
+    ("state", "billing"),
+    [
+        ("CREATING", "it is not billed until it is READY"),
+        ("REPAIRING", "it is not billed until it is READY"),
+        ("STOPPING", "only its disk is billed"),
+        ("STOPPED", "only its disk is billed"),
+        ("PREEMPTED", "it is not billed, but counts towards your quota until it is deleted"),
+        ("DELETING", "it is no longer billed"),
+        ("UNKNOWN(17)", "it may be billed"),
+    ],
+)
+def test_the_command_line_and_an_intent_say_the_same_of_a_node_that_is_not_ready(state: str, billing: str) -> None:
+    assert charge_text(node(state), emulated=False) == f"It is {state}: {billing}."
+    assert node_exists(node(state)) == f"The node my-node exists and is {state}: {billing}."
+
+
+def test_a_ready_node_is_billed_by_the_hour() -> None:
+    assert charge_text(node("READY"), emulated=False) == "It is billed now ($9.60/h)."
+    assert total_text((node("READY"), node("STOPPED"))) == "1 READY: $9.60/h by list price."
+
+
+def test_nothing_is_billed_on_an_emulated_cloud() -> None:
+    assert charge_text(node("READY"), emulated=True) == "Nothing is billed: the cloud is emulated."

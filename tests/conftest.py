@@ -1,0 +1,200 @@
+"""Fixtures that all parts share: the emulated cloud in a process of its own, and folders that are ours alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import jupyter_tpu
+from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.machine import tokens_below
+from jupyter_tpu.emulator.process_tree import kill_processes_of
+
+ZONE = "us-central1-a"
+RUNTIME_VERSION = "v2-alpha-tpuv5-lite"
+ACCELERATOR_TYPE = "v5litepod-8"
+TIME_SCALE = 200
+READY_TIMEOUT_S = 60
+
+
+class Emulator:
+    """An emulator process; `restart` brings its state back on the same ports."""
+
+    zone = ZONE
+    accelerator_type = ACCELERATOR_TYPE
+    runtime_version = RUNTIME_VERSION
+
+    def __init__(self, state_dir: Path, *options: str) -> None:
+        self.state_dir = state_dir
+        self.project = "demo-project"
+        self.options = options
+        self._ports: tuple[str, ...] = ()
+        self._process: subprocess.Popen[str] | None = None
+        self.grpc = ""
+        self.rest = ""
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def control(self) -> EmulatorControl:
+        return EmulatorControl(self.rest)
+
+    @property
+    def settings(self) -> Any:
+        from jupyter_tpu.cloud.settings import CloudSettings
+
+        return CloudSettings(project=self.project, endpoint=self.grpc)
+
+    def node_name(self, node_id: str) -> str:
+        return f"{self.parent}/nodes/{node_id}"
+
+    def start(self) -> None:
+        command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", str(self.state_dir)]
+        command += ["--time-scale", str(TIME_SCALE), *self.options, *self._ports]
+        log = (self.state_dir / "emulator.log").open("a")
+        with log:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment())
+        ready = json.loads(self._ready_line())
+        self.grpc, self.rest = ready["grpc"], ready["rest"]
+        self._ports = ("--port", self.grpc.rpartition(":")[2], "--rest-port", self.rest.rpartition(":")[2])
+
+    def stop(self) -> None:
+        """SIGTERM: it closes and kills its workers."""
+        self._end(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """SIGKILL: what its workers run lives on until `restart` or the end of the test."""
+        self._end(signal.SIGKILL)
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def log(self) -> str:
+        return (self.state_dir / "emulator.log").read_text()
+
+    def _ready_line(self) -> str:
+        assert self._process is not None
+        assert self._process.stdout is not None
+        readable, _, _ = select.select([self._process.stdout], [], [], READY_TIMEOUT_S)
+        line = self._process.stdout.readline() if readable else ""
+        if not line:
+            self.kill()
+            raise RuntimeError(f"the emulator did not start:\n{self.log()}")
+        return line
+
+    def _end(self, number: int) -> None:
+        if self._process is None:
+            return
+        self._process.send_signal(number)
+        self._process.wait(timeout=30)
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+        self._process = None
+
+
+def _environment() -> dict[str, str]:
+    root = str(Path(jupyter_tpu.__file__).parent.parent)
+    path = os.pathsep.join(part for part in (root, os.environ.get("PYTHONPATH", "")) if part)
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+class EmulatorPool:
+    """Emulators that wait, empty, for the next test that wants their options: starting one takes a second."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[tuple[str, ...], list[Emulator]] = {}
+
+    def lend(self, options: tuple[str, ...]) -> Emulator:
+        waiting = self._waiting.setdefault(options, [])
+        return waiting.pop() if waiting else _started(options)
+
+    def take_back(self, emulator: Emulator) -> None:
+        """Emptied for the next one; what a test stopped or killed is thrown away."""
+        if emulator.is_running:
+            emulator.control.reset()
+            self._waiting[emulator.options].append(emulator)
+        else:
+            _discard(emulator)
+
+    def close(self) -> None:
+        for waiting in self._waiting.values():
+            for emulator in waiting:
+                _discard(emulator)
+
+
+def _started(options: tuple[str, ...]) -> Emulator:
+    # pytest's own folders have names too long for Unix sockets
+    emulator = Emulator(Path(tempfile.mkdtemp(prefix="jt-")), *options)
+    emulator.start()
+    return emulator
+
+
+def _discard(emulator: Emulator) -> None:
+    emulator.stop()
+    kill_processes_of(tokens_below(emulator.state_dir))
+    shutil.rmtree(emulator.state_dir, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def emulator_pool() -> Iterator[EmulatorPool]:
+    pool = EmulatorPool()
+    yield pool
+    pool.close()
+
+
+@pytest.fixture
+def make_emulator(emulator_pool: EmulatorPool) -> Iterator[Callable[..., Emulator]]:
+    """Gives empty emulators with options of one's own, such as ``"--sshd", "system"``."""
+    lent: list[Emulator] = []
+
+    def make(*options: str) -> Emulator:
+        lent.append(emulator_pool.lend(options))
+        return lent[-1]
+
+    yield make
+    for emulator in lent:
+        emulator_pool.take_back(emulator)
+
+
+@pytest.fixture
+def emulator(make_emulator: Callable[..., Emulator]) -> Emulator:
+    """An empty emulated cloud, 200 virtual seconds per second, with the embedded SSH server."""
+    return make_emulator()
+
+
+@pytest.fixture
+def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A fresh folder in which jupyter_tpu and Jupyter keep everything; returns that of jupyter_tpu."""
+    folders = {
+        "JUPYTER_TPU_DATA_DIR": tmp_path / "jupyter-tpu",
+        "JUPYTER_DATA_DIR": tmp_path / "jupyter-data",
+        "JUPYTER_CONFIG_DIR": tmp_path / "jupyter-config",
+        "JUPYTER_RUNTIME_DIR": tmp_path / "jupyter-runtime",
+        "IPYTHONDIR": tmp_path / "ipython",
+    }
+    for name, folder in folders.items():
+        monkeypatch.setenv(name, str(folder))
+    return folders["JUPYTER_TPU_DATA_DIR"]

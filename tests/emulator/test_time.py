@@ -1,0 +1,96 @@
+"""Virtual time over crashes: what was told or dated once never lies in the future again."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.emulator.ledger import billed_seconds
+from jupyter_tpu.emulator.store import Span, Store
+
+
+def span(**fields: Any) -> Span:
+    given = {"uid": "1", "name": "n", "accelerator_type": "v5litepod-8", "zone": "us-central1-a", "spot": False}
+    return Span(**{**given, "nanos_per_hour": 1, "started": 5000.0, **fields})
+
+
+def crash(cloud: Any) -> None:
+    cloud.emulator.kill()
+    cloud.emulator.start()
+
+
+async def until_a_node_is_billed(state_dir: Path) -> None:
+    """Looks into the store, because whatever is asked of the emulator makes it store the time."""
+    store = Store(state_dir / "cloud.db")
+    async with asyncio.timeout(30):
+        while not store.spans():  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    store.close()
+
+
+async def test_what_the_ledger_showed_after_a_jump_is_not_taken_back_by_a_crash(cloud: Any) -> None:
+    await cloud.create()
+    cloud.control.advance(7200)
+    (before,) = cloud.control.ledger()["nodes"]
+
+    crash(cloud)
+
+    (after,) = cloud.control.ledger()["nodes"]
+    assert after["ready_seconds"] >= before["ready_seconds"] >= 7200
+    assert after["usd"] >= before["usd"]
+
+
+async def test_the_clock_does_not_go_back_behind_a_jump(cloud: Any) -> None:
+    cloud.control.advance(1_000_000)
+    before = cloud.control.now()
+
+    crash(cloud)
+
+    assert cloud.control.now() >= before
+
+
+async def test_an_effect_stores_the_time_at_which_it_happened(cloud: Any) -> None:
+    await cloud.ask_for_node()
+    await until_a_node_is_billed(cloud.emulator.state_dir)
+
+    crash(cloud)
+
+    (bill,) = cloud.control.ledger()["nodes"]
+    assert bill["ready_seconds"] >= 0
+    assert bill["usd"] >= 0
+
+
+@pytest.mark.parametrize("ended", [None, 7000.0])
+def test_no_row_is_later_than_the_time_that_a_store_knows(tmp_path: Path, ended: float | None) -> None:
+    store = Store(tmp_path / "cloud.db")
+    store.open_span(span())
+    if ended is not None:
+        store.close_span("1", ended, is_waived=False)
+
+    assert store.latest_moment() == (ended or 5000.0)
+    store.close()
+
+
+def test_a_new_store_knows_no_time(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cloud.db")
+
+    assert store.latest_moment() is None
+    store.close()
+
+
+def test_a_transaction_that_fails_stores_no_time(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cloud.db")
+    store.date_by(lambda: 9000.0)
+    with pytest.raises(KeyError), store.transaction():
+        raise KeyError
+
+    assert store.latest_moment() is None
+    store.close()
+
+
+@pytest.mark.parametrize("now", [0.0, 4999.9, 5000.0])
+def test_no_number_of_seconds_is_less_than_none(now: float) -> None:
+    assert billed_seconds(span(), now) == 0

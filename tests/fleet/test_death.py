@@ -1,0 +1,88 @@
+"""A process with a fleet dies without a word; the next one finds everything, finishes it, and leaves no bill."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.lifecycle.limits import Limits
+
+
+async def delete_and_settle(bench: Any, fleet: Any) -> None:
+    assert (await fleet.wait((await fleet.delete(bench.name())).intent_id)).succeeded
+    assert (await fleet.refresh()).nodes == ()
+    assert bench.emulator.control.billing() == []
+
+
+@pytest.mark.parametrize("point", ["answered", "provisioning", "booting"])
+async def test_a_node_that_was_asked_for_is_adopted_after_the_death(bench: Any, point: str) -> None:
+    await bench.die("create", point)
+    fleet = await bench.fleet()
+    (intent,) = (await fleet.refresh()).intents
+    intent = await fleet.wait(intent.intent_id)
+    assert intent.succeeded, intent
+    (node,) = (await fleet.refresh()).nodes
+    assert node.intent_id == intent.intent_id
+    assert len(bench.emulator.control.ledger()["nodes"]) == 1
+    await delete_and_settle(bench, fleet)
+
+
+@pytest.mark.parametrize("point", ["requested", "asking"])
+async def test_a_node_that_was_not_asked_for_is_closed_as_not_created(bench: Any, point: str) -> None:
+    await bench.die("create", point)
+    fleet = await bench.fleet(limits=Limits(unsure_s=0.3))
+    (intent,) = (await fleet.refresh()).intents
+    intent = await fleet.wait(intent.intent_id)
+    assert intent.error is not None
+    assert intent.error.exists == "No node was created; nothing is billed."
+    assert (await fleet.refresh()).nodes == ()
+    assert bench.emulator.control.ledger()["nodes"] == []
+
+
+@pytest.mark.parametrize("point", ["requested", "asking", "answered", "deleting"])
+async def test_a_deletion_is_finished_after_the_death(bench: Any, point: str) -> None:
+    fleet = await bench.fleet()
+    await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    await fleet.close()
+    await bench.die("delete", point)
+    fleet = await bench.fleet(limits=Limits(ask_again_s=0.1))
+    async with asyncio.timeout(30):
+        for intent in (await fleet.refresh()).intents:
+            assert (await fleet.wait(intent.intent_id)).succeeded
+    assert (await fleet.refresh()).nodes == ()
+    assert bench.emulator.control.billing() == []
+
+
+async def test_two_fleets_share_what_is_being_done(bench: Any) -> None:
+    first = await bench.fleet()
+    second = await bench.fleet()
+    intent = await first.create(bench.spec())
+    assert (await second.create(bench.spec())).intent_id == intent.intent_id
+    seen = await asyncio.gather(first.wait(intent.intent_id), second.wait(intent.intent_id))
+    assert [each.phase for each in seen] == ["ready", "ready"]
+    assert (await second.refresh()).node(bench.name()) is not None
+    assert len(bench.emulator.control.ledger()["nodes"]) == 1
+
+
+async def test_what_a_closed_fleet_left_is_taken_up_by_the_next(bench: Any) -> None:
+    first = await bench.fleet()
+    intent = await first.create(bench.spec())
+    await first.close()
+    second = await bench.fleet(limits=Limits(unsure_s=0.3))
+    assert (await second.wait(intent.intent_id)).settled
+    nodes = (await second.refresh()).nodes
+    assert len(nodes) == (1 if (await second.wait(intent.intent_id)).succeeded else 0)
+
+
+async def test_nothing_is_asked_when_the_journal_cannot_be_written(bench: Any) -> None:
+    bench.folder = bench.folder / "a file"
+    bench.folder.write_text("in the way")
+    fleet = await bench.fleet()
+    with pytest.raises(JournalUnwritable) as refused:
+        await fleet.create(bench.spec())
+    assert refused.value.exists == "Nothing was asked of the cloud."
+    assert (await fleet.refresh()).nodes == ()
+    assert fleet.snapshot().notices

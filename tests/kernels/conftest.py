@@ -1,0 +1,187 @@
+"""A READY node on an emulated cloud and its kernelspec; shared by the tests of a module, because a node is not free."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import select
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
+from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.journal.paths import data_dir as our_data_dir
+from jupyter_tpu.kernels.kernelspecs import kernels_folder, write_kernelspec
+from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation
+from jupyter_tpu.ssh import UserKey, login_name
+
+ZONE = "us-central1-a"
+PROJECT = "demo-project"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cloud:
+    """An emulated cloud in a process of its own."""
+
+    settings: CloudSettings
+    control: EmulatorControl
+
+    def create_node(self, node_id: str, *, with_our_key: bool = True) -> Node:
+        """A READY v5litepod-8 that has published its host keys."""
+        name = NodeName(project=PROJECT, zone=ZONE, node_id=node_id)
+        key = UserKey.load_or_create(our_data_dir() / "ssh")
+        spec = NodeSpec(
+            name=name,
+            accelerator_type="v5litepod-8",
+            runtime_version="v2-alpha-tpuv5-lite",
+            metadata={"ssh-keys": f"{login_name()}:{key.public_line}"} if with_our_key else {},
+        )
+        asyncio.run(self._do(lambda cloud: cloud.create_node(spec)))
+        return asyncio.run(self._published(name))
+
+    def stop_node(self, name: NodeName) -> None:
+        asyncio.run(self._do(lambda cloud: cloud.stop_node(name)))
+
+    def start_node(self, name: NodeName) -> Node:
+        asyncio.run(self._do(lambda cloud: cloud.start_node(name)))
+        return asyncio.run(self._published(name))
+
+    def delete_node(self, name: NodeName) -> None:
+        asyncio.run(self._do(lambda cloud: cloud.delete_node(name)))
+
+    def home_of(self, node: Node) -> Path:
+        """The home folder of the node's first worker."""
+        return Path(self.control.workers(str(node.name))[0]["home"])
+
+    def kernels_on(self, node: Node) -> list[Path]:
+        """What the node's first worker keeps of kernels."""
+        return list((self.home_of(node) / ".jupyter-tpu" / "kernels").iterdir())
+
+    async def _do(self, ask: Callable[[CloudApi], Awaitable[Operation]]) -> None:
+        cloud = await connect_cloud(self.settings)
+        operation = await ask(cloud)
+        async with asyncio.timeout(60):
+            while not operation.done:
+                await asyncio.sleep(0.05)
+                operation = await cloud.get_operation(operation.name)
+        await cloud.aclose()
+        assert operation.error is None
+
+    async def _published(self, name: NodeName) -> Node:
+        cloud = await connect_cloud(self.settings)
+        async with asyncio.timeout(60):
+            while not await _has_host_keys(cloud, name):  # noqa: ASYNC110 - a cloud answers questions, it never calls
+                await asyncio.sleep(0.05)
+        node = await cloud.get_node(name)
+        await cloud.aclose()
+        return node
+
+
+async def _has_host_keys(cloud: CloudApi, name: NodeName) -> bool:
+    identities = await cloud.get_worker_identities(name)
+    return all(identity.host_keys for identity in identities)
+
+
+@pytest.fixture(scope="module")
+def folders() -> Iterator[Path]:
+    """Jupyter's folders and ours, for all tests of a module."""
+    with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory(prefix="jt-") as root:
+        for name in ("JUPYTER_TPU_DATA", "JUPYTER_DATA", "JUPYTER_CONFIG", "JUPYTER_RUNTIME"):
+            patch.setenv(f"{name}_DIR", str(Path(root) / name.lower()))
+        patch.setenv("IPYTHONDIR", str(Path(root) / "ipython"))
+        patch.setenv("XDG_RUNTIME_DIR", root)
+        yield Path(root)
+
+
+def run_cloud(folders: Path, *options: str) -> Iterator[Cloud]:
+    state = Path(tempfile.mkdtemp(dir=folders))
+    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", str(state)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with (folders / "emulator.log").open("a+") as log:
+        process = subprocess.Popen(
+            [*command, "--time-scale", "200", *options], stdout=subprocess.PIPE, stderr=log, env=environment
+        )
+    assert process.stdout is not None
+    try:
+        readable, _, _ = select.select([process.stdout], [], [], 60)
+        line = process.stdout.readline() if readable else b""
+        assert line, (folders / "emulator.log").read_text()
+        ready = json.loads(line)
+        settings = CloudSettings(project=PROJECT, endpoint=ready["grpc"])
+        yield Cloud(settings=settings, control=EmulatorControl(ready["rest"]))
+    finally:
+        process.terminate()
+        process.wait(30)
+        process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def cloud(folders: Path) -> Iterator[Cloud]:
+    """A cloud whose workers have the embedded SSH server."""
+    yield from run_cloud(folders)
+
+
+@pytest.fixture(scope="module")
+def openssh_cloud(folders: Path) -> Iterator[Cloud]:
+    """A cloud whose workers have the machine's own SSH server."""
+    yield from run_cloud(folders, "--sshd", "system")
+
+
+@pytest.fixture(scope="module")
+def bare_cloud(folders: Path) -> Iterator[Cloud]:
+    """A cloud whose workers have a python3 without ipykernel, and no uv."""
+    yield from run_cloud(folders, "--worker-image", "bare")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def nothing_is_left_behind(folders: Path) -> Iterator[None]:
+    """No thread of ours and no folder of sockets outlives the tests of a module."""
+    yield
+    assert "jupyter-tpu links" not in {thread.name for thread in threading.enumerate()}
+    assert list(folders.glob("jtpu-kernel-*")) == []
+
+
+@pytest.fixture(scope="module")
+def node(cloud: Cloud) -> Node:
+    return cloud.create_node("my-node")
+
+
+@pytest.fixture(scope="module")
+def kernel_name(cloud: Cloud, node: Node) -> str:
+    """The kernelspec of the node."""
+    return write_kernelspec(node, cloud.settings)
+
+
+@pytest.fixture(scope="module")
+def argv_kernel_name(kernel_name: str) -> str:
+    """The same kernelspec for a front end that knows no provisioners."""
+    return without_provisioner(kernel_name)
+
+
+@pytest.fixture(scope="module")
+def openssh_kernel_name(openssh_cloud: Cloud) -> str:
+    """The kernelspec of a node whose worker has the machine's own SSH server."""
+    return write_kernelspec(openssh_cloud.create_node("openssh-node"), openssh_cloud.settings)
+
+
+@pytest.fixture(scope="module")
+def openssh_argv_kernel_name(openssh_kernel_name: str) -> str:
+    return without_provisioner(openssh_kernel_name)
+
+
+def without_provisioner(kernel_name: str) -> str:
+    copy = kernels_folder() / f"{kernel_name}-argv"
+    shutil.copytree(kernels_folder() / kernel_name, copy, dirs_exist_ok=True)
+    spec = json.loads((copy / "kernel.json").read_text())
+    del spec["metadata"]["kernel_provisioner"]
+    (copy / "kernel.json").write_text(json.dumps(spec))
+    return copy.name

@@ -1,0 +1,39 @@
+"""Links that are held ahead of any kernel."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import Any
+
+from jupyter_tpu.kernels.addresses import default_addresses
+from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.kernel import Launch
+from jupyter_tpu.kernels.links import LinkPool
+from jupyter_tpu.kernels.ready_links import ReadyLinks
+from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.models import Node
+
+
+def key_of(cloud: Any, node: Node) -> WorkerKey:
+    return WorkerKey(node=node.name, endpoint=cloud.settings.endpoint)
+
+
+async def test_closing_waits_for_links_that_were_let_go_before(cloud: Any, node: Node) -> None:
+    links = ReadyLinks()
+    links.follow({key_of(cloud, node)})
+    await asyncio.sleep(0)
+    links.follow(())
+    await links.close()
+    assert "jupyter-tpu links" not in {thread.name for thread in threading.enumerate()}
+
+
+async def test_a_kernel_whose_start_nobody_waited_for_can_be_given_up(cloud: Any, node: Node) -> None:
+    pool = LinkPool()
+    hosted = HostedKernel(key_of(cloud, node), pool, default_addresses(), Secrets(key=b"key"))
+    await hosted.start(Launch(kernel_id="unwanted", key="key"), lambda progress: None)
+    await hosted.give_up()
+    await hosted.give_up()
+    assert cloud.kernels_on(node) == []
+    pool.close()

@@ -1,0 +1,298 @@
+"""What the user reads when a kernel cannot be started, or is lost, and what is (not) left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from typing import Any
+
+import pytest
+from jupyter_client.ioloop import AsyncIOLoopKernelManager
+from jupyter_client.manager import AsyncKernelManager
+
+from jupyter_tpu.errors import HostKeyChanged, KernelFailed, NodeNotFound, WorkerUnreachable, WrongState
+from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+from jupyter_tpu.models import Node
+
+
+@pytest.fixture
+def manager(kernel_name: str) -> AsyncKernelManager:
+    return AsyncKernelManager(kernel_name=kernel_name)
+
+
+# past ipykernel's capture, which would still be reading when the process ends
+CURSE = "import os, sys; os.write(sys.stderr._original_stdstream_copy, b'no luck'); os._exit(7)"
+
+
+async def test_a_node_that_is_gone_is_named(cloud: Any) -> None:
+    ghost = await asyncio.to_thread(cloud.create_node, "ghost")
+    name = write_kernelspec(ghost, cloud.settings)
+    await asyncio.to_thread(cloud.delete_node, ghost.name)
+    with pytest.raises(NodeNotFound, match="ghost"):
+        await AsyncKernelManager(kernel_name=name).start_kernel()
+
+
+async def test_a_stopped_node_is_not_started_by_opening_a_notebook(cloud: Any) -> None:
+    idle = await asyncio.to_thread(cloud.create_node, "idle")
+    name = write_kernelspec(idle, cloud.settings)
+    await asyncio.to_thread(cloud.stop_node, idle.name)
+    with pytest.raises(WrongState, match="idle is STOPPED, not READY") as caught:
+        await AsyncKernelManager(kernel_name=name).start_kernel()
+    assert "jupyter tpu start idle" in caught.value.hint
+    assert str(idle.name) not in cloud.control.billing()
+
+
+async def test_a_worker_whose_ssh_server_is_down_is_unreachable(
+    cloud: Any, node: Node, manager: AsyncKernelManager
+) -> None:
+    cloud.control.close_ssh(str(node.name))
+    try:
+        with pytest.raises(WorkerUnreachable, match=r"my-node\.us-central1-a\.tpu does not answer over SSH"):
+            await manager.start_kernel()
+    finally:
+        cloud.control.open_ssh(str(node.name))
+
+
+async def test_a_start_does_not_wait_for_ever_for_a_link_that_is_cut(
+    cloud: Any, node: Node, manager: AsyncKernelManager, kernel_name: str
+) -> None:
+    await manager.start_kernel()
+    cloud.control.close_ssh(str(node.name))
+    try:
+        with pytest.raises(WorkerUnreachable, match="does not answer over SSH"):
+            await AsyncKernelManager(kernel_name=kernel_name).start_kernel()
+    finally:
+        cloud.control.open_ssh(str(node.name))
+        await manager.shutdown_kernel(now=True)
+
+
+async def test_another_host_key_is_refused(cloud: Any, caplog: pytest.LogCaptureFixture) -> None:
+    forged = await asyncio.to_thread(cloud.create_node, "forged")
+    name = write_kernelspec(forged, cloud.settings)
+    cloud.control.change_host_key(str(forged.name))
+    with pytest.raises(HostKeyChanged, match="is not the pinned one"):
+        await AsyncKernelManager(kernel_name=name).start_kernel()
+    assert "is not the pinned one" in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_a_node_made_elsewhere_is_given_our_key(cloud: Any) -> None:
+    foreign = await asyncio.to_thread(cloud.create_node, "foreign", with_our_key=False)
+    manager = AsyncKernelManager(kernel_name=write_kernelspec(foreign, cloud.settings))
+    await manager.start_kernel()
+    assert await manager.is_alive()
+    await manager.shutdown_kernel()
+
+
+async def test_a_kernel_that_dies_at_its_start_says_why(cloud: Any) -> None:
+    cursed = await asyncio.to_thread(cloud.create_node, "cursed")
+    startup = cloud.home_of(cursed) / ".ipython" / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "curse.py").write_text(CURSE)
+    manager = AsyncKernelManager(kernel_name=write_kernelspec(cursed, cloud.settings))
+    with pytest.raises(KernelFailed, match=r"died as it started \(exit code 7\)") as caught:
+        await manager.start_kernel()
+    assert "no luck" in caught.value.raw
+    assert cloud.kernels_on(cursed) == []
+
+
+async def test_a_start_that_is_given_up_leaves_nothing_behind(cloud: Any, node: Node, kernel_name: str) -> None:
+    running = AsyncKernelManager(kernel_name=kernel_name)
+    await running.start_kernel()
+    known = cloud.kernels_on(node)
+    await running.shutdown_kernel()
+    given_up = AsyncKernelManager(kernel_name=kernel_name)
+    starting = asyncio.create_task(given_up.start_kernel())
+    async with asyncio.timeout(30):
+        while set(cloud.kernels_on(node)) <= set(known):  # noqa: ASYNC110 - stands for another machine's folder
+            await asyncio.sleep(0.01)
+    starting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await starting
+    assert cloud.kernels_on(node) == []
+
+
+async def test_a_cut_link_is_no_dead_kernel_and_loses_no_output(
+    cloud: Any, node: Node, manager: AsyncKernelManager
+) -> None:
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels()
+    try:
+        await client.wait_for_ready(timeout=60)
+        request = client.execute("import time\nfor n in range(40): print(n, flush=True); time.sleep(0.05)")
+        await client.get_iopub_msg(timeout=30)
+        cloud.control.close_ssh(str(node.name))
+        assert await manager.is_alive()
+        cloud.control.open_ssh(str(node.name))
+        text = ""
+        while True:
+            message = await client.get_iopub_msg(timeout=60)
+            if message["parent_header"].get("msg_id") == request:
+                text += message["content"].get("text", "")
+                if message["content"].get("execution_state") == "idle":
+                    break
+        assert text.split() == [str(n) for n in range(40)]
+        assert await manager.is_alive()
+    finally:
+        client.stop_channels()
+        await manager.shutdown_kernel()
+
+
+async def test_a_kernel_on_a_node_that_is_deleted_is_dead(cloud: Any) -> None:
+    doomed = await asyncio.to_thread(cloud.create_node, "doomed")
+    manager = AsyncKernelManager(kernel_name=write_kernelspec(doomed, cloud.settings))
+    await manager.start_kernel()
+    await asyncio.to_thread(cloud.delete_node, doomed.name)
+    async with asyncio.timeout(60):
+        assert await manager.provisioner.wait() == -signal.SIGKILL
+    await manager.shutdown_kernel()
+
+
+async def test_a_kernel_comes_back_after_its_node_was_stopped_and_started(cloud: Any) -> None:
+    paused = await asyncio.to_thread(cloud.create_node, "paused")
+    manager = AsyncKernelManager(kernel_name=write_kernelspec(paused, cloud.settings))
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    await asyncio.to_thread(cloud.stop_node, paused.name)
+    async with asyncio.timeout(60):
+        await manager.provisioner.wait()
+    await asyncio.to_thread(cloud.start_node, paused.name)
+    await manager.restart_kernel(now=True)
+    await client.wait_for_ready(timeout=60)
+    reply = await client.execute_interactive("1 + 1", timeout=30)
+    assert reply["content"]["status"] == "ok"
+    client.stop_channels()
+    await manager.shutdown_kernel()
+
+
+async def test_a_kernel_out_of_reach_can_be_let_go(
+    cloud: Any, node: Node, manager: AsyncKernelManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    await manager.start_kernel()
+    cloud.control.close_ssh(str(node.name))
+    try:
+        async with asyncio.timeout(60):
+            await manager.shutdown_kernel(now=True)
+        assert not await manager.is_alive()
+        assert "may run on and keep the accelerator busy until the node is stopped" in caplog.text
+    finally:
+        cloud.control.open_ssh(str(node.name))
+
+
+async def until_logged(caplog: pytest.LogCaptureFixture, words: str) -> None:
+    async with asyncio.timeout(60):
+        while words not in caplog.text:  # noqa: ASYNC110 - the log calls nobody
+            await asyncio.sleep(0.01)
+
+
+async def test_a_kernel_restarted_while_the_link_is_cut_lives_once_the_link_is_back(
+    cloud: Any, node: Node, manager: AsyncKernelManager, caplog: pytest.LogCaptureFixture
+) -> None:
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    try:
+        cloud.control.close_ssh(str(node.name))
+        restarting = asyncio.create_task(manager.restart_kernel(now=True))
+        await until_logged(caplog, "may run on")
+        cloud.control.open_ssh(str(node.name))
+        await restarting
+        assert await manager.is_alive()
+        await client.wait_for_ready(timeout=60)
+        reply = await client.execute_interactive("1 + 1", timeout=30)
+        assert reply["content"]["status"] == "ok"
+        assert await manager.is_alive()
+    finally:
+        cloud.control.open_ssh(str(node.name))
+        client.stop_channels()
+        await manager.shutdown_kernel(now=True)
+
+
+async def test_a_failed_restart_is_told_to_who_asked_and_a_later_one_repeats_nothing(cloud: Any) -> None:
+    resting = await asyncio.to_thread(cloud.create_node, "resting")
+    manager = AsyncKernelManager(kernel_name=write_kernelspec(resting, cloud.settings))
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    await client.wait_for_ready(timeout=60)
+    await client.execute_interactive("print('old')", timeout=30)
+    await asyncio.to_thread(cloud.stop_node, resting.name)
+    async with asyncio.timeout(60):
+        await manager.provisioner.wait()
+    with pytest.raises(WrongState, match="resting is STOPPED"):
+        await manager.restart_kernel(now=True)
+    await asyncio.to_thread(cloud.start_node, resting.name)
+    await manager.restart_kernel(now=True)
+    request = client.execute("print('new')")
+    text = ""
+    while True:
+        message = await client.get_iopub_msg(timeout=60)
+        text += message["content"].get("text", "")
+        is_ours = message["parent_header"].get("msg_id") == request
+        if is_ours and message["content"].get("execution_state") == "idle":
+            break
+    assert "new" in text
+    assert "old" not in text
+    client.stop_channels()
+    await manager.shutdown_kernel()
+
+
+async def test_a_message_that_the_link_cannot_carry_is_refused_in_words(manager: AsyncKernelManager) -> None:
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    await client.wait_for_ready(timeout=60)
+    message = client.session.msg("comm_msg", {})
+    client.session.send(client.shell_channel.socket, message, buffers=[b""] * 0x10000)
+    while "cannot be sent to a kernel" not in (await client.get_iopub_msg(timeout=30))["content"].get("text", ""):
+        pass
+    reply = await client.execute_interactive("1 + 1", timeout=30)
+    assert reply["content"]["status"] == "ok"
+    client.stop_channels()
+    await manager.shutdown_kernel(now=True)
+
+
+class Watched:
+    """A manager whose restarter watches the kernel, as in Jupyter Server, with what it tells."""
+
+    def __init__(self, kernel_name: str) -> None:
+        self.manager = AsyncIOLoopKernelManager(kernel_name=kernel_name)
+        self.told: asyncio.Queue[str] = asyncio.Queue()
+
+    async def start(self) -> None:
+        await self.manager.start_kernel()
+        restarter = self.manager._restarter
+        restarter.stop()
+        restarter.time_to_dead = 0.2
+        restarter.start()
+        for event in ("restart", "dead"):
+            self.manager.add_restart_callback(lambda event=event: self.told.put_nowait(event), event)
+
+
+async def test_a_restarter_brings_a_dead_kernel_back(kernel_name: str) -> None:
+    watched = Watched(kernel_name)
+    await watched.start()
+    client = watched.manager.client()
+    client.start_channels(hb=False)
+    client.execute("import os; os._exit(1)")
+    assert await asyncio.wait_for(watched.told.get(), 30) == "restart"
+    await client.wait_for_ready(timeout=60)
+    client.stop_channels()
+    await watched.manager.shutdown_kernel()
+
+
+async def test_a_restarter_calls_the_kernel_of_a_deleted_node_dead(
+    cloud: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    lost = await asyncio.to_thread(cloud.create_node, "lost")
+    watched = Watched(write_kernelspec(lost, cloud.settings))
+    await watched.start()
+    await asyncio.to_thread(cloud.delete_node, lost.name)
+    async with asyncio.timeout(60):
+        while await watched.told.get() != "dead":
+            pass
+    assert not await watched.manager.is_alive()
+    assert "Traceback" not in caplog.text
+    await watched.manager.shutdown_kernel()

@@ -1,0 +1,207 @@
+"""Stories of intents, event by event: phases, what is asked, and the words at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, OutOfCapacity, PermissionDenied, WrongState
+from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode, GetNode, GetOperation, GetWorkerIdentities, StopNode
+from jupyter_tpu.lifecycle.events import (
+    Asked,
+    KeysSeen,
+    NodeMissing,
+    NodeSeen,
+    OperationSeen,
+    Overruled,
+    Refused,
+    Resumed,
+    Silent,
+    Taken,
+    Unanswered,
+)
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.machine import IllegalEvent, looks, step
+
+NO_ANSWER = CloudUnavailable("The cloud does not answer.")
+STOCK_OUT = OutOfCapacity("No free machines.", raw="There is no more capacity in the zone")
+
+
+def tell(intent: Intent, *events: Any) -> tuple[Intent, list[Any]]:
+    """The intent after the events, and all that was asked on the way."""
+    asked: list[Any] = []
+    for event in events:
+        intent, changes = step(intent, event)
+        asked += changes
+    return intent, asked
+
+
+def created(make: Any) -> tuple[Any, ...]:
+    return Taken(at=0), Asked(at=1, operation=make.operation())
+
+
+def test_a_creation_goes_through_its_phases(make: Any) -> None:
+    events = [
+        *created(make),
+        NodeSeen(at=2, node=make.node("CREATING")),
+        NodeSeen(at=9, node=make.node("READY")),
+        KeysSeen(at=10, published=False),
+        KeysSeen(at=11, published=True),
+    ]
+    intent, asked = tell(make.intent(), *events)
+    assert asked == [CreateNode(make.spec)]
+    assert (intent.phase, intent.succeeded) == ("ready", True)
+
+
+def test_a_stock_out_is_told_with_other_zones_once_the_node_is_rolled_back(make: Any) -> None:
+    failure = OperationSeen(at=30, operation=make.operation(done=True, error=STOCK_OUT))
+    rolling_back, _ = tell(make.intent(), *created(make), failure, NodeSeen(at=31, node=make.node("CREATING")))
+    assert (rolling_back.phase, rolling_back.settled) == ("rolling_back", False)
+    intent, _ = tell(rolling_back, NodeMissing(at=32))
+    assert intent.error is not None
+    assert intent.error.exists == "No node was created; nothing is billed."
+    assert "us-south1-a" in intent.error.hint
+    assert intent.error.raw == STOCK_OUT.raw
+
+
+def test_a_node_that_outlives_its_failed_creation_is_said_to_exist(make: Any) -> None:
+    failure = OperationSeen(at=30, operation=make.operation(done=True, error=STOCK_OUT))
+    intent, _ = tell(make.intent(), *created(make), failure, NodeSeen(at=200, node=make.node("CREATING")))
+    assert intent.error is not None
+    assert intent.error.exists.startswith("The node my-node exists and is CREATING")
+    assert "`jupyter tpu delete my-node --zone us-central1-a`" in intent.error.hint
+
+
+@pytest.mark.parametrize("lost", [Unanswered(at=1, error=NO_ANSWER), Resumed(at=1)])
+def test_a_node_with_our_label_is_adopted(make: Any, lost: Any) -> None:
+    intent, asked = tell(make.intent(), Taken(at=0), lost, NodeSeen(at=5, node=make.node("READY")))
+    assert (intent.phase, intent.error) == ("booting", None)
+    assert asked == [CreateNode(make.spec)]
+
+
+def test_a_node_with_another_label_is_not_ours(make: Any) -> None:
+    refused = Refused(at=1, error=NodeExists("taken"))
+    intent, _ = tell(make.intent(), Taken(at=0), refused, NodeSeen(at=2, node=make.node("READY", label="")))
+    assert intent.error is not None
+    assert intent.error.code == "node_exists"
+    assert intent.error.exists == "The node my-node exists and costs $9.60 per hour."
+
+
+def test_an_unknown_price_is_said_to_be_unknown(make: Any) -> None:
+    refused = Refused(at=1, error=NodeExists("taken"))
+    odd = make.node("READY", label="")
+    odd = type(odd)(name=odd.name, state="READY", accelerator_type="v99-8")
+    intent, _ = tell(make.intent(), Taken(at=0), refused, NodeSeen(at=2, node=odd))
+    assert intent.error is not None
+    assert "costs an unknown amount per hour (no list price is known)" in intent.error.exists
+
+
+def test_a_creation_is_closed_only_after_rechecks(make: Any) -> None:
+    checking, _ = tell(make.intent(), Taken(at=0), Unanswered(at=1, error=NO_ANSWER), NodeMissing(at=2))
+    assert not tell(checking, NodeMissing(at=50))[0].settled
+    closed, asked = tell(checking, NodeMissing(at=50), NodeMissing(at=63))
+    assert closed.error is not None
+    assert (closed.error.exists, asked) == ("No node was created; nothing is billed.", [])
+
+
+def test_a_creation_that_was_never_asked_for_is_not_asked_for_after_a_restart(make: Any) -> None:
+    intent, asked = tell(make.intent(), Resumed(at=1000))
+    assert (intent.settled, asked) == (True, [])
+
+
+def test_nothing_is_concluded_while_the_cloud_is_silent(make: Any) -> None:
+    intent, _ = tell(make.intent(), *created(make), *(Silent(at=at, error=NO_ANSWER) for at in range(2, 9999, 500)))
+    assert (intent.phase, intent.settled) == ("provisioning", False)
+
+
+def test_a_creation_without_end_is_given_up_with_the_node_named(make: Any) -> None:
+    intent, _ = tell(make.intent(), *created(make), NodeSeen(at=1802, node=make.node("CREATING")))
+    assert intent.error is not None
+    assert "within 30 minutes" in intent.error.message
+    assert "not billed until it is READY" in intent.error.exists
+
+
+def test_a_node_without_host_keys_is_given_up_with_its_cost(make: Any) -> None:
+    ready = make.node("READY")
+    intent, _ = tell(make.intent(), *created(make), NodeSeen(at=10, node=ready), NodeSeen(at=611, node=ready))
+    assert intent.error is not None
+    assert (intent.error.code, intent.error.exists) == (
+        "worker_unreachable",
+        "The node my-node exists and costs $9.60 per hour.",
+    )
+
+
+@pytest.mark.parametrize(("state", "code"), [("PREEMPTED", "out_of_capacity"), ("STOPPED", "wrong_state")])
+def test_a_node_lost_while_it_comes_up_fails_the_creation(make: Any, state: str, code: str) -> None:
+    intent, _ = tell(make.intent(), *created(make), NodeSeen(at=5, node=make.node(state)))
+    assert intent.error is not None
+    assert intent.error.code == code
+
+
+def test_a_deletion_overrules_everything_but_a_deletion(make: Any) -> None:
+    for verb in ("create", "stop", "start"):
+        intent, asked = tell(make.intent(verb), Overruled(at=1))
+        assert (intent.phase, asked) == ("cancelled", [])
+    with pytest.raises(IllegalEvent):
+        step(make.intent("delete"), Overruled(at=1))
+
+
+@pytest.mark.parametrize("again", [Resumed(at=99), Unanswered(at=1, error=NO_ANSWER)])
+def test_a_deletion_is_asked_for_until_it_is_heard(make: Any, again: Any) -> None:
+    seen = [] if isinstance(again, Resumed) else [NodeSeen(at=99, node=make.node("READY"))]
+    _, asked = tell(make.intent("delete", created_at=0.0), Taken(at=0), again, *seen)
+    assert asked == [DeleteNode(make.name), DeleteNode(make.name)]
+
+
+@pytest.mark.parametrize("gone", [NodeMissing(at=9), Refused(at=9, error=NodeNotFound("gone"))])
+def test_a_deletion_ends_when_the_node_is_gone(make: Any, gone: Any) -> None:
+    events = [] if isinstance(gone, Refused) else [Asked(at=1, operation=make.operation())]
+    intent, _ = tell(make.intent("delete"), Taken(at=0), *events, gone)
+    assert (intent.phase, intent.succeeded) == ("deleted", True)
+
+
+def test_a_refused_deletion_says_what_the_node_costs(make: Any) -> None:
+    refused = Refused(at=1, error=PermissionDenied("no"))
+    intent, _ = tell(make.intent("delete"), Taken(at=0), refused, NodeSeen(at=2, node=make.node("READY")))
+    assert intent.error is not None
+    assert intent.error.exists == "The node my-node exists and costs $9.60 per hour."
+    blind, _ = tell(make.intent("delete"), Taken(at=0), refused, Silent(at=2, error=PermissionDenied("no")))
+    assert blind.error is not None
+    assert "is not known" in blind.error.exists
+
+
+def test_a_stop_of_a_stopped_node_is_done(make: Any) -> None:
+    refused = Refused(at=1, error=WrongState("no"))
+    intent, asked = tell(make.intent("stop"), Taken(at=0), refused, NodeSeen(at=2, node=make.node("STOPPED")))
+    assert (intent.phase, asked) == ("stopped", [StopNode(make.name)])
+
+
+def test_a_start_that_failed_leaves_the_node_stopped(make: Any) -> None:
+    failure = OperationSeen(at=9, operation=make.operation(done=True, error=STOCK_OUT))
+    intent, _ = tell(make.intent("start"), *created(make), failure, NodeSeen(at=10, node=make.node("STOPPED")))
+    assert intent.error is not None
+    assert (intent.error.code, intent.error.exists) == (
+        "out_of_capacity",
+        "The node my-node exists and is STOPPED: only its disk is billed.",
+    )
+
+
+def test_each_phase_says_what_to_look_at(make: Any) -> None:
+    provisioning, _ = tell(make.intent(), *created(make))
+    assert looks(provisioning) == (GetOperation("operations/1"), GetNode(make.name))
+    booting, _ = tell(provisioning, NodeSeen(at=2, node=make.node("READY")))
+    assert looks(booting) == (GetNode(make.name), GetWorkerIdentities(make.name))
+    assert looks(make.intent()) == ()
+
+
+def test_an_illegal_event_changes_nothing(make: Any) -> None:
+    with pytest.raises(IllegalEvent, match="KeysSeen in phase requested of create"):
+        step(make.intent(), KeysSeen(at=1, published=True))
+
+
+def test_an_intent_survives_its_json(make: Any) -> None:
+    failed, _ = tell(make.intent(), Taken(at=0), Refused(at=1, error=STOCK_OUT))
+    again = Intent.from_json(failed.to_json())
+    assert again.to_json() == failed.to_json()
+    assert isinstance(again.error, OutOfCapacity)

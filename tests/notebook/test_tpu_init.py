@@ -1,0 +1,89 @@
+"""``%tpu_init`` as a user meets it."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+EMULATED_V5E_8 = {"JUPYTER_TPU_EMULATED": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-8"}
+
+without_libtpu = pytest.mark.skipif(
+    importlib.util.find_spec("libtpu") is not None, reason="libtpu is installed, and this is about its absence"
+)
+
+
+def test_an_emulated_worker_has_as_many_devices_as_its_type(run_cells):
+    run = run_cells(
+        "%tpu_init", "print(len(jax.devices()) if (jax := __import__('jax')) else 0)", environ=EMULATED_V5E_8
+    )
+    assert run.succeeded, run.text
+    assert "JAX is ready on 8 devices of v5litepod-8 (emulated" in run.text
+    assert "the sum of 0 to 1023, spread over all of them, is 523776" in run.text
+    assert run.text.rstrip().endswith("8")
+
+
+def test_one_worker_of_a_slice_has_its_share_of_the_devices(run_cells):
+    run = run_cells("%tpu_init jax", environ={**EMULATED_V5E_8, "TPU_ACCELERATOR_TYPE": "v5litepod-16"})
+    assert "JAX is ready on 4 devices of v5litepod-16" in run.text
+
+
+def test_jax_may_be_imported_before_as_long_as_it_has_not_started(run_cells):
+    run = run_cells("import jax", "%tpu_init", environ=EMULATED_V5E_8)
+    assert run.succeeded, run.text
+
+
+def test_it_can_be_run_again(run_cells):
+    run = run_cells("%tpu_init", "%tpu_init auto", environ=EMULATED_V5E_8)
+    assert run.succeeded, run.text
+    assert run.text.count("JAX is ready on 8 devices") == 2
+
+
+def test_jax_that_started_with_other_devices_needs_a_new_kernel(run_cells):
+    run = run_cells("import jax; jax.devices()", "%tpu_init", environ={**EMULATED_V5E_8, "JAX_PLATFORMS": "cpu"})
+    assert not run.succeeded
+    assert "JAX has 1 device in this kernel, but an emulated worker of v5litepod-8 has 8." in run.text
+    assert "Restart the kernel" in run.text
+
+
+@without_libtpu
+def test_a_silent_fall_back_to_the_cpu_is_an_error_with_the_reason(run_cells):
+    run = run_cells("import jax; jax.devices()", "%tpu_init", environ={"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
+    assert not run.succeeded
+    assert "running on the CPU, not on the TPU" in run.text
+    assert "Failed to open libtpu.so" in run.text
+
+
+@without_libtpu
+def test_a_tpu_node_without_libtpu_hears_what_to_install(run_cells):
+    run = run_cells("%tpu_init", environ={"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
+    assert not run.succeeded
+    assert 'pip install "jax[tpu]"' in run.text
+
+
+@without_libtpu
+def test_a_kernel_that_is_not_on_a_node_hears_which_kernel_to_choose(run_cells):
+    run = run_cells("%tpu_init")
+    assert not run.succeeded
+    assert "This kernel does not run on a TPU node." in run.text
+
+
+def test_a_missing_jax_hears_how_to_install_it(run_cells):
+    hide = "import sys; sys.meta_path.insert(0, type('NoJax', (), {'find_spec': staticmethod(no_jax)}))"
+    define = "def no_jax(name, *_):\n    if name == 'jax': raise ModuleNotFoundError(name=name)"
+    run = run_cells(define, hide, "%tpu_init", environ=EMULATED_V5E_8)
+    assert not run.succeeded
+    assert '%pip install "jax"' in run.text
+
+
+def test_a_real_slice_of_several_workers_is_refused_before_jax_would_wait_for_ever(run_cells):
+    run = run_cells("%tpu_init", environ={"TPU_ACCELERATOR_TYPE": "v5litepod-16"})
+    assert not run.succeeded
+    assert "JAX would wait for the others for ever" in run.text
+
+
+def test_our_errors_show_no_traceback(run_cells):
+    run = run_cells("%tpu_init torch_xla")
+    assert "BadInput" in run.text
+    assert "%tpu_init cannot start torch_xla yet: it comes later." in run.text
+    assert "Traceback" not in run.text

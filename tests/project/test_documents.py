@@ -1,0 +1,60 @@
+"""What the documents say is so."""
+
+from __future__ import annotations
+
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from jupyter_tpu.cli.command_line import build_parser
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("changes/*.md")])
+
+LINK = re.compile(r"\]\(([^)#\s]+)\)")
+COMMAND = re.compile(r"jupyter tpu ([a-z][a-z-]*)")
+MAKE_TARGET = re.compile(r"`make ([a-z]+)`")
+
+each_document = pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@each_document
+def test_every_link_leads_to_a_file(document):
+    targets = [target for target in LINK.findall(document.read_text(encoding="utf-8")) if "://" not in target]
+    assert [target for target in targets if not (document.parent / target).exists()] == []
+
+
+@each_document
+def test_every_command_that_is_named_exists(document):
+    named = set(COMMAND.findall(document.read_text(encoding="utf-8")))
+    assert named <= set(commands().choices)
+
+
+@each_document
+def test_every_make_target_that_is_named_exists(document):
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = set(MAKE_TARGET.findall(document.read_text(encoding="utf-8")))
+    assert {target for target in named if not re.search(rf"^{target}:", makefile, re.MULTILINE)} == set()
+
+
+def test_generated_pages_follow_the_code(tmp_path):
+    subprocess.run([sys.executable, "docs/generate.py", str(tmp_path)], cwd=ROOT, check=True)
+    differing = [
+        page.name for page in tmp_path.iterdir() if page.read_text() != (ROOT / "docs" / page.name).read_text()
+    ]
+    assert differing == [], "run `make docs`"
+
+
+def test_the_reference_explains_every_option_magic_route_and_trait():
+    reference = (ROOT / "docs/reference.md").read_text(encoding="utf-8")
+    unexplained = re.findall(r"^\| (.+?) \|\s*\|$", reference, re.MULTILINE)
+    assert unexplained == []
+    assert all(heading in reference for heading in ("## Commands", "## Magics", "## REST routes", "## Settings"))
+
+
+def commands() -> argparse._SubParsersAction[argparse.ArgumentParser]:
+    return next(action for action in build_parser()._actions if isinstance(action, argparse._SubParsersAction))

@@ -1,0 +1,234 @@
+"""A real Jupyter server with the extension, as a process of its own, and what a front end sends it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import WebSocketClientConnection, websocket_connect
+
+from jupyter_tpu.emulator.control import EmulatorControl
+
+CONFIG = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}, "open_browser": False, "allow_root": True}}
+START_TIMEOUT_S = 60
+EVENT_TIMEOUT_S = 90  # a fleet that is not sure whether the cloud heard it looks for a minute
+NOTHING: Mapping[str, str] = MappingProxyType({})
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+@dataclass(frozen=True)
+class Answer:
+    status: int
+    headers: dict[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.text)
+
+
+class Events:
+    """The server's event stream."""
+
+    def __init__(self, socket: WebSocketClientConnection) -> None:
+        self._socket = socket
+        self.seen: list[dict[str, Any]] = []
+
+    async def until(self, is_it: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+        """The first event from now on for which `is_it` says yes."""
+        try:
+            async with asyncio.timeout(EVENT_TIMEOUT_S):
+                while not is_it(event := await self._next()):
+                    self.seen.append(event)
+                return event
+        except TimeoutError:
+            raise AssertionError(f"it did not happen; what did: {json.dumps(self.seen, indent=1)}") from None
+
+    async def _next(self) -> dict[str, Any]:
+        message = await self._socket.read_message()
+        assert message is not None, "the stream ended"
+        event: dict[str, Any] = json.loads(message)
+        return event
+
+    async def until_true(self, check: Callable[[], bool]) -> None:
+        """Until `check` holds; it is asked now and after each event."""
+        if not check():
+            await self.until(lambda _event: check())
+
+
+@dataclass
+class Server:
+    url: str
+    token: str
+    folder: Path
+    process: subprocess.Popen[bytes]
+
+    def request(
+        self,
+        verb: str,
+        route: str,
+        body: Any = None,
+        *,
+        token: str | None = None,
+        headers: Mapping[str, str] = NOTHING,
+    ) -> Answer:
+        sent = self.token if token is None else token
+        all_headers = {**({"Authorization": f"token {sent}"} if sent else {}), **headers}
+        data = json.dumps(body).encode() if body is not None else None
+        request = urllib.request.Request(f"{self.url}{route}", data=data, headers=all_headers, method=verb)
+        try:
+            with _OPENER.open(request, timeout=30) as answer:
+                return Answer(answer.status, dict(answer.headers), answer.read().decode())
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                return Answer(refusal.code, dict(refusal.headers), refusal.read().decode())
+
+    def tpu(self, verb: str, route: str, body: Any = None, **options: Any) -> Answer:
+        return self.request(verb, f"jupyter-tpu/v1/{route}", body, **options)
+
+    @asynccontextmanager
+    async def events(self) -> AsyncIterator[Events]:
+        address = f"{self.url.replace('http', 'ws', 1)}api/events/subscribe"
+        socket = await websocket_connect(HTTPRequest(address, headers={"Authorization": f"token {self.token}"}))
+        try:
+            yield Events(socket)
+        finally:
+            socket.close()
+            while await socket.read_message() is not None:  # until the server has closed it as well
+                pass
+
+    def log(self) -> str:
+        return (self.folder / "server.log").read_text()
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash or the out-of-memory killer would."""
+        self.process.kill()
+        self.process.wait(timeout=30)
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=30)
+
+
+StartServer = Callable[..., Server]
+
+
+@contextmanager
+def servers(folder: Path) -> Iterator[StartServer]:
+    """Starts servers with traits of TPUApp and variables of one's own, in folders of their own or another's."""
+    started: list[Server] = []
+
+    def start(after: Server | None = None, traits: Mapping[str, Any] = NOTHING, **variables: str) -> Server:
+        server = _started(after.folder if after else folder / f"server-{len(started)}", traits, variables)
+        started.append(server)
+        return server
+
+    try:
+        yield start
+    finally:
+        for server in started:
+            if server.process.poll() is None:
+                server.stop()
+
+
+@pytest.fixture
+def start_server(tmp_path: Path) -> Iterator[StartServer]:
+    """Starts servers that end with the test."""
+    with servers(tmp_path) as start:
+        yield start
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """An emulated cloud in a process of its own."""
+
+    grpc: str
+    rest: str
+    project: str
+
+    @property
+    def control(self) -> EmulatorControl:
+        return EmulatorControl(self.rest)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        return {"JUPYTER_TPU_ENDPOINT": self.grpc, "JUPYTER_TPU_PROJECT": self.project}
+
+
+@pytest.fixture(scope="module")
+def cloud() -> Iterator[Cloud]:
+    """One cloud for all tests of a module; each test leaves it as it was."""
+    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", "--state-dir"]
+    with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
+        process = subprocess.Popen([*command, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        with process:
+            assert process.stdout is not None
+            ready = json.loads(process.stdout.readline())
+            yield Cloud(grpc=ready["grpc"], rest=ready["rest"], project=ready["project"])
+            process.terminate()
+
+
+@pytest.fixture(scope="module")
+def server(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """One server for all tests of a module."""
+    with servers(tmp_path_factory.mktemp("servers")) as start:
+        yield start(**cloud.variables)
+
+
+def _started(folder: Path, traits: Mapping[str, Any], variables: dict[str, str]) -> Server:
+    (folder / "config").mkdir(parents=True, exist_ok=True)
+    (folder / "config" / "jupyter_server_config.json").write_text(json.dumps({**CONFIG, "TPUApp": dict(traits)}))
+    token = secrets.token_hex(8)
+    environment = {**os.environ, **_folders(folder), "JUPYTER_TOKEN": token, "HOME": str(folder), **variables}
+    with (folder / "server.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "jupyter_server", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"],
+            env=environment,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+        )
+    return Server(_address(process, folder), token, folder, process)
+
+
+def _folders(folder: Path) -> dict[str, str]:
+    names = ("JUPYTER_CONFIG_DIR", "JUPYTER_DATA_DIR", "JUPYTER_RUNTIME_DIR", "JUPYTER_TPU_DATA_DIR", "IPYTHONDIR")
+    places = ("config", "data", "runtime", "tpu", "ipython")
+    return dict(zip(names, (str(folder / place) for place in places), strict=True))
+
+
+def _address(process: subprocess.Popen[bytes], folder: Path) -> str:
+    """Where the server listens, from the file that it writes shortly before it does."""
+    info = folder / "runtime" / f"jpserver-{process.pid}.json"
+    for _ in range(START_TIMEOUT_S * 10):
+        try:
+            process.wait(timeout=0.1)
+            raise AssertionError(f"the server ended:\n{(folder / 'server.log').read_text()}")
+        except subprocess.TimeoutExpired:
+            if info.exists() and info.stat().st_size:
+                told = json.loads(info.read_text())
+                if _listens(int(told["port"])):
+                    return str(told["url"])
+    raise AssertionError(f"the server does not listen:\n{(folder / 'server.log').read_text()}")
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

@@ -1,0 +1,49 @@
+"""Nobody without the server's token gets anywhere, by any verb."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_tpu.server.handlers import ROUTES
+
+if TYPE_CHECKING:
+    from conftest import Cloud, Server
+
+VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
+VALUES = {"zone": "us-central1-a", "node_id": "my-node", "intent_id": "some-intent"}
+
+
+def example_of(pattern: str) -> str:
+    return re.sub(r"\(\?P<(\w+)>[^)]*\)", lambda match: VALUES[match[1]], pattern).removeprefix("/jupyter-tpu/v1/")
+
+
+@pytest.mark.parametrize("route", [example_of(pattern) for pattern, _ in ROUTES])
+@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_every_route_is_closed(server: Server, route: str, verb: str, token: str) -> None:
+    answer = server.tpu(verb, route, token=token)
+
+    # 405 for a verb that no handler has; OPTIONS is Jupyter's own CORS answer without a body
+    assert answer.status in (401, 403, 405) or (verb == "OPTIONS" and not answer.text)
+    assert "node" not in answer.text.lower()
+
+
+def test_a_page_of_another_site_is_refused(server: Server, cloud: Cloud) -> None:
+    answer = server.tpu("POST", "nodes", {}, token="", headers={"Origin": "https://evil.example"})
+
+    assert answer.status in (403, 404)  # Jupyter hides API routes from other origins
+    assert cloud.control.billing() == []
+
+
+def test_a_websocket_upgrade_opens_nothing(server: Server) -> None:
+    upgrade = {
+        "Connection": "Upgrade",
+        "Upgrade": "websocket",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": "eA==",
+    }
+
+    assert server.tpu("GET", "nodes", token="", headers=upgrade).status == 403

@@ -1,0 +1,75 @@
+"""Request bodies: what is let through, and the words of each refusal."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.server.bodies import node_spec_from_body
+
+GOOD: dict[str, Any] = {
+    "node_id": "my-node",
+    "zone": "us-central1-a",
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+    "spot": True,
+}
+
+
+def body(**changes: Any) -> bytes:
+    data = {**GOOD, **changes}
+    return json.dumps({name: value for name, value in data.items() if value is not ...}).encode()
+
+
+def test_a_good_body_becomes_a_spec_in_the_servers_project() -> None:
+    spec = node_spec_from_body(body(), "demo-project")
+
+    assert str(spec.name) == "projects/demo-project/locations/us-central1-a/nodes/my-node"
+    assert (spec.accelerator_type, spec.runtime_version, spec.spot) == ("v5litepod-8", "v2-alpha-tpuv5-lite", True)
+
+
+def test_spot_is_false_unless_it_is_said() -> None:
+    assert node_spec_from_body(body(spot=...), "demo-project").spot is False
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"", "not JSON"),
+        (b"{", "not JSON"),
+        (b"\xff\xfe", "not JSON"),
+        (b"[" * 5000, "not JSON"),
+        (b"[]", "not a JSON object"),
+        (b"null", "not a JSON object"),
+        (b" " * 20_000, "too long"),
+        (body(node_id=...), "'node_id' is missing"),
+        (body(node_id=""), "'node_id' is missing"),
+        (body(node_id=7), "'node_id' is missing or is not text"),
+        (body(zone=["us-central1-a"]), "'zone' is missing or is not text"),
+        (body(accelerator_type=None), "'accelerator_type' is missing"),
+        (body(runtime_version="v2\nalpha"), "'runtime_version' is too long or holds control characters"),
+        (body(accelerator_type="v" * 500), "'accelerator_type' is too long"),
+        (body(spot="yes"), "'spot' is not true or false"),
+        (body(spot=1), "'spot' is not true or false"),
+        (body(metadata={"startup-script": "curl"}), "unknown fields: 'metadata'"),
+        (body(project="other"), "unknown fields: 'project'"),
+        (body(node_id="My_Node"), "not a valid node name"),
+        (body(node_id="-n"), "not a valid node name"),
+        (body(node_id="n-"), "not a valid node name"),
+        (body(node_id="a;rm -rf ~"), "not a valid node name"),
+        (body(node_id="<img src=x onerror=alert(1)>"), "not a valid node name"),
+        (body(node_id="n" * 64), "not a valid node name"),
+        (body(zone="us-central1-a/../x"), "not a valid zone"),
+        (body(zone="-"), "not a valid zone"),
+    ],
+)
+def test_anything_else_is_refused_in_words(raw: bytes, said: str) -> None:
+    with pytest.raises(BadInput) as refusal:
+        node_spec_from_body(raw, "demo-project")
+
+    assert said in refusal.value.message
+    assert refusal.value.hint
+    assert len(refusal.value.message) < 300

@@ -1,0 +1,240 @@
+"""The routes on a real Jupyter server and an emulated cloud."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Callable
+from importlib import resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from openapi_schema_validator import OAS31Validator
+
+from jupyter_tpu.server.events import FLEET_EVENT
+
+if TYPE_CHECKING:
+    from conftest import Cloud, Server
+
+ZONE = "us-central1-a"
+NEW_NODE = {
+    "node_id": "my-node",
+    "zone": ZONE,
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+    "spot": False,
+}
+HOSTILE = "<img src=x onerror=alert(1)>\u001b]52;c;eA==\u0007 line\nbreak \u202e"
+
+
+def assert_fits(body: Any, schema: str) -> None:
+    """The body is as rest-api.yml says."""
+    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
+    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
+
+
+def reaches(phase: str, node_id: str) -> Callable[[dict[str, Any]], bool]:
+    def is_it(event: dict[str, Any]) -> bool:
+        ours = event["schema_id"] == FLEET_EVENT and event["node_name"].endswith(f"/{node_id}")
+        return ours and event["phase"] == phase
+
+    return is_it
+
+
+def create_elsewhere(cloud: Cloud, node_id: str, **fields: str) -> None:
+    """Somebody makes a node with another tool."""
+    url = f"{cloud.rest}/v2/projects/{cloud.project}/locations/{ZONE}/nodes?nodeId={node_id}"
+    body = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", **fields}
+    request = urllib.request.Request(
+        url, data=json.dumps(body).encode(), headers={"Content-Type": "application/json"}, method="POST"
+    )
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30):
+        pass
+
+
+def node_ids(server: Server) -> list[str]:
+    return [node["node_id"] for node in server.tpu("GET", "nodes").json["nodes"]]
+
+
+def kernelspecs(server: Server) -> list[str]:
+    return [name for name in server.request("GET", "api/kernelspecs").json["kernelspecs"] if name.startswith("tpu-")]
+
+
+async def test_a_node_lives_and_its_kernelspec_with_it(server: Server) -> None:
+    async with server.events() as events:
+        asked = server.tpu("POST", "nodes", NEW_NODE)
+        assert asked.status == 202
+        assert_fits(asked.json, "Intent")
+        await events.until(reaches("ready", "my-node"))
+        await events.until_true(lambda: kernelspecs(server) == [f"tpu-my-node-{ZONE}"])
+
+        listed = server.tpu("GET", "nodes").json
+        assert_fits(listed, "Nodes")
+        assert [(node["node_id"], node["state"]) for node in listed["nodes"]] == [("my-node", "READY")]
+        assert listed["nodes"][0]["managed"] is True
+
+        one = server.tpu("GET", f"nodes/{ZONE}/my-node").json
+        assert_fits(one, "Node")
+        assert one["kernelspec"] == f"tpu-my-node-{ZONE}"
+
+        assert server.tpu("POST", f"nodes/{ZONE}/my-node/stop").status == 202
+        await events.until(reaches("stopped", "my-node"))
+        await events.until_true(lambda: kernelspecs(server) == [])
+
+        assert server.tpu("POST", f"nodes/{ZONE}/my-node/start").status == 202
+        await events.until(reaches("ready", "my-node"))
+
+        assert server.tpu("DELETE", f"nodes/{ZONE}/my-node").status == 202
+        await events.until(reaches("deleted", "my-node"))
+        await events.until_true(lambda: kernelspecs(server) == [])
+
+    assert node_ids(server) == []
+
+
+async def test_a_double_click_makes_one_node(server: Server, cloud: Cloud) -> None:
+    async with server.events() as events:
+        first = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "twice"})
+        second = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "twice"})
+        assert first.json["intent_id"] == second.json["intent_id"]
+        await events.until(reaches("ready", "twice"))
+
+        assert node_ids(server) == ["twice"]
+
+        server.tpu("DELETE", f"nodes/{ZONE}/twice")
+        await events.until(reaches("deleted", "twice"))
+
+
+async def test_a_failed_creation_is_listed_until_it_is_dismissed(server: Server, cloud: Cloud) -> None:
+    cloud.control.add_fault("CreateNode", "stockout")
+    async with server.events() as events:
+        intent_id = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "no-room"}).json["intent_id"]
+        await events.until(reaches("failed", "no-room"))
+
+    intent = server.tpu("GET", f"intents/{intent_id}").json
+    assert_fits(intent, "Intent")
+    assert intent["settled"] is True
+    assert intent["error"]["code"] == "out_of_capacity"
+    assert intent["error"]["hint"]
+    assert intent_id in [each["intent_id"] for each in server.tpu("GET", "nodes").json["intents"]]
+
+    assert server.tpu("DELETE", f"intents/{intent_id}").status == 204
+    assert server.tpu("GET", "nodes").json["intents"] == []
+
+
+async def test_hostile_words_of_the_cloud_stay_text(server: Server, cloud: Cloud) -> None:
+    async with server.events() as events:
+        create_elsewhere(cloud, "foreign", description=HOSTILE)
+        await events.until_true(lambda: server.tpu("GET", f"nodes/{ZONE}/foreign").status == 200)
+
+        answer = server.tpu("GET", f"nodes/{ZONE}/foreign")
+        assert answer.headers["Content-Type"].startswith("application/json")
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
+        assert answer.json["description"] == HOSTILE
+        assert answer.json["managed"] is False
+
+        server.tpu("DELETE", f"nodes/{ZONE}/foreign")
+        await events.until(reaches("deleted", "foreign"))
+
+
+def test_offers_fit_their_description(server: Server) -> None:
+    assert_fits(server.tpu("GET", "offers").json, "Offers")
+
+
+def test_the_status_names_the_cloud(server: Server, cloud: Cloud) -> None:
+    status = server.tpu("GET", "status").json
+
+    assert_fits(status, "Status")
+    assert (status["project"], status["endpoint"], status["emulated"]) == (cloud.project, cloud.grpc, True)
+    assert status["error"] is None
+
+
+@pytest.mark.parametrize(
+    ("verb", "route", "body", "status", "code"),
+    [
+        ("POST", "nodes", {}, 400, "bad_input"),
+        ("POST", "nodes", {**NEW_NODE, "node_id": "Bad Name"}, 400, "bad_input"),
+        ("POST", "nodes", {**NEW_NODE, "zone": "nowhere-east1-z"}, 400, "bad_input"),
+        ("POST", "nodes", {**NEW_NODE, "accelerator_type": "v99-8"}, 400, "bad_input"),
+        ("POST", "nodes", {**NEW_NODE, "runtime_version": "windows-95"}, 400, "bad_input"),
+        ("POST", "nodes", {**NEW_NODE, "metadata": {}}, 400, "bad_input"),
+        ("GET", f"nodes/{ZONE}/nobody", None, 404, "node_not_found"),
+        ("DELETE", f"nodes/{ZONE}/nobody", None, 404, "node_not_found"),
+        ("POST", f"nodes/{ZONE}/nobody/stop", None, 404, "node_not_found"),
+        ("POST", f"nodes/{ZONE}/nobody/start", None, 404, "node_not_found"),
+        ("DELETE", f"nodes/{ZONE}/%24%28reboot%29", None, 400, "bad_input"),
+        ("DELETE", "nodes/..%2f..%2fx/n", None, 400, "bad_input"),
+        ("GET", "intents/none-such", None, 404, "intent_not_found"),
+        ("DELETE", "intents/none-such", None, 404, "intent_not_found"),
+    ],
+)
+def test_what_cannot_be_is_refused_in_words(
+    server: Server, cloud: Cloud, verb: str, route: str, body: Any, status: int, code: str
+) -> None:
+    answer = server.tpu(verb, route, body)
+
+    assert (answer.status, answer.json["reason"]) == (status, code)
+    assert_fits(answer.json, "ErrorBody")
+    assert answer.json["message"].startswith(answer.json["error"]["message"])
+    assert cloud.control.billing() == []
+
+
+def test_a_refusal_leaves_no_traceback_in_the_log(server: Server) -> None:
+    server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "Bad Name"})
+
+    assert "Bad Name" in server.log()
+    assert "Traceback" not in server.log()
+
+
+async def test_a_kernel_that_cannot_start_leaves_no_traceback_in_the_log(server: Server, cloud: Cloud) -> None:
+    async with server.events() as events:
+        server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "asleep"})
+        await events.until(reaches("ready", "asleep"))
+        await events.until_true(lambda: kernelspecs(server) == [f"tpu-asleep-{ZONE}"])
+        spec = server.folder / "data" / "kernels" / f"tpu-asleep-{ZONE}"
+        kept = {file.name: file.read_bytes() for file in spec.iterdir()}
+        server.tpu("POST", f"nodes/{ZONE}/asleep/stop")
+        await events.until(reaches("stopped", "asleep"))
+        await events.until_true(lambda: kernelspecs(server) == [])
+        spec.mkdir()  # as somebody sees it who has not looked since
+        for name, content in kept.items():
+            (spec / name).write_bytes(content)
+
+        refused = server.request("POST", "api/kernels", {"name": spec.name})
+
+        server.tpu("DELETE", f"nodes/{ZONE}/asleep")
+        await events.until(reaches("deleted", "asleep"))
+    assert refused.status == 500
+    assert "asleep is STOPPED" in server.log()
+    assert "Traceback" not in server.log()
+
+
+def test_polling_is_not_activity_of_the_user_but_asking_for_something_is(server: Server) -> None:
+    def last_activity() -> str:
+        return str(server.request("GET", "api/status").json["last_activity"])
+
+    server.tpu("DELETE", f"nodes/{ZONE}/nobody")
+    before = last_activity()
+    for route in ("status", "nodes", "offers"):
+        server.tpu("GET", route)
+    assert last_activity() == before
+
+    server.tpu("DELETE", f"nodes/{ZONE}/nobody")
+    assert last_activity() > before
+
+
+def test_the_server_stops_cleanly(server: Server, cloud: Cloud, start_server: Any) -> None:
+    other = start_server(**cloud.variables)
+    other.tpu("GET", "status")
+
+    assert other.stop() == 0
+    assert "Traceback" not in other.log()
+
+
+def test_the_key_lies_where_only_the_user_reads_it(server: Server) -> None:
+    server.tpu("GET", "nodes")
+
+    key = Path(server.folder) / "tpu" / "ssh" / "id_ed25519"
+    assert key.stat().st_mode & 0o777 == 0o600
+    assert key.read_text() not in server.log()

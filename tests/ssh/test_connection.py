@@ -1,0 +1,305 @@
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncssh
+import psutil
+import pytest
+
+from jupyter_tpu.errors import BadInput, HostKeyChanged, LoginRefused, WorkerUnreachable
+from jupyter_tpu.ssh import ByteStream, SshConnection, UserKey, WorkerAddress, connect, fingerprint
+
+RELAY = """
+import socket, sys, threading
+sock = socket.create_connection((sys.argv[1], int(sys.argv[2])))
+def up():
+    while data := sys.stdin.buffer.raw.read(65536):
+        sock.sendall(data)
+    sock.shutdown(socket.SHUT_WR)
+threading.Thread(target=up, daemon=True).start()
+print("WARNING: a tunnel that talks", file=sys.stderr, flush=True)
+while data := sock.recv(65536):
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+"""
+
+
+@pytest.fixture(params=["embedded", pytest.param("openssh", marks=pytest.mark.system("sshd"))])
+def worker(request: pytest.FixtureRequest) -> WorkerAddress:
+    """The same worker behind either kind of SSH server."""
+    name = "address" if request.param == "embedded" else "openssh_address"
+    found: WorkerAddress = request.getfixturevalue(name)
+    return found
+
+
+@pytest.fixture
+async def connection(worker: WorkerAddress, user_key: UserKey) -> AsyncIterator[SshConnection]:
+    opened = await connect(worker, user_key, config_files=())
+    yield opened
+    await opened.close()
+
+
+async def read_all(stream: ByteStream) -> bytes:
+    pieces = []
+    while piece := await stream.read(65536):
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+async def test_a_command_gets_its_input_and_gives_its_output_and_status(connection: SshConnection) -> None:
+    stream = await connection.execute("cat; echo wrong >&2; exit 3")
+    stream.write(b"hello")
+    stream.write_eof()
+    assert await read_all(stream) == b"hello"
+    assert await stream.read_stderr() == "wrong\n"
+    assert await stream.exit_status() == 3
+
+
+async def test_a_unix_socket_carries_bytes_both_ways(connection: SshConnection, tmp_path: Path) -> None:
+    async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write((await reader.read(100)).upper())
+        writer.close()
+
+    path = str(tmp_path / "agent.sock")
+    async with await asyncio.start_unix_server(shout, path):
+        stream = await connection.open_unix(path)
+        stream.write(b"hello")
+        await stream.drain()
+        assert await read_all(stream) == b"HELLO"
+        stream.close()
+        await stream.wait_closed()
+
+
+async def test_a_socket_that_is_not_there_is_named(connection: SshConnection) -> None:
+    with pytest.raises(WorkerUnreachable, match=r"refused to open the socket /nowhere/agent\.sock"):
+        await connection.open_unix("/nowhere/agent.sock")
+
+
+async def test_what_is_written_after_closing_is_dropped(connection: SshConnection) -> None:
+    stream = await connection.execute("cat")
+    stream.close()
+    stream.write(b"late")
+    await stream.wait_closed()
+    stream.write(b"later")
+
+
+async def test_closing_ends_the_connection(worker: WorkerAddress, user_key: UserKey) -> None:
+    opened = await connect(worker, user_key, config_files=())
+    assert not opened.is_closed
+    await opened.close()
+    assert opened.is_closed
+    await opened.wait_closed()
+    with pytest.raises(WorkerUnreachable, match="broke"):
+        await opened.execute("true")
+
+
+async def test_a_server_that_goes_away_is_noticed_by_reader_and_connection(
+    embedded_server: Any, address: WorkerAddress, user_key: UserKey
+) -> None:
+    opened = await connect(address, user_key, config_files=())
+    stream = await opened.execute("cat")
+    embedded_server.connections[0].abort()
+    await asyncio.wait_for(opened.wait_closed(), 10)
+    with pytest.raises(WorkerUnreachable, match="broke"):
+        await stream.read(1)
+    with pytest.raises(WorkerUnreachable, match="broke"):
+        await stream.drain()
+    await opened.close()
+
+
+async def test_another_host_key_is_refused_with_both_fingerprints(worker: WorkerAddress, user_key: UserKey) -> None:
+    pinned = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
+    impostor = dataclasses.replace(worker, host_keys=(pinned,))
+    with pytest.raises(HostKeyChanged) as caught:
+        await connect(impostor, user_key, config_files=())
+    assert fingerprint(pinned) in caught.value.exists
+    assert fingerprint(worker.host_keys[0]) in caught.value.exists
+
+
+async def test_another_kind_of_host_key_is_refused_too(worker: WorkerAddress, user_key: UserKey) -> None:
+    pinned = asyncssh.generate_private_key("ecdsa-sha2-nistp256").export_public_key().decode().strip()
+    with pytest.raises(HostKeyChanged):
+        await connect(dataclasses.replace(worker, host_keys=(pinned,)), user_key, config_files=())
+
+
+async def test_a_key_the_worker_does_not_know_is_refused_clearly(worker: WorkerAddress, tmp_path: Path) -> None:
+    stranger = UserKey.load_or_create(tmp_path / "stranger")
+    with pytest.raises(LoginRefused, match="does not accept our SSH key"):
+        await connect(worker, stranger, config_files=())
+
+
+async def test_a_port_where_nobody_listens_is_unreachable(
+    embedded_server: Any, address: WorkerAddress, user_key: UserKey
+) -> None:
+    await embedded_server.close()
+    with pytest.raises(WorkerUnreachable, match=r"127\.0\.0\.1 port \d+") as caught:
+        await connect(address, user_key, config_files=())
+    assert "firewall" in caught.value.hint
+
+
+async def test_a_server_that_speaks_no_ssh_is_unreachable(address: WorkerAddress, user_key: UserKey) -> None:
+    async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(web, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(WorkerUnreachable):
+            await connect(dataclasses.replace(address, port=port), user_key, config_files=())
+
+
+async def test_a_proxy_command_carries_the_connection_and_its_chatter_does_no_harm(
+    worker: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    script = tmp_path / "relay.py"
+    script.write_text(RELAY)
+    hidden = dataclasses.replace(worker, alias="hidden.us-central1-a.tpu")
+    opened = await connect(hidden, user_key, proxy_command=f"{sys.executable} '{script}' %h %p", config_files=())
+    stream = await opened.execute("echo through")
+    assert await read_all(stream) == b"through\n"
+    await opened.close()
+
+
+async def test_a_proxy_command_never_reaches_a_shell(address: WorkerAddress, user_key: UserKey, tmp_path: Path) -> None:
+    canary = tmp_path / "canary"
+    with pytest.raises(WorkerUnreachable):
+        await connect(address, user_key, proxy_command=f"false ; touch {canary}", config_files=())
+    assert not canary.exists()
+
+
+async def test_a_proxy_command_that_is_missing_is_named(address: WorkerAddress, user_key: UserKey) -> None:
+    with pytest.raises(WorkerUnreachable, match="'no-such-tunnel' cannot be run"):
+        await connect(address, user_key, proxy_command="no-such-tunnel %h", config_files=())
+
+
+async def test_what_a_failing_proxy_command_says_is_kept(address: WorkerAddress, user_key: UserKey) -> None:
+    with pytest.raises(WorkerUnreachable) as caught:
+        await connect(address, user_key, proxy_command="sh -c 'echo you are not signed in >&2'", config_files=())
+    assert "you are not signed in" in caught.value.raw
+
+
+async def test_the_users_ssh_configuration_is_followed(
+    embedded_server: Any, address: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host *.tpu\n  HostName 127.0.0.1\n  Port {embedded_server.port}\n")
+    elsewhere = dataclasses.replace(address, host="192.0.2.1", port=9)
+    opened = await connect(elsewhere, user_key, config_files=(config,))
+    await opened.close()
+
+
+async def test_an_identity_of_the_users_ssh_configuration_is_tried_too(
+    address: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text(f"Host my-node.*\n  IdentityFile {user_key.private_path}\n")
+    stranger = UserKey.load_or_create(tmp_path / "stranger")
+    opened = await connect(address, stranger, config_files=(config,))
+    await opened.close()
+
+
+async def test_a_proxy_command_of_the_users_ssh_configuration_gets_the_workers_address(
+    address: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    script = tmp_path / "relay.py"
+    script.write_text(RELAY)
+    config = tmp_path / "config"
+    config.write_text(f"Host *.tpu\n  ProxyCommand {sys.executable} {script} %h %p\n")
+    opened = await connect(address, user_key, config_files=(config,))
+    stream = await opened.execute("echo through")
+    assert await read_all(stream) == b"through\n"
+    await opened.close()
+
+
+async def test_a_proxy_command_that_dies_is_reaped_without_a_word(
+    address: WorkerAddress, user_key: UserKey, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    script = tmp_path / "relay.py"
+    script.write_text(RELAY)
+    for _ in range(5):
+        opened = await connect(address, user_key, proxy_command=f"{sys.executable} {script} %h %p", config_files=())
+        for child in psutil.Process().children():
+            if str(script) in child.cmdline():
+                child.kill()
+        await opened.wait_closed()
+        await opened.close()
+    assert [record.getMessage() for record in caplog.records if record.name == "asyncio"] == []
+
+
+@pytest.mark.parametrize("deaf", ["", "signal.signal(signal.SIGTERM, signal.SIG_IGN)"])
+async def test_a_proxy_command_that_does_not_end_with_its_connection_is_ended(
+    address: WorkerAddress, user_key: UserKey, tmp_path: Path, deaf: str
+) -> None:
+    script = tmp_path / "relay.py"
+    script.write_text(f"import signal\n{deaf}\n{RELAY}\nsignal.pause()\n")
+    opened = await connect(address, user_key, proxy_command=f"{sys.executable} {script} %h %p", config_files=())
+    await opened.close()
+    assert [child for child in psutil.Process().children() if str(script) in child.cmdline()] == []
+
+
+@pytest.mark.system("sshd")
+async def test_a_jump_host_of_the_users_ssh_configuration_is_gone_through(
+    openssh_address: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    jump_port, host_key = openssh_address.port, openssh_address.host_keys[0]
+    known_hosts = tmp_path / "known_hosts"
+    known_hosts.write_text(f"[127.0.0.1]:{jump_port} {host_key}\n")
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host *.tpu\n  ProxyJump bastion\n"
+        f"Host bastion\n  HostName 127.0.0.1\n  Port {jump_port}\n  User {openssh_address.user}\n"
+        f"  IdentityFile {user_key.private_path}\n  UserKnownHostsFile {known_hosts}\n"
+    )
+    opened = await connect(openssh_address, user_key, config_files=(config,))
+    stream = await opened.execute('echo "$SSH_CONNECTION"')
+    assert (await read_all(stream)).startswith(b"127.0.0.1 ")
+    await opened.close()
+
+
+@pytest.mark.system("sshd")
+async def test_a_jump_host_that_is_not_known_is_refused(
+    openssh_address: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    known_hosts = tmp_path / "known_hosts"
+    known_hosts.touch()
+    config = tmp_path / "config"
+    config.write_text(
+        f"Host *.tpu\n  ProxyJump bastion\n"
+        f"Host bastion\n  HostName 127.0.0.1\n  Port {openssh_address.port}\n  UserKnownHostsFile {known_hosts}\n"
+    )
+    with pytest.raises(WorkerUnreachable, match="jump host is not known"):
+        await connect(openssh_address, user_key, config_files=(config,))
+
+
+async def test_the_users_ssh_configuration_cannot_switch_the_host_key_check_off(
+    worker: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n  StrictHostKeyChecking no\n  UserKnownHostsFile none\n")
+    pinned = asyncssh.generate_private_key("ssh-ed25519").export_public_key().decode().strip()
+    with pytest.raises(HostKeyChanged):
+        await connect(dataclasses.replace(worker, host_keys=(pinned,)), user_key, config_files=(config,))
+
+
+async def test_a_broken_ssh_configuration_is_told(address: WorkerAddress, user_key: UserKey, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("Host *\n  Port many\n")
+    with pytest.raises(BadInput, match="ssh configuration") as caught:
+        await connect(address, user_key, config_files=(config,))
+    assert "Invalid Port" in caught.value.raw
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"host": "-oProxyCommand=reboot"}, {"host": "a b"}, {"user": "root;id"}, {"alias": "$(id)"}, {"port": 0}],
+    ids=str,
+)
+def test_an_address_takes_nothing_that_a_shell_would_read(part: dict[str, object]) -> None:
+    sound = {"host": "10.0.0.2", "port": 22, "user": "ada", "host_keys": (), "alias": "n.us-central1-a.tpu"}
+    with pytest.raises(BadInput):
+        WorkerAddress(**(sound | part))  # type: ignore[arg-type]

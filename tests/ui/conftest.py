@@ -1,0 +1,127 @@
+"""The demo as a new user meets it: one command, one browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, sync_playwright
+
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SCREENSHOTS = Path(__file__).parent / "screenshots"
+
+
+@dataclass
+class Demo:
+    """A running `jupyter tpu demo`: `url` opens its JupyterLab, `ledger_url` its money ledger."""
+
+    process: subprocess.Popen[str]
+    url: str
+    ledger_url: str
+
+    @property
+    def base_url(self) -> str:
+        return self.url.split("/lab")[0]
+
+    @property
+    def token(self) -> str:
+        return self.url.split("token=")[1]
+
+    def ledger(self) -> Any:
+        with urllib.request.urlopen(self.ledger_url, timeout=30) as answer:
+            return json.load(answer)
+
+
+def start_demo(folder: Path, *options: str) -> Demo:
+    process = subprocess.Popen(
+        [
+            *[sys.executable, "-m", "jupyter_tpu.cli", "demo", "--no-browser", "--dir", str(folder), *options],
+            *["--", "--expose-app-in-browser"],
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+    printed = ""
+    assert process.stdout is not None
+    for line in process.stdout:
+        printed += line
+        lab = re.search(r"http://127\.0\.0\.1:\d+/lab\S*token=\w+", printed)
+        ledger = re.search(r"http://127\.0\.0\.1:\d+/emulator/v1/ledger", printed)
+        if lab and ledger:
+            threading.Thread(target=process.stdout.read, daemon=True).start()  # nothing may block on a full pipe
+            return Demo(process=process, url=lab[0], ledger_url=ledger[0])
+    raise AssertionError("The demo ended without saying where it is:\n" + printed)
+
+
+def stop_demo(demo: Demo) -> None:
+    demo.process.send_signal(signal.SIGINT)
+    demo.process.wait(timeout=60)
+    if demo.process.stdout is not None:
+        demo.process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    running = start_demo(tmp_path_factory.mktemp("demo"))
+    yield running
+    stop_demo(running)
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrowserContext]:
+    with sync_playwright() as playwright:
+        context = playwright.chromium.launch_persistent_context(
+            str(tmp_path_factory.mktemp("chromium")),
+            executable_path=chromium,
+            headless=True,
+            args=FLAGS,
+            viewport={"width": 1280, "height": 800},
+        )
+        yield context
+        context.close()
+
+
+Picture = Callable[[Page, str], None]
+
+
+@pytest.fixture(scope="session")
+def picture() -> Picture:
+    """Keeps screenshots for whoever looks at the run; none of them is compared."""
+    SCREENSHOTS.mkdir(exist_ok=True)
+
+    def keep(page: Page, name: str) -> None:
+        page.screenshot(path=SCREENSHOTS / f"{name}.png")
+
+    return keep
+
+
+@pytest.fixture
+def lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[Page]:
+    page = browser.new_page()
+    page.set_default_timeout(60_000)
+    page.goto(f"{demo.url}&reset")  # as on a first visit: nothing is open yet
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+    yield page
+    picture(page, "at-the-end")
+    page.close()

@@ -1,0 +1,156 @@
+"""What the panel and the notebook say when something cannot be: what failed, what exists now, what to do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from jupyter_tpu.emulator.control import EmulatorControl
+
+if TYPE_CHECKING:
+    from conftest import Demo, Picture
+
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(240)]
+
+ZONE = "us-central1-a"
+NAME = f"projects/demo-project/locations/{ZONE}/nodes/my-node"
+SPEC = {
+    "node_id": "my-node",
+    "zone": ZONE,
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+    "spot": False,
+}
+HOSTILE = "<img src=x onerror='window.pwned = true'><script>window.pwned = true</script>\u001b[31m"
+
+
+def execute(page: Page, command: str, arguments: object) -> None:
+    """Run a command as the palette does; what it answers is read from the page."""
+    page.evaluate("([id, args]) => { void window.jupyterapp.commands.execute(id, args); }", [command, arguments])
+
+
+@pytest.fixture
+def control(demo: Demo) -> EmulatorControl:
+    return EmulatorControl(demo.ledger_url.split("/emulator/")[0])
+
+
+@pytest.fixture
+def panel(lab: Page) -> Locator:
+    lab.locator('.jp-SideBar [data-id="jupyter-tpu-panel"]').click()
+    shown = lab.locator("#jupyter-tpu-panel")
+    expect(shown).to_contain_text("Emulated cloud")
+    return shown
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [
+        ("quota", ["quota", "Nothing is billed"]),
+        ("stockout", ["no free machines", "another zone", "Nothing is billed"]),
+        ("api_disabled", ["API", "Nothing is billed"]),
+        ("permission_denied", ["ermission", "Nothing is billed"]),
+        ("not_allowlisted", ["may not", "Nothing is billed"]),
+    ],
+)
+def test_a_refused_creation_is_a_card_that_can_be_dismissed(
+    panel: Locator, control: EmulatorControl, picture: Picture, fault: str, words: list[str]
+) -> None:
+    control.add_fault("CreateNode", fault)
+
+    execute(panel.page, "tpu:create-node", SPEC)
+
+    card = panel.get_by_role("listitem").filter(has_text="my-node").get_by_role("alert")
+    expect(card).to_be_visible(timeout=60_000)
+    picture(panel.page, f"refused-{fault}")
+    for word in words:
+        expect(card).to_contain_text(word, ignore_case=True)
+    expect(card).not_to_contain_text("Traceback")
+    assert control.billing() == []
+    card.get_by_role("button", name="Dismiss").click()
+    expect(card).to_have_count(0)
+
+
+def test_a_bad_name_is_refused_before_anything_is_asked(panel: Locator, picture: Picture) -> None:
+    panel.get_by_role("button", name="Create a node").first.click()
+    form = panel.get_by_role("form", name="Create a node")
+
+    form.get_by_label("Name").fill("My Node!")
+
+    expect(form).to_contain_text("lower-case letters")
+    picture(panel.page, "bad-name")
+    form.get_by_role("button", name="Cancel").click()
+
+
+def test_words_of_the_cloud_are_never_rendered_as_html(panel: Locator, control: EmulatorControl) -> None:
+    control.add_fault("CreateNode", "error", code="INVALID_ARGUMENT", message=HOSTILE)
+
+    execute(panel.page, "tpu:create-node", SPEC)
+
+    card = panel.get_by_role("listitem").filter(has_text="my-node").get_by_role("alert")
+    card.locator("summary").click()
+    expect(card).to_contain_text("<img src=x")
+    assert panel.page.evaluate("() => window.pwned") is None
+    card.get_by_role("button", name="Dismiss").click()
+
+
+def dying_kernels(control: EmulatorControl) -> None:
+    """Whatever the kernel is, it ends as soon as it reads its configuration."""
+    profile = home_of(control) / ".ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text("import os; os._exit(3)")
+
+
+def closed_door(control: EmulatorControl) -> None:
+    (home_of(control) / ".ipython" / "profile_default" / "ipython_kernel_config.py").unlink()
+    control.close_ssh(NAME)
+
+
+def broken_agent(control: EmulatorControl) -> None:
+    """The agent's folder cannot be used, and what lives of the agent is out of reach."""
+    folder = home_of(control) / ".jupyter-tpu"
+    folder.rename(folder.with_name("elsewhere"))
+    folder.write_text("in the way")
+    control.open_ssh(NAME)
+
+
+def other_host_key(control: EmulatorControl) -> None:
+    control.change_host_key(NAME)
+
+
+def home_of(control: EmulatorControl) -> Path:
+    return Path(control.workers(NAME)[0]["home"])
+
+
+def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorControl, picture: Picture) -> None:
+    page = panel.page
+    execute(page, "tpu:create-node", SPEC)
+    node = panel.get_by_role("listitem").filter(has_text="my-node")
+    expect(node.get_by_role("button", name="Stop my-node")).to_be_enabled(timeout=90_000)
+    for sabotage, words in (
+        (dying_kernels, "died as it started"),
+        (closed_door, "does not answer over SSH"),
+        (broken_agent, ".jupyter-tpu"),
+        (other_host_key, "host key"),
+    ):
+        sabotage(control)
+
+        node.get_by_role("button", name="Open notebook on my-node").click()
+
+        dialog = page.locator(".jp-Dialog")
+        expect(dialog).to_contain_text(words, timeout=90_000)
+        expect(dialog).not_to_contain_text("Traceback")
+        picture(page, f"kernel-{sabotage.__name__}")
+        dialog.get_by_role("button", name="Ok").click()
+        dialog.get_by_role("button", name="No Kernel").click()  # JupyterLab asks for another one
+        expect(page.locator(".jp-tpu-KernelStatus:visible")).to_contain_text(words)
+    delete_node(panel)
+    assert control.billing() == []
+
+
+def delete_node(panel: Locator) -> None:
+    panel.get_by_role("button", name="Delete my-node").click()
+    panel.page.locator(".jp-Dialog").get_by_role("button", name="Delete").click()
+    expect(panel.get_by_role("listitem").filter(has_text="my-node")).to_have_count(0, timeout=60_000)
