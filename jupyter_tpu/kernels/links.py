@@ -53,7 +53,7 @@ class WorkerLink:
         for listener in tuple(self.listeners):
             listener(progress)
 
-    def _changed(self, state: LinkState, error: Exception | None) -> None:
+    def _changed(self, state: LinkState, error: Exception | None, _since: float) -> None:
         log.info("link to %s worker %s: %s %s", self._key.node.node_id, self._key.worker_id, state, error or "")
         if state == "lost" and error:
             self._lose(error)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Literal, Protocol
 
-LinkState = Literal["connecting", "live", "down", "lost"]
-"""``connecting`` first opening · ``live`` · ``down`` cut, coming back by itself · ``lost`` closed or given up."""
+LinkState = Literal["connecting", "live", "down", "resuming", "lost"]
+"""``connecting`` first opening · ``live`` · ``down`` cut, coming back by itself · ``resuming`` back, what was missed is
+on its way · ``lost`` closed or given up."""
 
 OnMessage = Callable[[int, str, list[bytes]], None]
-"""Called with ``(seq, channel, parts)``; channel is shell, control, stdin, iopub or event. Must not block or raise.
+"""Called with ``(seq, channel, parts)``; channel is shell, control, stdin, iopub, event or request. Must not block
+or raise.
 
 An ``event`` has one part, a JSON object with the key ``event``:
 

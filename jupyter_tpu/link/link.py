@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from itertools import repeat
-from typing import Any
+from typing import Any, Literal
 
 from jupyter_tpu.errors import (
     AgentBroken,
@@ -18,7 +20,7 @@ from jupyter_tpu.errors import (
     TpuError,
     WorkerUnreachable,
 )
-from jupyter_tpu.link.calls import PendingCalls
+from jupyter_tpu.link.calls import PendingCall, PendingCalls
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
 from jupyter_tpu.link.streams import KernelStream
@@ -48,7 +50,7 @@ def _ignore_progress(progress: Mapping[str, Any]) -> None:
     pass
 
 
-def _ignore_state(state: LinkState, error: TpuError | None) -> None:
+def _ignore_state(state: LinkState, error: TpuError | None, since: float) -> None:
     pass
 
 
@@ -58,7 +60,8 @@ class Link:
     Args:
         connect: opens a connection; called again after every cut. Its `TpuError` says why it could not.
         on_progress: called with ``{"phase", "message", "fraction"}`` while the worker is prepared.
-        on_state: called with each new state and the error that caused it, if one did.
+        on_state: called with each new state, the error that caused it, if one did, and since when it is so (Unix
+            seconds); again with the same state when only the error is new.
         python: the Python that kernels run on; empty for the worker's own choice.
         silence_s: a path on which nothing was heard for so long is taken as dead.
         patience_s: a worker that says nothing for so long while it is prepared is given up.
@@ -69,7 +72,7 @@ class Link:
         connect: Callable[[], Awaitable[Connection]],
         *,
         on_progress: OnProgress = _ignore_progress,
-        on_state: Callable[[LinkState, TpuError | None], None] = _ignore_state,
+        on_state: Callable[[LinkState, TpuError | None, float], None] = _ignore_state,
         python: str = "",
         silence_s: float = SILENCE_S,
         patience_s: float = PATIENCE_S,
@@ -83,6 +86,8 @@ class Link:
         self._client_id = uuid.uuid4().hex
         self._state: LinkState = "connecting"
         self._error: TpuError | None = None
+        self._since = time.time()
+        self._spare: Mapping[str, Any] | None = None
         self._agent: Mapping[str, Any] = {}
         self._ready = Ready("", "")
         self._connection: Connection | None = None
@@ -96,6 +101,16 @@ class Link:
     @property
     def state(self) -> LinkState:
         return self._state
+
+    @property
+    def since(self) -> float:
+        """Since when the link is in its state, in Unix seconds."""
+        return self._since
+
+    @property
+    def spare(self) -> Mapping[str, Any] | None:
+        """``{"kernel_info": …}`` of the kernel that waits on the worker to be used; None when there is none."""
+        return self._spare
 
     @property
     def error(self) -> TpuError | None:
@@ -115,6 +130,7 @@ class Link:
             EnvironmentFailed: the worker could not be prepared.
             AgentBroken: the agent does not start, or speaks nonsense.
         """
+        self._set_state("connecting", None)
         try:
             dialogue = await self._establish()
         except TpuError as error:
@@ -156,8 +172,10 @@ class Link:
         finally:
             self._calls.remove(call)
 
-    def attach(self, kernel_id: str, *, from_seq: int = 0, on_message: OnMessage) -> KernelStream:
+    def attach(self, kernel_id: str, *, from_seq: int | Literal["end"] = 0, on_message: OnMessage) -> KernelStream:
         """Deliver the kernel's messages from `from_seq` on, old ones and new ones alike; 0 means all there are.
+
+        With ``"end"`` only what comes from now on is delivered.
 
         May follow a ``start_kernel`` that was not answered yet: ``asyncio.create_task(link.call(…))``, one turn of the
         loop, then `attach`.
@@ -166,16 +184,36 @@ class Link:
         stream = KernelStream(
             self._last_stream,
             kernel_id,
-            from_seq=from_seq,
+            from_seq=None if from_seq == "end" else from_seq,
             on_message=on_message,
             outbox=self._outbox,
             send=self._send,
             forget=self._forget,
         )
         self._streams[stream.number] = stream
-        if self._dialogue is not None:
+        if from_seq == "end":
+            self._find_end(stream)
+        elif self._dialogue is not None:
             stream.attach()
         return stream
+
+    def _find_end(self, stream: KernelStream) -> None:
+        """Ask where the record ends. A call, because its answer stays the same when a cut makes us ask again."""
+        if self._state == "lost":
+            return
+        call = self._calls.add("kernel_info", {"kernel_id": stream.kernel_id})
+        call.answer.add_done_callback(partial(self._found_end, stream, call))
+        self._send(call.frame)
+
+    def _found_end(self, stream: KernelStream, call: PendingCall, answer: asyncio.Future[dict[str, Any]]) -> None:
+        self._calls.remove(call)
+        error = answer.exception()
+        if stream.is_closed or self._state == "lost":
+            return
+        if isinstance(error, TpuError):
+            stream.refuse(error.to_json())
+        else:
+            stream.begin(answer.result().get("next_seq"))
 
     def _forget(self, stream: KernelStream) -> None:
         self._streams.pop(stream.number, None)
@@ -272,8 +310,10 @@ class Link:
                 await connection.close()
 
     def _set_state(self, state: LinkState, error: TpuError | None) -> None:
+        if state != self._state:
+            self._since = time.time()
         self._state, self._error = state, error
-        self._on_state(state, error)
+        self._on_state(state, error, self._since)
 
     def _lose(self, error: TpuError | None) -> None:
         self._set_state("lost", error)

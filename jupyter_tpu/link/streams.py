@@ -28,7 +28,7 @@ class KernelStream:
         number: int,
         kernel_id: str,
         *,
-        from_seq: int,
+        from_seq: int | None,
         on_message: OnMessage,
         outbox: Outbox,
         send: Callable[[bytes], None],
@@ -40,7 +40,9 @@ class KernelStream:
         self._outbox = outbox
         self._send = send
         self._forget = forget
-        self._replay = Replay(from_seq)
+        self._replay = Replay(from_seq or 0)
+        self._has_begun = from_seq is not None
+        self._early: list[bytes] = []
         self._acknowledged: int | None = None
         self._is_held = False
         self.is_closed = False
@@ -64,8 +66,7 @@ class KernelStream:
                 hint="Send a file in pieces, or copy it to the worker.",
             )
         if not self.is_closed:
-            request = self._outbox.add(self.number, encode_request(_CHANNELS[channel], parts))
-            self._send(encode_frame(Kind.REQUEST, self.number, request.number, request.payload))
+            self._post(encode_request(_CHANNELS[channel], parts))
 
     def hold(self) -> None:
         """Ask the agent to pause this stream; what is on its way still arrives (at most 32 MiB)."""
@@ -83,14 +84,30 @@ class KernelStream:
 
     # -- the link's side -------------------------------------------------------------------------------------------
 
+    def begin(self, from_seq: Any) -> None:
+        """The stream was made without knowing where it begins; the agent says: here."""
+        self._replay = Replay(from_seq if isinstance(from_seq, int) else 0)
+        self._has_begun = True
+        self.attach()
+        early, self._early = self._early, []
+        for payload in early:
+            self._post(payload)
+
     def attach(self) -> None:
         """Ask for everything that was not applied yet; called on each new connection."""
+        if not self._has_begun:
+            return
         self._replay.disconnected()
         self._acknowledged = None
         content = {"kernel_id": self.kernel_id}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
             self._send(encode_frame(Kind.HOLD, self.number, 1))
+
+    def refuse(self, error: dict[str, Any]) -> None:
+        """The worker knows no such kernel, or no longer: the stream ends, and its receiver is told."""
+        self._end()
+        self._tell("gone", message=str(error_from_json(error)), error=error)
 
     def handle(self, frame: Frame) -> None:
         """Apply a frame of this stream.
@@ -103,7 +120,8 @@ class KernelStream:
         elif frame.kind == Kind.POSITION:
             self._go_to(frame)
         elif frame.kind == Kind.REFUSED:
-            self._go(frame.json().get("error"))
+            error = frame.json().get("error")
+            self.refuse(error if isinstance(error, dict) else {})
 
     def acknowledge(self) -> None:
         """Tell the agent how much has arrived, which lets it send more."""
@@ -112,6 +130,14 @@ class KernelStream:
             self._send(encode_frame(Kind.ACK, self.number, self._replay.offset))
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _post(self, payload: bytes) -> None:
+        """Send a request; one that comes before the stream has begun waits, or its answer might not be seen."""
+        if self._has_begun:
+            request = self._outbox.add(self.number, payload)
+            self._send(encode_frame(Kind.REQUEST, self.number, request.number, request.payload))
+        else:
+            self._early.append(payload)
 
     def _set_held(self, held: bool) -> None:
         if self._is_held != held:
@@ -132,11 +158,6 @@ class KernelStream:
         self._acknowledged = frame.number
         if cut := self._replay.position(frame.number, seq):
             self._tell_cut(cut)
-
-    def _go(self, error: Any) -> None:
-        self._end()
-        error = error if isinstance(error, dict) else {}
-        self._tell("gone", message=str(error_from_json(error)), error=error)
 
     def _deliver(self, entry: Entry) -> None:
         self._call(entry.seq, channel_name(entry.channel), entry.parts)

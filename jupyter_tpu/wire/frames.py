@@ -46,6 +46,8 @@ class Kind(IntEnum):
     REQACK = 12  # agent: the request is in the agent's hands or was seen before [its number]
     PING = 13  # both [echoed]
     PONG = 14  # both [echoed]
+    EXPRESS = 15  # agent: one entry of the record, ahead of its turn [its seq]; only to clients that accept "express"
+    NOTICE = 16  # agent: JSON {spare}, news of the worker; only to clients that accept "notice"
 
 
 _LIMITS = {
@@ -57,10 +59,15 @@ _LIMITS = {
     Kind.DATA: 1024 * 1024,
     Kind.REFUSED: 64 * 1024,
     Kind.REQUEST: REQUEST_BYTES,
+    Kind.EXPRESS: 1024 * 1024,
+    Kind.NOTICE: 1024 * 1024,
 }
 
 FROM_AGENT = frozenset(
-    {Kind.HELLO, Kind.RESULT, Kind.POSITION, Kind.DATA, Kind.REFUSED, Kind.REQACK, Kind.PING, Kind.PONG}
+    {
+        *(Kind.HELLO, Kind.RESULT, Kind.POSITION, Kind.DATA, Kind.REFUSED, Kind.REQACK, Kind.PING, Kind.PONG),
+        *(Kind.EXPRESS, Kind.NOTICE),
+    }
 )
 FROM_CLIENT = frozenset(
     {Kind.HELLO, Kind.CALL, Kind.ATTACH, Kind.ACK, Kind.HOLD, Kind.DETACH, Kind.REQUEST, Kind.PING, Kind.PONG}

@@ -76,7 +76,7 @@ async def test_the_states_of_a_link_are_told(worker: Any, open_link: Callable[..
     states: list[str] = []
     back = asyncio.Event()
 
-    def on_state(state: str, error: Exception | None) -> None:
+    def on_state(state: str, error: Exception | None, since: float) -> None:
         states.append(state)
         if states[-2:] == ["down", "live"]:
             back.set()
@@ -85,7 +85,7 @@ async def test_the_states_of_a_link_are_told(worker: Any, open_link: Callable[..
     worker.cut()
     await asyncio.wait_for(back.wait(), 20)
     await link.close()
-    assert states == ["live", "down", "live", "lost"]
+    assert states == ["connecting", "live", "down", "live", "lost"]
 
 
 async def test_a_replay_from_the_beginning_is_what_was_delivered(client: Any, open_link: Any) -> None:
@@ -217,7 +217,7 @@ async def test_a_message_larger_than_the_window_passes(client: Any) -> None:
 
 async def test_an_agent_that_cannot_start_any_more_is_given_up_with_its_own_words(worker: Any, open_link: Any) -> None:
     lost = asyncio.Event()
-    link = await open_link(on_state=lambda state, error: lost.set() if state == "lost" else None)
+    link = await open_link(on_state=lambda state, error, since: lost.set() if state == "lost" else None)
     (module,) = worker.home.glob(".jupyter-tpu/env/agent/lib/python*/site-packages/zmq/utils/monitor.py")
     module.unlink()  # uv may have linked it to its cache
     module.write_text("raise ImportError('broken on purpose')")

@@ -233,7 +233,7 @@ async def test_a_path_that_falls_silent_is_taken_as_dead() -> None:
     states: list[str] = []
     back = asyncio.Event()
 
-    def on_state(state: str, error: TpuError | None) -> None:
+    def on_state(state: str, error: TpuError | None, since: float) -> None:
         states.append(state)
         if states.count("live") == 2:
             back.set()
@@ -241,7 +241,7 @@ async def test_a_path_that_falls_silent_is_taken_as_dead() -> None:
     link = Link(worker.connect, on_state=on_state, silence_s=0.1)
     await link.open()
     await asyncio.wait_for(back.wait(), 20)
-    assert states[:3] == ["live", "down", "live"]
+    assert states[:4] == ["connecting", "live", "down", "live"]
     await link.close()
 
 
@@ -261,7 +261,7 @@ async def test_a_changed_host_key_ends_the_link_at_once() -> None:
             raise HostKeyChanged("Another machine answers.")
         return await worker.connect()
 
-    link = Link(connect, on_state=lambda state, error: lost.set() if state == "lost" else None)
+    link = Link(connect, on_state=lambda state, error, since: lost.set() if state == "lost" else None)
     await link.open()
     await asyncio.wait_for(lost.wait(), 20)
     assert isinstance(link.error, HostKeyChanged)
