@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import os
 import platform
 import signal
 import time
+from base64 import b64encode
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import psutil
 
 from jupyter_tpu import __version__
+from jupyter_tpu.agent.excerpt import Excerpt, Span
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError
@@ -27,6 +31,10 @@ Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
 
 _REMEMBERED = 1000
+_NOTE_BYTES = 16 * 1024
+# Together, and a third more as base64, they fit in one RESULT frame.
+_HEAD_BYTES = 2 * 1024 * 1024
+_TAIL_BYTES = 8 * 1024 * 1024
 
 
 class Methods:
@@ -44,6 +52,9 @@ class Methods:
             "interrupt": self.interrupt,
             "forget_kernel": self.forget_kernel,
             "kernel_info": self.kernel_info,
+            "list_requests": self.list_requests,
+            "read_request": self.read_request,
+            "note_kernel": self.note_kernel,
             "list_kernels": self.list_kernels,
             "status": self.status,
         }
@@ -104,6 +115,37 @@ class Methods:
     async def kernel_info(self, params: Params) -> dict[str, Any]:
         return self._kernels.get(params.get("kernel_id")).describe()
 
+    async def list_requests(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get(params.get("kernel_id"))
+        return {
+            "requests": kernel.requests.describe(),
+            "next_seq": kernel.record.next_seq,
+            "execution_state": kernel.execution_state,
+        }
+
+    async def read_request(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get(params.get("kernel_id"))
+        request = kernel.requests.get(params.get("msg_id"))
+        if request is None:
+            raise BadInput("The worker knows no such request.", exists="It remembers the newest 2,000 of a kernel.")
+        head, tail = _size(params, "head_bytes", _HEAD_BYTES), _size(params, "tail_bytes", _TAIL_BYTES)
+        excerpt = Excerpt(kernel.record, lambda entry: kernel.requests.is_part(entry, request))
+        before = replace(request)
+        await excerpt.read(Span(request.first_seq, request.last_seq, request.bytes), head, tail)
+        return {
+            "entries": b64encode(b"".join(excerpt.entries)).decode(),
+            "omitted_bytes": max(0, before.bytes - sum(map(len, excerpt.entries))),
+            "omitted_messages": max(0, before.messages - len(excerpt.entries)),
+            "last_seq": before.last_seq,
+        }
+
+    async def note_kernel(self, params: Params) -> dict[str, Any]:
+        kernel, note = self._kernels.get(params.get("kernel_id")), params.get("note")
+        if not isinstance(note, dict) or len(json.dumps(note)) > _NOTE_BYTES:
+            raise BadInput("A note must be an object of at most 16 KiB.")
+        kernel.note(note)
+        return kernel.describe()
+
     async def list_kernels(self, _params: Params) -> dict[str, Any]:
         return {"kernels": self._kernels.describe()}
 
@@ -130,6 +172,13 @@ class Methods:
             "kernel_python": self._python,
             "socket": self._socket,
         }
+
+
+def _size(params: Params, name: str, default: int) -> int:
+    size = params.get(name, default)
+    if not isinstance(size, int) or size < 0:
+        raise BadInput(f"{name} must be a number of bytes.")
+    return min(size, default)
 
 
 def _signal(number: Any) -> int:

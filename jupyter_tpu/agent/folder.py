@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from jupyter_tpu.agent.jupyter_messages import Signer
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.agent.paths import Home, private_folder
 from jupyter_tpu.agent.sockets import PORTS
@@ -42,6 +43,10 @@ class KernelFolder:
     def output(self) -> Path:
         """What the process itself writes, past ipykernel: its last words when it dies."""
         return self._path / "output.log"
+
+    @property
+    def _connection(self) -> Path:
+        return self._path / "connection.json"
 
     @property
     def socket_prefix(self) -> Path:
@@ -97,11 +102,19 @@ class KernelFolder:
             "signature_scheme": launch.signature_scheme,
             "kernel_name": "python3",
         }
-        path = self._path / "connection.json"
-        path.unlink(missing_ok=True)
-        path.touch(mode=0o600)
-        path.write_text(json.dumps(content))
-        return path
+        self._connection.unlink(missing_ok=True)
+        self._connection.touch(mode=0o600)
+        self._connection.write_text(json.dumps(content))
+        return self._connection
+
+    def signer(self) -> Signer:
+        """Signs with the key of the last launch."""
+        try:
+            content = json.loads(self._connection.read_text())
+            return Signer(content["key"], content["signature_scheme"])
+        except (OSError, ValueError, KeyError) as error:
+            log.warning("%s: the kernel's key cannot be read: %s", self._path, error)
+            return Signer("", "hmac-sha256")
 
     def last_words(self) -> str:
         """The end of what the process wrote."""

@@ -16,10 +16,12 @@ from typing import Any
 import zmq
 
 from jupyter_tpu.agent.folder import KernelFolder
+from jupyter_tpu.agent.jupyter_messages import header_place, json_object, without_content
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.record import Record
+from jupyter_tpu.agent.request_index import RequestIndex
 from jupyter_tpu.agent.sockets import KernelSockets
 from jupyter_tpu.errors import KernelFailed
 from jupyter_tpu.wire.messages import Channel
@@ -58,6 +60,7 @@ class Kernel:
         self._on_output = on_output
         self._folder = KernelFolder(surroundings.home, kernel_id)
         self.record = Record(self._folder.record)
+        self.requests = RequestIndex()
         self._process: Process | None = None
         self._sockets: KernelSockets | None = None
         self._waiting: list[tuple[Channel, list[bytes]]] = []
@@ -113,6 +116,8 @@ class Kernel:
 
     def adopt(self) -> None:
         """Find the process that an earlier agent started, or record that it has ended meanwhile."""
+        for entry, size in self.record.entries():
+            self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
         state = self._folder.state
         if not state.get("pid"):
             return
@@ -146,10 +151,29 @@ class Kernel:
         """Pass a client's message to the kernel, unless it was passed on before."""
         if not self._folder.is_new_request(client_id, number):
             return
+        self._record_request(channel, parts)
         if self._sockets is None:
             self._waiting.append((channel, parts))
         else:
             self._sockets.send(channel, parts)
+
+    def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
+        """Cells and answers to ``input()``, before they are passed on; what was answered may be a password."""
+        place = header_place(parts)
+        kind = json_object(parts[place]).get("msg_type") if place else None
+        if kind == "execute_request":
+            self._deliver(Channel.REQUEST, [parts])
+        elif kind == "input_reply" and channel == Channel.STDIN:
+            self._deliver(Channel.REQUEST, [without_content(parts, self._folder.signer())])
+
+    @property
+    def execution_state(self) -> str:
+        """What Jupyter calls it: starting, idle, busy or dead."""
+        return self.requests.execution_state if self._process else "dead"
+
+    def note(self, note: dict[str, Any]) -> None:
+        """Keep what a client wants to find again with the kernel."""
+        self._folder.save(note=note)
 
     def describe(self) -> dict[str, Any]:
         """The kernel as `list_kernels` and `kernel_info` show it."""
@@ -157,6 +181,9 @@ class Kernel:
         return {
             "kernel_id": self.kernel_id,
             "alive": self._process is not None,
+            "execution_state": self.execution_state,
+            "state_since": self.requests.state_since,
+            "note": state.get("note"),
             "pid": self._process.pid if self._process else None,
             "generation": state.get("generation", 0),
             "python": state.get("python", ""),
@@ -231,7 +258,8 @@ class Kernel:
     def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
         now = time.time()
         for parts in batch:
-            self.record.append(channel, parts, now)
+            seq, size = self.record.append(channel, parts, now)
+            self.requests.observe(seq, now, channel, parts, size)
         self.record.flush()
         self._last_output_at = now
         self._on_output()

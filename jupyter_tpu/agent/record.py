@@ -12,11 +12,11 @@ import bisect
 import logging
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from jupyter_tpu.wire.entries import decode_entry, encode_entry, entry_span
+from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, decode_entry, encode_entry, entry_span
 from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -79,6 +79,21 @@ class Segment:
                     break
                 at += size
         return at, found
+
+    def known_seq(self, offset: int) -> int:
+        """An entry that begins at or before `offset`, not far from it."""
+        at = bisect.bisect_right([start for _, start in self._index], offset) - 1
+        return self._index[max(at, 0)][0]
+
+    def entries(self) -> Iterator[tuple[Entry, int]]:
+        """All entries, each with its size."""
+        at = self.start
+        while head := self.read(at, HEADER_BYTES):
+            span = entry_span(head, 0)
+            if span is None:
+                return
+            yield decode_entry(self.read(at, span[1])), span[1]
+            at += span[1]
 
     def recover(self) -> int:
         """Cut off what is not a whole, sound entry; returns the seq after the last one."""
@@ -204,12 +219,13 @@ class Record:
     def first_seq(self) -> int:
         return self._segments[0].first_seq
 
-    def append(self, channel: int, parts: Sequence[bytes], time: float) -> int:
-        """Take a message in; returns its seq."""
+    def append(self, channel: int, parts: Sequence[bytes], time: float) -> tuple[int, int]:
+        """Take a message in; returns its seq and the size of its entry."""
         seq = self.next_seq
-        self._waiting.append(encode_entry(seq, time, channel, parts))
+        entry = encode_entry(seq, time, channel, parts)
+        self._waiting.append(entry)
         self.next_seq += 1
-        return seq
+        return seq, len(entry)
 
     def flush(self) -> None:
         """Write what was collected. What the disk does not take is held for the next time.
@@ -258,6 +274,17 @@ class Record:
         if offset < self._segments[at].end:
             return offset, found
         return (offset, firsts[at + 1]) if at + 1 < len(firsts) else self._locate_held(seq)
+
+    def known_seq(self, offset: int) -> int:
+        """An entry that begins at or before `offset`, not far from it; the oldest one when that was trimmed away."""
+        starts = [segment.start for segment in self._segments]
+        at = max(bisect.bisect_right(starts, offset) - 1, 0)
+        return self._segments[at].known_seq(offset)
+
+    def entries(self) -> Iterator[tuple[Entry, int]]:
+        """All that is recorded, each entry with its size."""
+        for segment in self._segments:
+            yield from segment.entries()
 
     def _locate_held(self, seq: int) -> tuple[int, int]:
         before, found = self._held.locate(seq) or (self._held.size, self._waiting_seq)

@@ -216,16 +216,18 @@ class Client:
             self.messages.append({"channel": channel, "seq": seq, **message})
         self._news.set()
 
-    def send(self, channel: str, msg_type: str, content: dict[str, Any], parent: Any = None) -> str:
-        message = self.session.msg(msg_type, content, parent=parent)
+    def send(
+        self, channel: str, msg_type: str, content: dict[str, Any], parent: Any = None, metadata: Any = None
+    ) -> str:
+        message = self.session.msg(msg_type, content, parent=parent, metadata=metadata)
         assert self.stream is not None
         self.stream.send(channel, [b"front-end", *self.session.serialize(message)])  # type: ignore[arg-type]
         return str(message["header"]["msg_id"])
 
-    def execute(self, code: str, **content: Any) -> str:
+    def execute(self, code: str, *, metadata: Any = None, **content: Any) -> str:
         """Send an execute_request; its msg_id. An error in it does not abort the next one, which may be on its way."""
         request = {"code": code, "silent": False, "store_history": True, "stop_on_error": False, **content}
-        return self.send("shell", "execute_request", request)
+        return self.send("shell", "execute_request", request, metadata=metadata)
 
     async def run(self, code: str) -> dict[str, Any]:
         """Execute and wait for the reply."""

@@ -1,0 +1,64 @@
+"""What the agent looks at in Jupyter's messages: no more than which request a message belongs to and what kind it is.
+
+A multipart message is routing identities, a delimiter, a signature, then header, parent header, metadata and content as
+JSON, then buffers. It may come from a garbled kernel or client, so nothing here raises.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DELIMITER = b"<IDS|MSG>"
+_LEAST_FRAMES = 6
+
+
+def header_place(parts: Sequence[bytes]) -> int:
+    """Where the header is; behind it come parent header, metadata and content. 0 when this is no Jupyter message."""
+    try:
+        place = parts.index(DELIMITER)
+    except ValueError:
+        return 0
+    return place + 2 if len(parts) - place >= _LEAST_FRAMES else 0
+
+
+def json_object(frame: bytes) -> dict[str, Any]:
+    """A frame as a JSON object; empty when it is none."""
+    try:
+        value = json.loads(frame)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def text_of(header: dict[str, Any], name: str) -> str:
+    """A field that should be a text; empty when it is none."""
+    value = header.get(name)
+    return value if isinstance(value, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Signer:
+    """Signs as the kernel does: ``hmac-sha256`` or the like over header, parent header, metadata and content."""
+
+    key: str
+    scheme: str
+
+    def sign(self, frames: Sequence[bytes]) -> bytes:
+        """The signature; empty where messages are not signed."""
+        if not self.key:
+            return b""
+        digest = hmac.new(self.key.encode(), digestmod=self.scheme.removeprefix("hmac-"))
+        for frame in frames:
+            digest.update(frame)
+        return digest.hexdigest().encode()
+
+
+def without_content(parts: Sequence[bytes], signer: Signer) -> list[bytes]:
+    """The message with an empty content and no buffers: enough to know that it was sent."""
+    place = header_place(parts)
+    frames = [*parts[place : place + 3], b"{}"]
+    return [*parts[: place - 1], signer.sign(frames), *frames]

@@ -1,0 +1,205 @@
+"""What was asked of a kernel and how far it got: an index of the execute requests in its record.
+
+It depends on the record's entries alone, so a later agent comes to the same index by reading them. `observe` is on the
+path of every message: it parses a parent header only when it differs from the last one, and no content except that of
+the few messages that start or end a request.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.agent.jupyter_messages import header_place, json_object, text_of
+from jupyter_tpu.wire.entries import Entry
+from jupyter_tpu.wire.messages import Channel
+
+ExecutionState = Literal["starting", "idle", "busy"]
+
+_MOST_REQUESTS = 2000
+_MOST_PARENTS = 64
+
+
+@dataclass
+class Asked:
+    """One execute_request, as `list_requests` shows it.
+
+    Attributes:
+        cell_id: the cell's, as JupyterLab and Notebook send it.
+        first_seq, last_seq: the request itself, and the last message that belongs to it so far.
+        bytes, messages: what they take in the record.
+        state: queued | running | done.
+        status: ok | error | aborted, from the reply; lost when the kernel ended first; None while unknown.
+        input_seq: the input_request that waits for an answer.
+    """
+
+    msg_id: str
+    session: str
+    cell_id: str | None
+    first_seq: int
+    last_seq: int
+    bytes: int
+    messages: int
+    asked_at: float
+    state: str = "queued"
+    status: str | None = None
+    execution_count: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    input_seq: int | None = None
+
+
+class RequestIndex:
+    """The newest 2,000 execute requests of a kernel, and whether it is busy."""
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[str, Asked] = OrderedDict()
+        self._by_parent: dict[bytes, Asked | None] = {}
+        self._busy_with: set[tuple[str, str]] = set()
+        self._has_spoken = False
+        self.state_since: float | None = None
+
+    @property
+    def execution_state(self) -> ExecutionState:
+        """What the kernel says it is doing. Other requests than cells count as well, as they do for Jupyter."""
+        if self._busy_with:
+            return "busy"
+        return "idle" if self._has_spoken else "starting"
+
+    def get(self, msg_id: Any) -> Asked | None:
+        """The request of this id, unless it is too old."""
+        return self._requests.get(msg_id) if isinstance(msg_id, str) else None
+
+    def describe(self) -> list[dict[str, Any]]:
+        """All requests as JSON objects, in the order they were asked."""
+        return [asdict(request) for request in self._requests.values()]
+
+    def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
+        """Take note of an entry of `size` bytes, in the order of the record."""
+        if channel == Channel.EVENT:
+            self._observe_event(json_object(parts[0]), time)
+        elif place := header_place(parts):
+            if channel == Channel.REQUEST:
+                self._observe_request(seq, time, parts, place, size)
+            else:
+                self._observe_answer(seq, time, channel, parts, place, size)
+
+    def is_part(self, entry: Entry, request: Asked) -> bool:
+        """Whether an entry is the request itself or belongs to it."""
+        if entry.channel == Channel.REQUEST:
+            return entry.seq == request.first_seq
+        place = header_place(entry.parts)
+        return bool(place) and self._request_of(entry.parts[place + 1]) is request
+
+    # -- what clients ask ----------------------------------------------------------------------------------------------
+
+    def _observe_request(self, seq: int, time: float, parts: Sequence[bytes], place: int, size: int) -> None:
+        header = json_object(parts[place])
+        if header.get("msg_type") == "execute_request":
+            self._add(seq, time, header, json_object(parts[place + 2]), size)
+        else:
+            self._input_came()
+
+    def _add(self, seq: int, time: float, header: dict[str, Any], metadata: dict[str, Any], size: int) -> None:
+        msg_id = text_of(header, "msg_id")
+        self._requests.pop(msg_id, None)
+        self._by_parent.clear()
+        self._requests[msg_id] = Asked(
+            msg_id=msg_id,
+            session=text_of(header, "session"),
+            cell_id=text_of(metadata, "cellId") or None,
+            first_seq=seq,
+            last_seq=seq,
+            bytes=size,
+            messages=1,
+            asked_at=time,
+        )
+        if len(self._requests) > _MOST_REQUESTS:
+            done = (old for old, request in self._requests.items() if request.state == "done")
+            del self._requests[next(done, next(iter(self._requests)))]
+
+    def _input_came(self) -> None:
+        for request in self._requests.values():
+            request.input_seq = None
+
+    # -- what the kernel answers ---------------------------------------------------------------------------------------
+
+    def _observe_answer(
+        self, seq: int, time: float, channel: int, parts: Sequence[bytes], place: int, size: int
+    ) -> None:
+        header, parent = parts[place], parts[place + 1]
+        request = self._request_of(parent)
+        if request is not None:
+            request.last_seq = seq
+            request.bytes += size
+            request.messages += 1
+        if b'"status"' in header:
+            self._observe_status(header, parent, parts[place + 3], time)
+        elif request is not None and (channel != Channel.IOPUB or b'"execute_input"' in header):
+            self._observe_step(request, seq, json_object(header).get("msg_type"), parts[place + 3])
+
+    def _request_of(self, parent: bytes) -> Asked | None:
+        try:
+            return self._by_parent[parent]
+        except KeyError:
+            pass
+        kind, msg_id = _kind_and_id(parent)
+        if len(self._by_parent) >= _MOST_PARENTS:
+            self._by_parent.clear()
+        # A manager and its clients count in clones of one session: other requests may have the same id.
+        request = self._by_parent[parent] = self._requests.get(msg_id) if kind == "execute_request" else None
+        return request
+
+    def _observe_status(self, header: bytes, parent: bytes, content: bytes, time: float) -> None:
+        state = json_object(content).get("execution_state")
+        if json_object(header).get("msg_type") != "status" or state not in ("busy", "idle"):
+            return
+        before, self._has_spoken = self.execution_state, True
+        request = self._request_of(parent)
+        if state == "busy":
+            self._busy_with.add(_kind_and_id(parent))
+            if request is not None:
+                request.state, request.status = "running", None
+                request.started_at, request.ended_at = time, None
+        else:
+            self._busy_with.discard(_kind_and_id(parent))
+            if request is not None:
+                request.state, request.ended_at, request.input_seq = "done", time, None
+        if self.execution_state != before:
+            self.state_since = time
+
+    def _observe_step(self, request: Asked, seq: int, kind: Any, content: bytes) -> None:
+        if kind == "execute_reply":
+            reply = json_object(content)
+            request.status = text_of(reply, "status") or None
+            request.execution_count = _count(reply) or request.execution_count
+        elif kind == "execute_input":
+            request.execution_count = _count(json_object(content))
+        elif kind == "input_request":
+            request.input_seq = seq
+
+    # -- what the agent says -------------------------------------------------------------------------------------------
+
+    def _observe_event(self, event: Mapping[str, Any], time: float) -> None:
+        if event.get("event") not in ("started", "exited"):
+            return
+        self._busy_with.clear()
+        self._has_spoken = False
+        self.state_since = time
+        if event["event"] == "exited":
+            for request in self._requests.values():
+                if request.state != "done":
+                    request.state, request.ended_at, request.input_seq = "done", time, None
+                    request.status = request.status or "lost"
+
+
+def _kind_and_id(header: bytes) -> tuple[str, str]:
+    found = json_object(header)
+    return text_of(found, "msg_type"), text_of(found, "msg_id")
+
+
+def _count(content: dict[str, Any]) -> int | None:
+    count = content.get("execution_count")
+    return count if isinstance(count, int) else None
