@@ -14,11 +14,12 @@ from typing import Any, Literal
 
 from jupyter_tpu.errors import (
     AgentBroken,
-    CloudUnavailable,
-    EnvironmentFailed,
+    BadInput,
     HostKeyChanged,
+    NodeNotFound,
     TpuError,
     WorkerUnreachable,
+    WrongState,
 )
 from jupyter_tpu.link.calls import PendingCall, PendingCalls
 from jupyter_tpu.link.dialogue import Dialogue
@@ -31,7 +32,7 @@ from jupyter_tpu.wire.requests import Outbox
 log = logging.getLogger(__name__)
 
 SILENCE_S = 12.0
-_PASSING = (WorkerUnreachable, CloudUnavailable, EnvironmentFailed, OSError)
+_FINAL = (AgentBroken, BadInput, HostKeyChanged, NodeNotFound, WrongState)
 _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 _EAGER_DELAY_S = 2.0
 _EAGER_TRIES = 300
@@ -141,6 +142,11 @@ class Link:
             raise self._loss() from error
         self._keeper = asyncio.create_task(self._keep(dialogue))
 
+    def begin(self) -> None:
+        """Open in the background: what cannot be reached yet is tried again, as after a cut, and calls wait."""
+        self._set_state("connecting", None)
+        self._keeper = asyncio.create_task(self._keep(None))
+
     async def close(self) -> None:
         """Leave; kernels go on. Waiting calls fail with `WorkerUnreachable`."""
         if self._keeper is not None:
@@ -220,15 +226,15 @@ class Link:
 
     # -- coming and going ------------------------------------------------------------------------------------------
 
-    async def _keep(self, dialogue: Dialogue) -> None:
+    async def _keep(self, dialogue: Dialogue | None) -> None:
         """Run one dialogue after the other until one breaks the protocol or the link is closed."""
         try:
             while True:
+                dialogue = dialogue or await self._come_back()
                 await dialogue.run(self._handle, self._acknowledge)
-                self._dialogue = None
+                self._dialogue = dialogue = None
                 self._set_state("down", WorkerUnreachable("The connection to the worker was cut."))
                 await self._hang_up()
-                dialogue = await self._come_back()
         except ProtocolError as error:
             self._lose(_broken(error))
         except TpuError as error:
@@ -243,9 +249,9 @@ class Link:
             await asyncio.sleep(delay)
             try:
                 return await self._establish()
-            except HostKeyChanged:
+            except _FINAL:
                 raise
-            except _PASSING as error:
+            except (TpuError, OSError) as error:
                 log.info("the worker cannot be reached yet: %s", error)
                 self._set_state("down", _as_tpu_error(error))
         raise AssertionError("the delays never end")
