@@ -21,6 +21,7 @@ from jupyter_client.session import DELIM, Session
 
 from jupyter_tpu.kernels.addresses import Addresses
 from jupyter_tpu.kernels.sockets import LoopSocket, Parts
+from jupyter_tpu.kernels.words import event_words
 
 log = logging.getLogger(__name__)
 
@@ -106,13 +107,15 @@ class Bridge:
         for channel, parts in waiting:
             stream.send(channel, parts)
 
-    def deliver(self, channel: str, parts: Parts) -> None:
+    def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
         """Give a message of the kernel to the clients."""
         if channel == "iopub":
             self._last_parent = _parent_header(parts)
             self._iopub.send(parts)
         elif channel in _ROUTED:
             self._deliver_to(channel, parts)
+        elif channel == "event" and (words := event_words(_json_object(parts[0]))):
+            self.say(words)
 
     def say(self, text: str) -> None:
         """Print `text` to whoever listens, in the cell that the kernel spoke of last: front ends show nothing else."""

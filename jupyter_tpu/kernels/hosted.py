@@ -7,12 +7,17 @@ and keep their connections over restarts.
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.addresses import Addresses
 from jupyter_tpu.kernels.bridge import Bridge, Secrets
+from jupyter_tpu.kernels.follower import Follower
+from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.kernel import Launch, RemoteKernel
-from jupyter_tpu.kernels.links import LinkPool, WorkerLink
+from jupyter_tpu.kernels.links import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.worker import OnProgress, WorkerKey
 
 
@@ -25,6 +30,8 @@ class HostedKernel:
         self._addresses = addresses
         self._secrets = secrets
         self._bridge = Bridge(addresses, secrets, pool.context)
+        self._following = Following()
+        self._clients = self._following.read(self._bridge.deliver, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()
@@ -50,16 +57,18 @@ class HostedKernel:
             await self._join_worker(on_progress)
             self._tell(on_progress, "Starting the kernel")
             await self.kernel.start(launch)
+            self._bridge.join(self)
+            await self.kernel.wait_until_up()
 
     async def restart(self, launch: Launch, on_progress: OnProgress) -> None:
         """Start the kernel again, over a new link if the old one is lost."""
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
         if self._shared is None or self._shared.link.state == "lost":
-            from_seq = self.kernel.next_seq
             await self._leave_worker()
-            await self._join_worker(on_progress, from_seq)
+            await self._join_worker(on_progress)
         self._tell(on_progress, "Starting the kernel again")
         await self.kernel.restart(launch)
+        await self.kernel.wait_until_up()
 
     async def close(self) -> None:
         """Give everything back; a kernel that has ended is forgotten by its worker."""
@@ -74,7 +83,43 @@ class HostedKernel:
                 await self._kernel.forget()
             await self._give_back()
 
+    async def follow(self, follower: Follower, from_seq: Seq) -> None:
+        """Have `follower` read the kernel's record from `from_seq`, or from what comes next."""
+        follower.begin(self._following, from_seq, self.send)
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of the agent for this kernel.
+
+        Raises:
+            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+        """
+        return await self.kernel.call(method, params)
+
+    @property
+    def link_status(self) -> LinkStatus:
+        """The state of the link to the worker; may be read from any thread."""
+        shared = self._shared
+        return shared.status if shared else LinkStatus(state="lost", since=time.time())
+
+    # -- what the bridge needs of the kernel -----------------------------------------------------------------------
+
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None:
+        """What a client says. A refusal is answered with words only: nobody here reads what it asks for."""
+        try:
+            self.kernel.send(channel, parts)
+        except TpuError as error:
+            self._bridge.say(str(error))
+
+    def hold(self) -> None:
+        self._clients.pause()
+
+    def resume(self) -> None:
+        self._clients.resume()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
     async def _give_back(self) -> None:
+        self._following.tell("closed")
         self._bridge.close()
         await self._leave_worker()
 
@@ -97,9 +142,9 @@ class HostedKernel:
         else:
             on_progress({"phase": "connecting", "message": "Waiting for the link to the worker", "fraction": None})
 
-    async def _join_worker(self, on_progress: OnProgress, from_seq: int = 0) -> None:
+    async def _join_worker(self, on_progress: OnProgress) -> None:
         self._shared = await self._pool.acquire(self._key, on_progress)
-        self._kernel = RemoteKernel(self._shared.link, self._bridge, on_progress, from_seq=from_seq)
+        self._kernel = RemoteKernel(self._shared.link, self._following, on_progress)
         self._shared.kernels.add(self._kernel)
 
     async def _leave_worker(self) -> None:

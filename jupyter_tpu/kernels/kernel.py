@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
-from jupyter_tpu.kernels.bridge import Bridge
+from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.sockets import Parts
-from jupyter_tpu.link import KernelStream, Link
+from jupyter_tpu.link import KernelStream, Link, OnMessage
 
 log = logging.getLogger(__name__)
 
@@ -65,11 +65,10 @@ class Launch:
 
 
 class RemoteKernel:
-    """A kernel that the agent behind `link` owns; its clients come through `bridge`, which stays the caller's to close.
+    """A kernel that the agent behind `link` owns; what it says goes to `following`, which outlives the link.
 
     Args:
         tell: called when the kernel has died: ``{"phase": "died", "message", "fraction", "error_code"}``.
-        from_seq: where to begin in the kernel's record.
 
     Attributes:
         exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
@@ -77,16 +76,14 @@ class RemoteKernel:
         is_asked_to_end: whether the user wanted its end; another end is a death.
     """
 
-    def __init__(self, link: Link, bridge: Bridge, tell: Tell, *, from_seq: int = 0) -> None:
+    def __init__(self, link: Link, following: Following, tell: Tell) -> None:
         self.exit_code: int | None = None
         self.reason = ""
         self.is_asked_to_end = False
         self._link = link
-        self._bridge = bridge
+        self._following = following
         self._tell = tell
-        self._from_seq = from_seq
         self._kernel_id = ""
-        self._stream: KernelStream | None = None
         self._generation = 0
         self._asked_generation = 1
         self._is_up = False
@@ -94,10 +91,10 @@ class RemoteKernel:
         self._ended = asyncio.Event()
 
     async def start(self, launch: Launch) -> None:
-        """Start the kernel and wait for its first sign of life.
+        """Have the kernel started, and read what it says; `wait_until_up` follows.
 
         Raises:
-            KernelFailed: it cannot be started, or died at once.
+            KernelFailed: it cannot be started.
             WorkerUnreachable: the link was lost meanwhile.
         """
         if launch.replaces:
@@ -107,6 +104,26 @@ class RemoteKernel:
     async def restart(self, launch: Launch) -> None:
         """End the process if it still runs and start another one; clients keep their sockets and the record goes on."""
         await self._launch("restart_kernel", launch)
+
+    async def wait_until_up(self) -> None:
+        """Wait for the first sign of life.
+
+        Raises:
+            KernelFailed: the kernel died instead.
+        """
+        try:
+            async with asyncio.timeout(FIRST_SIGN_S):
+                await self._first_sign.wait()
+        except TimeoutError:
+            log.warning("kernel %s has said nothing for %s s", self._kernel_id, FIRST_SIGN_S)
+        if self.exit_code is not None:
+            raise KernelFailed(
+                f"The kernel died as it started ({_ending(self.exit_code)}).",
+                exists="The node runs on and is billed.",
+                hint=self.reason or "Look at the Python environment on the worker.",
+                raw=self.reason,
+            )
+        self._is_up = True
 
     @property
     def has_died(self) -> bool:
@@ -173,36 +190,27 @@ class RemoteKernel:
         if self.exit_code is None:
             self._die(LOST, reason)
 
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of the agent for this kernel; over a cut the call waits.
+
+        Raises:
+            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+        """
+        return await self._link.call(method, {**params, "kernel_id": self._kernel_id})
+
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
         """What a client says. Interrupts for a dead kernel are dropped, or its successor would get them.
 
-        A message that the link does not carry is answered with words only: nobody here reads what it asks for.
+        Raises:
+            BadInput: the message is larger than the link carries.
         """
-        if self._stream and not (channel == "control" and self.exit_code is not None):
-            try:
-                self._stream.send(channel, parts)
-            except TpuError as error:
-                self._bridge.say(str(error))
-
-    @property
-    def next_seq(self) -> int:
-        """Where to go on in the kernel's record."""
-        return self._stream.applied_seq + 1 if self._stream else self._from_seq
-
-    def hold(self) -> None:
-        if self._stream:
-            self._stream.hold()
-
-    def resume(self) -> None:
-        if self._stream:
-            self._stream.resume()
+        stream = self._following.stream
+        if stream and not (channel == "control" and self.exit_code is not None):
+            stream.send(channel, parts)
 
     def close(self) -> None:
         """Leave the kernel; it goes on."""
-        self._from_seq = self.next_seq
-        if self._stream:
-            self._stream.close()
-            self._stream = None
+        self._following.disconnect()
 
     async def _launch(self, method: str, launch: Launch) -> None:
         self._kernel_id = launch.kernel_id
@@ -215,10 +223,11 @@ class RemoteKernel:
             self.lose(str(error))
             raise
         self._advance(int(answer["generation"]))
-        if self._stream is None:
-            self._stream = self._link.attach(launch.kernel_id, from_seq=self._from_seq, on_message=self._receive)
-            self._bridge.join(self)
-        await self._wait_for_first_sign()
+        if self._following.stream is None:
+            self._following.connect(self._attach, self._receive)
+
+    def _attach(self, from_seq: Seq, on_message: OnMessage) -> KernelStream:
+        return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message)
 
     async def _clear_away(self, kernel_id: str) -> None:
         self._kernel_id = kernel_id
@@ -237,21 +246,6 @@ class RemoteKernel:
                 hint="Try again when the link is back, or look at the node in the TPU panel.",
             ) from None
 
-    async def _wait_for_first_sign(self) -> None:
-        try:
-            async with asyncio.timeout(FIRST_SIGN_S):
-                await self._first_sign.wait()
-        except TimeoutError:
-            log.warning("kernel %s has said nothing for %s s", self._kernel_id, FIRST_SIGN_S)
-        if self.exit_code is not None:
-            raise KernelFailed(
-                f"The kernel died as it started ({_ending(self.exit_code)}).",
-                exists="The node runs on and is billed.",
-                hint=self.reason or "Look at the Python environment on the worker.",
-                raw=self.reason,
-            )
-        self._is_up = True
-
     async def _ask(self, method: str, **params: Any) -> None:
         patience_s = ANSWER_S if self._link.state == "live" else ANSWER_WHILE_CUT_S
         try:
@@ -268,7 +262,6 @@ class RemoteKernel:
             return
         if not self._first_sign.is_set() and _is_sign_of_life(parts):
             self._first_sign.set()
-        self._bridge.deliver(channel, parts)
 
     def _learn(self, event: Mapping[str, Any]) -> None:
         kind = event.get("event")
@@ -278,11 +271,6 @@ class RemoteKernel:
             self._die(_exit_code(event), _last_words(event))
         elif kind == "gone":
             self.lose(str(event.get("message", "The worker knows no such kernel.")))
-        elif kind == "disk_full":
-            self._bridge.say(f"[{event.get('message')}]")
-        elif kind == "cut":
-            count = int(event["last_seq"]) - int(event["first_seq"]) + 1
-            self._bridge.say(f"[{count} messages of this kernel are no longer kept on the worker]")
 
     def _advance(self, generation: int) -> None:
         """A newer process runs: whatever was known of an end was of an older one."""

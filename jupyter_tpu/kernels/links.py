@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import Future
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import zmq
@@ -25,6 +27,22 @@ T = TypeVar("T")
 _TIDYING_S = 10
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkStatus:
+    """How the link to a worker is.
+
+    Attributes:
+        state: connecting, live, down, resuming or lost.
+        since: Unix seconds of the change to this state.
+        message: why it is down or lost, for people.
+    """
+
+    state: str
+    since: float
+    message: str = ""
+    error_code: str = ""
+
+
 class WorkerLink:
     """The link to one worker, with the kernels on it and those who want to know how its preparation goes on."""
 
@@ -32,6 +50,7 @@ class WorkerLink:
         self.users = 0
         self.kernels: set[RemoteKernel] = set()
         self.listeners: list[OnProgress] = []
+        self.status = LinkStatus(state="connecting", since=time.time())
         self._key = key
         worker = Worker(key, self._progress, self._lose)
         self.link = Link(worker.connect, on_progress=self._progress, on_state=self._changed, python=key.python)
@@ -53,8 +72,10 @@ class WorkerLink:
         for listener in tuple(self.listeners):
             listener(progress)
 
-    def _changed(self, state: LinkState, error: Exception | None, _since: float) -> None:
+    def _changed(self, state: LinkState, error: Exception | None, since: float) -> None:
         log.info("link to %s worker %s: %s %s", self._key.node.node_id, self._key.worker_id, state, error or "")
+        code = getattr(error, "code", "")
+        self.status = LinkStatus(state=state, since=since, message=str(error or ""), error_code=code)
         if state == "lost" and error:
             self._lose(error)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Coroutine, Mapping
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import zmq
 from jupyter_client.connect import KernelConnectionInfo
@@ -17,12 +17,13 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Enum, Integer, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import TpuError, WrongState
 from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.follower import Deliver, Follower
 from jupyter_tpu.kernels.hosted import HostedKernel
 from jupyter_tpu.kernels.kernel import TRAVELS, Launch
-from jupyter_tpu.kernels.links import link_thread
+from jupyter_tpu.kernels.links import LinkStatus, link_thread
 from jupyter_tpu.kernels.progress import ProgressReport, keep_tracebacks_out
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
@@ -136,6 +137,46 @@ class TPUProvisioner(KernelProvisionerBase):
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
             await _leave_after(hosted.close())
+
+    async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> Follower:
+        """Deliver the kernel's messages, all channels, from `from_seq` on or from what comes next, in this loop.
+
+        May be called as soon as the kernel was started, from any loop; `deliver` and the events it gets besides
+        messages are described at `Follower`.
+
+        Raises:
+            WrongState: no kernel was started.
+        """
+        hosted, follower = self._started(), Follower(deliver)
+        try:
+            await link_thread.run(hosted.follow(follower, from_seq))
+        except BaseException:
+            await follower.close()
+            raise
+        return follower
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]:
+        """Call a method of the agent for this kernel; waits while the link is cut.
+
+        Raises:
+            WrongState: no kernel was started.
+            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+        """
+        return await link_thread.run(self._started().call(method, params))
+
+    @property
+    def link_state(self) -> LinkStatus:
+        """The state of the link to the worker; costs no network.
+
+        Raises:
+            WrongState: no kernel was started.
+        """
+        return self._started().link_status
+
+    def _started(self) -> HostedKernel:
+        if self._hosted is None:
+            raise WrongState("There is no kernel.", hint="Start one.")
+        return self._hosted
 
     async def get_provisioner_info(self) -> dict[str, Any]:
         """The kernel and how it was reached, as JSON. A process that loads it does not attach to the kernel yet."""

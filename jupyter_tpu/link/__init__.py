@@ -7,6 +7,15 @@ It lives in one asyncio loop and is used from that loop only. Knows nothing of J
 
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream
 from jupyter_tpu.link.link import Link
-from jupyter_tpu.link.streams import KernelStream
+from jupyter_tpu.link.streams import KernelStream, refuse_too_large
 
-__all__ = ["ByteStream", "Connection", "KernelStream", "Link", "LinkState", "OnMessage", "ProcessStream"]
+__all__ = [
+    "ByteStream",
+    "Connection",
+    "KernelStream",
+    "Link",
+    "LinkState",
+    "OnMessage",
+    "ProcessStream",
+    "refuse_too_large",
+]

@@ -20,6 +20,19 @@ log = logging.getLogger(__name__)
 _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
 
 
+def refuse_too_large(parts: Sequence[bytes]) -> None:
+    """Check a message for a kernel.
+
+    Raises:
+        BadInput: it is larger than the link carries.
+    """
+    if sum(map(len, parts)) + 4 * len(parts) + 16 > REQUEST_BYTES or len(parts) > MAX_PARTS:
+        raise BadInput(
+            f"A message of more than {REQUEST_BYTES >> 20} MiB cannot be sent to a kernel.",
+            hint="Send a file in pieces, or copy it to the worker.",
+        )
+
+
 class KernelStream:
     """The messages of one kernel; made by `Link.attach`, and alive over all cuts until `close`."""
 
@@ -52,6 +65,11 @@ class KernelStream:
         """The last message that was delivered; attach with `from_seq` one higher to continue in another process."""
         return self._replay.next_seq - 1
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether it is known where the stream begins, which ``from_seq="end"`` leaves to the agent."""
+        return self._has_begun
+
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
         """Send one multipart message, routing identities first, exactly as it came from a ROUTER socket.
 
@@ -60,11 +78,7 @@ class KernelStream:
         Raises:
             BadInput: the message is larger than the link carries.
         """
-        if sum(map(len, parts)) + 4 * len(parts) + 16 > REQUEST_BYTES or len(parts) > MAX_PARTS:
-            raise BadInput(
-                f"A message of more than {REQUEST_BYTES >> 20} MiB cannot be sent to a kernel.",
-                hint="Send a file in pieces, or copy it to the worker.",
-            )
+        refuse_too_large(parts)
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))
 

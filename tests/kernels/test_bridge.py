@@ -141,8 +141,8 @@ async def test_a_reply_reaches_only_the_client_it_is_for(bridge: Bridge, address
     for end in (ours, theirs):
         await end.send(b"hello")
         await asyncio.wait_for(stream.requests.get(), 10)
-    bridge.deliver("shell", [b"other", b"for you"])
-    bridge.deliver("shell", [b"client", b"for me"])
+    bridge.deliver(1, "shell", [b"other", b"for you"])
+    bridge.deliver(1, "shell", [b"client", b"for me"])
     assert await asyncio.wait_for(ours.recv(), 10) == b"for me"
     assert await asyncio.wait_for(theirs.recv(), 10) == b"for you"
     other.close()
@@ -157,7 +157,7 @@ async def test_the_heartbeat_is_answered_without_a_kernel(bridge: Bridge, addres
 async def test_output_reaches_every_subscriber(bridge: Bridge, addresses: Addresses, client: Client) -> None:
     other = Client(addresses, b"other")
     sockets = [await welcomed(client), await welcomed(other)]
-    bridge.deliver("iopub", [b"topic", b"output"])
+    bridge.deliver(1, "iopub", [b"topic", b"output"])
     for end in sockets:
         while (message := await asyncio.wait_for(end.recv_multipart(), 10))[0] != b"topic":
             pass
@@ -172,9 +172,9 @@ async def test_what_is_said_of_the_link_stands_in_the_cell_that_spoke_last(
     session = Session(key=b"")
     end = await welcomed(client)
     request = session.msg("execute_request")
-    bridge.deliver("iopub", session.serialize(session.msg("status", {"execution_state": "busy"}, parent=request)))
+    bridge.deliver(1, "iopub", session.serialize(session.msg("status", {"execution_state": "busy"}, parent=request)))
     bridge.say("the disk is full")
-    bridge.deliver("iopub", [b"<IDS|MSG>", b"", b"{}", garbled, b"{}", b"{}"])
+    bridge.deliver(1, "iopub", [b"<IDS|MSG>", b"", b"{}", garbled, b"{}", b"{}"])
     bridge.say("the disk is still full")
     said = [await next_stream(end), await next_stream(end)]
     assert [parent.get("msg_id") for parent in said] == [request["header"]["msg_id"], None]
@@ -197,7 +197,7 @@ async def test_a_slow_subscriber_holds_the_stream_and_loses_nothing(
     end = await welcomed(client, receive_queue=10)
     count, body = 0, b"x" * 10_000
     while not stream.is_held:
-        bridge.deliver("iopub", [b"%d" % count, body])
+        bridge.deliver(1, "iopub", [b"%d" % count, body])
         count += 1
         await asyncio.sleep(0)
     for number in range(count):
@@ -218,7 +218,7 @@ async def test_a_subscriber_that_never_reads_does_not_stop_the_others(addresses:
     reader = await welcomed(client)
     count, body = 0, b"x" * 10_000
     while not stream.is_held:
-        bridge.deliver("iopub", [b"%d" % count, body])
+        bridge.deliver(1, "iopub", [b"%d" % count, body])
         count += 1
         await asyncio.sleep(0)
     seen = 0

@@ -1,0 +1,31 @@
+"""What is told of a kernel in the notebook, for events that stand between its messages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+def event_words(event: Mapping[str, Any]) -> str | None:
+    """The words for a user, or None for an event that needs none where output is shown."""
+    kind = event.get("event")
+    if kind == "disk_full":
+        return f"[{event.get('message')}]"
+    if kind == "cut":
+        return f"[{_count(event)} messages of this kernel are no longer kept on the worker]"
+    if kind == "gap":
+        return (
+            f"[{_number(event.get('messages'))} of this kernel were lost: {event.get('reason', 'no reason is known')}]"
+        )
+    return None
+
+
+def _count(event: Mapping[str, Any]) -> int:
+    first, last = event.get("first_seq"), event.get("last_seq")
+    return last - first + 1 if isinstance(first, int) and isinstance(last, int) else 0
+
+
+def _number(messages: Any) -> str:
+    if not isinstance(messages, int):
+        return "Some messages"
+    return "One message" if messages == 1 else f"{messages} messages"
