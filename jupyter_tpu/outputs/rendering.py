@@ -1,0 +1,172 @@
+"""Outputs as a notebook holds them (nbformat 4), within limits; what is left out leaves a word in its place."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from jupyter_tpu.outputs.items import Display, Failure, Item, Stream
+from jupyter_tpu.outputs.parsing import Message
+from jupyter_tpu.outputs.request import Request
+from jupyter_tpu.outputs.text import StreamText
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What is shown of a request at the most.
+
+    Attributes:
+        error_head, error_tail: characters of an exception's message and of its traceback.
+        bundles: bytes of all displays and results together; what comes behind that is named only.
+        outputs: how many; of more, those in the middle are left out.
+    """
+
+    error_head: int = 20_000
+    error_tail: int = 180_000
+    bundles: int = 10_000_000
+    outputs: int = 2_000
+
+
+NO_LIMITS = Limits(
+    error_head=sys.maxsize // 4, error_tail=sys.maxsize // 4, bundles=sys.maxsize // 4, outputs=sys.maxsize // 4
+)
+
+
+class Part(NamedTuple):
+    """One output; `cursor` is what to print behind a stream so that more of it goes on where it should."""
+
+    output: dict[str, Any]
+    source: Message | None
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Rendered:
+    """The outputs of a request.
+
+    Attributes:
+        text_size, bundle_size: roughly how large they are, in characters and bytes.
+        omitted_bytes: roughly how much is left out.
+    """
+
+    parts: list[Part]
+    text_size: int
+    bundle_size: int
+    omitted_bytes: int
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        return [part.output for part in self.parts]
+
+
+def render(request: Request, limits: Limits | None = None) -> Rendered:
+    """The request's outputs; ``transient`` holds the display_id where there is one, which a file must not."""
+    limits = limits or Limits()
+    page = _Page(limits)
+    head, surplus = limits.outputs // 4, len(request.outputs) - limits.outputs
+    for place, item in enumerate(request.outputs):
+        if place == head and surplus > 0:
+            page.leave_out(request.outputs[head : head + surplus])
+        if surplus <= 0 or not head <= place < head + surplus:
+            page.add(item)
+    return Rendered(page.parts, page.text_size, page.bundle_size, page.omitted)
+
+
+def size_in_words(size: int) -> str:
+    """A number of bytes for people."""
+    for unit, factor in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size >= factor:
+            return f"{size / factor:.1f} {unit}" if size < 10 * factor else f"{size // factor} {unit}"
+    return f"{size} bytes"
+
+
+class _Page:
+    """Outputs as they are put together."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.parts: list[Part] = []
+        self.text_size = self.bundle_size = self.omitted = 0
+        self._limits = limits
+
+    def add(self, item: Item) -> None:
+        if isinstance(item, Stream):
+            self.parts.append(self._stream(item))
+        elif isinstance(item, Display):
+            self.parts.append(Part(self._display(item), item.source))
+        else:
+            self.parts.append(Part(self._failure(item), item.source))
+
+    def leave_out(self, items: Sequence[Item]) -> None:
+        """Say that there are more, in an output that no stream will join."""
+        self.omitted += sum(map(_rough_size, items))
+        data = {"text/plain": f"… {len(items)} outputs more on the node"}
+        self.parts.append(Part({"output_type": "display_data", "data": data, "metadata": {}}, items[0].source))
+
+    def _stream(self, item: Stream) -> Part:
+        text, cursor, omitted = _stream_text(item.text)
+        self.text_size += len(text)
+        self.omitted += omitted
+        return Part({"output_type": "stream", "name": item.name, "text": text}, item.source, cursor)
+
+    def _display(self, item: Display) -> dict[str, Any]:
+        output: dict[str, Any] = {"output_type": "execute_result" if item.is_result else "display_data"}
+        if item.is_result:
+            output["execution_count"] = item.execution_count
+        output |= self._bundle(item)
+        if item.display_id:
+            output["transient"] = {"display_id": item.display_id}
+        return output
+
+    def _bundle(self, item: Display) -> dict[str, Any]:
+        bundle = item.bundle
+        if self.bundle_size + bundle.size <= self._limits.bundles:
+            self.bundle_size += bundle.size
+            return {"data": bundle.data, "metadata": bundle.metadata}
+        self.omitted += bundle.size
+        kinds = ", ".join(str(kind)[:80] for kind in list(bundle.data)[:5])
+        words = f"[{size_in_words(bundle.size)} of {kinds} are not shown again; run the cell to see them]"
+        return {"data": {"text/plain": words}, "metadata": {}}
+
+    def _failure(self, item: Failure) -> dict[str, Any]:
+        traceback = self._excerpt("\n".join(item.traceback))
+        ename, evalue = self._excerpt(item.ename), self._excerpt(item.evalue)
+        lines = item.traceback if traceback is None else traceback.split("\n")
+        return {
+            "output_type": "error",
+            "ename": item.ename if ename is None else ename,
+            "evalue": item.evalue if evalue is None else evalue,
+            "traceback": lines,
+        }
+
+    def _excerpt(self, text: str) -> str | None:
+        """A text without its middle; None when all of it can be shown."""
+        self.text_size += min(len(text), self._limits.error_head + self._limits.error_tail)
+        if len(text) <= self._limits.error_head + self._limits.error_tail:
+            return None
+        kept = StreamText(self._limits.error_head, self._limits.error_tail)
+        kept.append(text)
+        shown, _, omitted = _stream_text(kept)
+        self.omitted += omitted
+        return shown
+
+
+def _rough_size(item: Item) -> int:
+    if isinstance(item, Stream):
+        return len(_stream_text(item.text)[0])
+    return item.bundle.size if isinstance(item, Display) else len(item.evalue) + sum(map(len, item.traceback))
+
+
+def _stream_text(text: StreamText) -> tuple[str, str, int]:
+    """What is shown, what to print behind it to put the cursor in its place, and how much is left out."""
+    excerpt = text.excerpt()
+    shown = excerpt.tail
+    if excerpt.omitted_bytes:
+        line_end = "" if not excerpt.head or excerpt.head.endswith("\n") else "\n"
+        words = f"… {size_in_words(excerpt.omitted_bytes)} more on the node"
+        shown = f"{excerpt.head}{line_end}{words}\n{excerpt.tail}"
+    if excerpt.cursor is None:
+        return shown, "", excerpt.omitted_bytes
+    last_line = excerpt.tail[excerpt.tail.rfind("\n") + 1 :]
+    return shown, "\r" + last_line[: excerpt.cursor], excerpt.omitted_bytes

@@ -1,0 +1,192 @@
+"""Stream text as JupyterLab shows it, its beginning and its end in bounded space.
+
+A carriage return goes back to the start of the line, and what follows overwrites; a backspace takes a character away
+(two of them inside a line, as in JupyterLab 4.6); a line feed goes to the end of all text. So only the last line can
+still change. Positions are characters, where JupyterLab counts UTF-16 units: a line with characters beyond the basic
+plane that is overwritten in part comes out whole here. All work is linear in what was written.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from dataclasses import dataclass
+
+_TOKENS = re.compile(r"[\n\r\b]|[^\n\r\b]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """What is shown of a text.
+
+    Attributes:
+        omitted_bytes: how much is left out between `head` and `tail`.
+        cursor: where in the last line of `tail` the next character goes; None for its end.
+    """
+
+    head: str
+    tail: str
+    omitted_bytes: int
+    cursor: int | None
+
+
+class StreamText:
+    """The text of one stream output, of which the first `head` and the last `tail` characters are kept."""
+
+    def __init__(self, head: int, tail: int) -> None:
+        self._head_limit = self._head_room = head
+        self._tail_limit = tail
+        self._head: list[str] = []
+        self._tail: deque[str] = deque()
+        self._tail_size = 0
+        self._omitted = 0
+        self._line = Line()
+
+    def write(self, text: str) -> None:
+        """Add what was printed."""
+        if "\r" in text or "\b" in text or not self._line.is_at_end:
+            for token in _TOKENS.findall(text):
+                self._write_token(token)
+        else:
+            self.append(text)
+
+    def omit(self, size: int) -> None:
+        """`size` bytes are missing here. What came before is shown as the beginning, as far as there is room."""
+        self._commit(self._line.take())
+        self._omitted += size + sum(map(byte_size, self._tail))
+        self._tail.clear()
+        self._tail_size = self._head_room = 0
+
+    def excerpt(self) -> Excerpt:
+        """The text without what is too much, cut at line ends where there are some."""
+        line, cursor = self._line.content()
+        beginning, rest, omitted = "".join(self._head), "".join(self._tail) + line, self._omitted
+        if not omitted:
+            whole = beginning + rest
+            if len(whole) <= self._head_limit + self._tail_limit:
+                return Excerpt("", whole, 0, cursor)
+            beginning, rest = whole[: self._head_limit], whole[self._head_limit :]
+        return _cut(beginning, rest, omitted, self._tail_limit, None if cursor is None else len(line) - cursor)
+
+    def _write_token(self, token: str) -> None:
+        if token == "\n":
+            self._commit(self._line.take() + token)
+        elif token == "\r":
+            self._line.carriage_return()
+        elif token == "\b":
+            self._line.backspace()
+        else:
+            self._line.write(token)
+
+    def append(self, text: str) -> None:
+        """Add text without control characters, or whose control characters mean nothing; the cursor is at the end."""
+        cut = text.rfind("\n") + 1
+        if cut:
+            self._commit(self._line.take() + text[:cut])
+        self._line.write(text[cut:])
+
+    def _commit(self, text: str) -> None:
+        """This will not change any more."""
+        if self._head_room:
+            part, text = text[: self._head_room], text[self._head_room :]
+            self._head.append(part)
+            self._head_room -= len(part)
+        if text:
+            self._tail.append(text)
+            self._tail_size += len(text)
+            self._forget()
+
+    def _forget(self) -> None:
+        while self._tail_size - len(self._tail[0]) >= self._tail_limit and len(self._tail) > 1:
+            old = self._tail.popleft()
+            self._tail_size -= len(old)
+            self._omitted += byte_size(old)
+        if len(self._tail) == 1 and self._tail_size > self._tail_limit:
+            old = self._tail[0]
+            self._tail[0] = old[len(old) - self._tail_limit :]
+            self._omitted += byte_size(old) - byte_size(self._tail[0])
+            self._tail_size = len(self._tail[0])
+
+
+def _cut(beginning: str, rest: str, omitted: int, tail: int, from_end: int | None) -> Excerpt:
+    """`from_end` is how far the cursor stands before the end of `rest`."""
+    shown_head = beginning[: beginning.rfind("\n") + 1] or beginning
+    shown_tail = rest[max(0, len(rest) - tail) :]
+    if len(shown_tail) < len(rest) and shown_tail.find("\n") + 1 < len(shown_tail):
+        shown_tail = shown_tail[shown_tail.find("\n") + 1 :]
+    omitted += byte_size(beginning[len(shown_head) :]) + byte_size(rest[: len(rest) - len(shown_tail)])
+    if from_end is None:
+        return Excerpt(shown_head, shown_tail, omitted, None)
+    last_line = len(shown_tail) - (shown_tail.rfind("\n") + 1)
+    return Excerpt(shown_head, shown_tail, omitted, max(0, last_line - from_end))
+
+
+def byte_size(text: str) -> int:
+    """The length in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+class Line:
+    """The last line: what stands left of the cursor and what stands right of it, in pieces.
+
+    Every piece is moved as it is, so that no order of characters makes the work more than linear.
+    """
+
+    def __init__(self) -> None:
+        self._left: list[str] = []
+        self._right: list[tuple[str, int]] = []  # (piece, where in it the line goes on), the nearest last
+
+    @property
+    def is_at_end(self) -> bool:
+        return not self._right
+
+    def write(self, text: str) -> None:
+        """Overwrite what is right of the cursor, then append."""
+        if not text:
+            return
+        self._left.append(text)
+        if self._right:
+            self._drop(len(text))
+
+    def carriage_return(self) -> None:
+        """Go to the start."""
+        self._right += [(piece, 0) for piece in reversed(self._left)]
+        self._left.clear()
+
+    def backspace(self) -> None:
+        """Take away the character before the cursor, and the one under it."""
+        if self._left:
+            last = self._left.pop()
+            if len(last) > 1:
+                self._keep_all_but_last(last)
+            self._drop(1)
+
+    def take(self) -> str:
+        """The whole line, which is empty afterwards."""
+        line, _ = self.content()
+        self._left.clear()
+        self._right.clear()
+        return line
+
+    def content(self) -> tuple[str, int | None]:
+        """The line, and where in it the cursor stands; None for its end."""
+        left = "".join(self._left)
+        if not self._right:
+            return left, None
+        return left + "".join(piece[start:] for piece, start in reversed(self._right)), len(left)
+
+    def _keep_all_but_last(self, text: str) -> None:
+        """In halves, so that a long run of backspaces does not copy a long piece each time."""
+        middle = len(text) // 2
+        self._left.append(text[:middle])
+        rest = text[middle:-1]
+        if rest:
+            self._left.append(rest)
+
+    def _drop(self, count: int) -> None:
+        while count and self._right:
+            piece, start = self._right.pop()
+            if len(piece) - start > count:
+                self._right.append((piece, start + count))
+                return
+            count -= len(piece) - start
