@@ -29,7 +29,10 @@ def is_gone(owner: str) -> bool:
     if not (pid.isdecimal() and started.isdecimal()):
         return True
     try:
-        return abs(psutil.Process(int(pid)).create_time() - int(started)) > _TOLERANCE_S
+        process = psutil.Process(int(pid))
+        if process.status() == psutil.STATUS_ZOMBIE:  # it has ended, and nobody has asked how
+            return True
+        return abs(process.create_time() - int(started)) > _TOLERANCE_S
     except psutil.NoSuchProcess:
         return True
     except psutil.AccessDenied:  # it lives, as somebody else

@@ -13,6 +13,7 @@ import json
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -26,6 +27,7 @@ from jupyter_tpu.kernels.words import event_words
 log = logging.getLogger(__name__)
 
 _IOPUB_QUEUE = 1000
+_READER_COMES_S = 2.0
 PATIENCE_S = 10.0
 _ROUTED = ("shell", "control", "stdin")
 
@@ -77,6 +79,7 @@ class Bridge:
         self._waiting: list[tuple[str, Parts]] = []
         self._last_parent = b""
         self._stream: Stream | None = None
+        self._has_reader = asyncio.Event()
         self._iopub = _Publisher(self._hold, self._resume, patience_s)
 
     def open(self) -> None:
@@ -106,6 +109,12 @@ class Bridge:
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
             stream.send(channel, parts)
+
+    async def wait_for_reader(self) -> None:
+        """Wait until somebody listens to output, for a moment at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_READER_COMES_S):
+                await self._has_reader.wait()
 
     def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
         """Give a message of the kernel to the clients."""
@@ -154,6 +163,7 @@ class Bridge:
     def _subscribed(self, parts: Parts) -> None:
         wish = parts[0]
         if wish[:1] == b"\x01":
+            self._has_reader.set()
             self._iopub.insist()
             self._publish("iopub_welcome", {"subscription": wish[1:].decode(errors="replace")}, topic=wish[1:])
 

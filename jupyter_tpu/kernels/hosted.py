@@ -60,6 +60,21 @@ class HostedKernel:
             self._bridge.join(self)
             await self.kernel.wait_until_up()
 
+    async def find(self, kernel_id: str, on_progress: OnProgress) -> None:
+        """Bind the sockets for a kernel that runs already; the link comes when it can."""
+        async with self._changing:
+            self._bridge.open()
+            self._clients.close()
+            self._clients = self._following.read(self._bridge.deliver, "end")
+            self._take_link(self._pool.join(self._key), on_progress)
+            self.kernel.find(kernel_id)
+            self._bridge.join(self)
+
+    async def learn_state(self) -> Mapping[str, Any]:
+        """What the agent says of a kernel that was found; first waits for a client that reads what comes then."""
+        await self._bridge.wait_for_reader()
+        return await self.kernel.learn_state()
+
     async def restart(self, launch: Launch, on_progress: OnProgress) -> None:
         """Start the kernel again, over a new link if the old one is lost."""
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
@@ -74,6 +89,10 @@ class HostedKernel:
         """Give everything back; a kernel that has ended is forgotten by its worker."""
         if self._kernel and self._kernel.exit_code is not None:
             await self._kernel.forget()
+        await self._give_back()
+
+    async def leave(self) -> None:
+        """Give everything back; the kernel goes on, and what its worker keeps of it stays."""
         await self._give_back()
 
     async def give_up(self) -> None:
@@ -143,9 +162,12 @@ class HostedKernel:
             on_progress({"phase": "connecting", "message": "Waiting for the link to the worker", "fraction": None})
 
     async def _join_worker(self, on_progress: OnProgress) -> None:
-        self._shared = await self._pool.acquire(self._key, on_progress)
-        self._kernel = RemoteKernel(self._shared.link, self._following, on_progress)
-        self._shared.kernels.add(self._kernel)
+        self._take_link(await self._pool.acquire(self._key, on_progress), on_progress)
+
+    def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
+        self._shared = shared
+        self._kernel = RemoteKernel(shared.link, self._following, on_progress)
+        shared.kernels.add(self._kernel)
 
     async def _leave_worker(self) -> None:
         shared, self._shared = self._shared, None

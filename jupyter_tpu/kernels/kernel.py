@@ -74,12 +74,14 @@ class RemoteKernel:
         exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
         reason: why it is gone, in words.
         is_asked_to_end: whether the user wanted its end; another end is a death.
+        is_gone: whether nothing is left to come back to: no such node or kernel, or somebody else has ended it.
     """
 
     def __init__(self, link: Link, following: Following, tell: Tell) -> None:
         self.exit_code: int | None = None
         self.reason = ""
         self.is_asked_to_end = False
+        self.is_gone = False
         self._link = link
         self._following = following
         self._tell = tell
@@ -105,6 +107,28 @@ class RemoteKernel:
         """End the process if it still runs and start another one; clients keep their sockets and the record goes on."""
         await self._launch("restart_kernel", launch)
 
+    def find(self, kernel_id: str) -> None:
+        """Take up a kernel that was started by a process that is gone; what it says from now on is read."""
+        self._kernel_id = kernel_id
+        self._is_up = True
+        self._first_sign.set()
+        self._following.begin_at_end()
+        self._following.connect(self._attach, self._receive)
+
+    async def learn_state(self) -> Mapping[str, Any]:
+        """What the agent says of a kernel that was found, once the link is there; empty if nobody knows it any more."""
+        try:
+            info = await self.call("kernel_info", {})
+        except TpuError as error:
+            self.lose(str(error), is_gone=isinstance(error, (KernelFailed, NodeNotFound, WrongState)))
+            return {}
+        self._generation = max(self._generation, int(info["generation"]))
+        if not info["alive"] and self.exit_code is None:
+            ended = info.get("exit") or {}
+            self.is_gone = bool(ended.get("asked"))
+            self._die(_exit_code(ended), _last_words(ended))
+        return info
+
     async def wait_until_up(self) -> None:
         """Wait for the first sign of life.
 
@@ -118,7 +142,7 @@ class RemoteKernel:
             log.warning("kernel %s has said nothing for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
-                f"The kernel died as it started ({_ending(self.exit_code)}).",
+                f"The kernel died as it started ({ending(self.exit_code)}).",
                 exists="The node runs on and is billed.",
                 hint=self.reason or "Look at the Python environment on the worker.",
                 raw=self.reason,
@@ -185,8 +209,9 @@ class RemoteKernel:
             )
         self._kernel_id = ""
 
-    def lose(self, reason: str) -> None:
+    def lose(self, reason: str, *, is_gone: bool = False) -> None:
         """The kernel is gone, or out of reach for good."""
+        self.is_gone = self.is_gone or is_gone
         if self.exit_code is None:
             self._die(LOST, reason)
 
@@ -268,9 +293,10 @@ class RemoteKernel:
         if kind == "started":
             self._advance(int(event["generation"]))
         elif kind == "exited" and int(event["generation"]) >= max(self._generation, self._asked_generation):
+            self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
             self._die(_exit_code(event), _last_words(event))
         elif kind == "gone":
-            self.lose(str(event.get("message", "The worker knows no such kernel.")))
+            self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
         """A newer process runs: whatever was known of an end was of an older one."""
@@ -279,7 +305,7 @@ class RemoteKernel:
             self._revive()
 
     def _revive(self) -> None:
-        self.exit_code, self.reason = None, ""
+        self.exit_code, self.reason, self.is_gone = None, "", False
         self._first_sign.clear()
         self._ended.clear()
 
@@ -288,7 +314,7 @@ class RemoteKernel:
         self._first_sign.set()
         self._ended.set()
         if exit_code and self._is_up and not self.is_asked_to_end:
-            message = f"The kernel died ({_ending(exit_code)}). {reason}".strip()
+            message = f"The kernel died ({ending(exit_code)}). {reason}".strip()
             self._tell({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
 
 
@@ -309,7 +335,8 @@ def _last_words(event: Mapping[str, Any]) -> str:
     return ("\n".join(words) if isinstance(words, list) else str(words)).strip()
 
 
-def _ending(exit_code: int) -> str:
+def ending(exit_code: int) -> str:
+    """How a process ended, in words."""
     if exit_code >= 0:
         return f"exit code {exit_code}"
     try:

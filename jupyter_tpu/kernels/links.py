@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import zmq
 
+from jupyter_tpu.errors import NodeNotFound, WrongState
 from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link, LinkState
@@ -54,13 +55,20 @@ class WorkerLink:
         self._key = key
         worker = Worker(key, self._progress, self._lose)
         self.link = Link(worker.connect, on_progress=self._progress, on_state=self._changed, python=key.python)
-        self._opening: asyncio.Task[None] | None = None
+        self._opening: asyncio.Future[None] | None = None
 
     async def open(self) -> None:
         """Open the link once; all who ask wait for the same attempt."""
         if self._opening is None:
             self._opening = asyncio.create_task(self.link.open())
         await asyncio.shield(self._opening)
+
+    def begin(self) -> None:
+        """Open the link whenever the worker can be reached; nobody waits for it."""
+        if self._opening is None:
+            self.link.begin()
+            self._opening = asyncio.get_running_loop().create_future()
+            self._opening.set_result(None)
 
     async def close(self) -> None:
         if self._opening:
@@ -81,7 +89,7 @@ class WorkerLink:
 
     def _lose(self, error: Exception) -> None:
         for kernel in tuple(self.kernels):
-            kernel.lose(str(error))
+            kernel.lose(str(error), is_gone=isinstance(error, (NodeNotFound, WrongState)))
 
 
 class LinkPool:
@@ -97,10 +105,7 @@ class LinkPool:
         Raises:
             TpuError: it cannot be opened.
         """
-        shared = self._links.get(key)
-        if shared is None or shared.link.state == "lost":
-            shared = self._links[key] = WorkerLink(key)
-        shared.users += 1
+        shared = self._take(key)
         shared.listeners.append(listener)
         try:
             await shared.open()
@@ -109,6 +114,19 @@ class LinkPool:
             raise
         finally:
             shared.listeners.remove(listener)
+        return shared
+
+    def join(self, key: WorkerKey) -> WorkerLink:
+        """The link to a worker that need not be reachable now; to be given back with `release`."""
+        shared = self._take(key)
+        shared.begin()
+        return shared
+
+    def _take(self, key: WorkerKey) -> WorkerLink:
+        shared = self._links.get(key)
+        if shared is None or shared.link.state == "lost":
+            shared = self._links[key] = WorkerLink(key)
+        shared.users += 1
         return shared
 
     async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
