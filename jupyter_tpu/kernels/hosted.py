@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import Addresses
 from jupyter_tpu.kernels.bridge import Bridge, Secrets
 from jupyter_tpu.kernels.follower import Follower
@@ -20,15 +20,28 @@ from jupyter_tpu.kernels.kernel import Launch, RemoteKernel
 from jupyter_tpu.kernels.links import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.worker import OnProgress, WorkerKey
 
+OnLink = Callable[[LinkStatus], None]
+
+
+def _ignore(status: LinkStatus) -> None:
+    pass
+
 
 class HostedKernel:
-    """One kernel for one front end; nothing happens before `start`."""
+    """One kernel for one front end; nothing happens before `start` or `find`.
 
-    def __init__(self, key: WorkerKey, pool: LinkPool, addresses: Addresses, secrets: Secrets) -> None:
+    Args:
+        on_link: called with each new status of the link that the kernel uses.
+    """
+
+    def __init__(
+        self, key: WorkerKey, pool: LinkPool, addresses: Addresses, secrets: Secrets, on_link: OnLink = _ignore
+    ) -> None:
         self._key = key
         self._pool = pool
         self._addresses = addresses
         self._secrets = secrets
+        self._on_link = on_link
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._following = Following()
         self._clients = self._following.read(self._bridge.deliver, 0)
@@ -167,12 +180,19 @@ class HostedKernel:
     def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
         self._shared = shared
         self._kernel = RemoteKernel(shared.link, self._following, on_progress)
-        shared.kernels.add(self._kernel)
+        shared.watchers.append(self._link_changed)
+
+    def _link_changed(self, status: LinkStatus) -> None:
+        if status.state == "lost":
+            is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
+            self.kernel.lose(status.message, is_gone=is_gone)
+            self._following.tell("lost", message=status.message, error_code=status.error_code)
+        self._on_link(status)
 
     async def _leave_worker(self) -> None:
         shared, self._shared = self._shared, None
         if self._kernel:
             self._kernel.close()
         if shared:
-            shared.kernels.discard(self.kernel)
+            shared.watchers.remove(self._link_changed)
             await self._pool.release(self._key, shared)

@@ -10,15 +10,13 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import zmq
 
-from jupyter_tpu.errors import NodeNotFound, WrongState
-from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link, LinkState
 
@@ -45,15 +43,15 @@ class LinkStatus:
 
 
 class WorkerLink:
-    """The link to one worker, with the kernels on it and those who want to know how its preparation goes on."""
+    """The link to one worker, with those who want to know how it is and how its preparation goes on."""
 
     def __init__(self, key: WorkerKey) -> None:
         self.users = 0
-        self.kernels: set[RemoteKernel] = set()
+        self.watchers: list[Callable[[LinkStatus], None]] = []
         self.listeners: list[OnProgress] = []
         self.status = LinkStatus(state="connecting", since=time.time())
         self._key = key
-        worker = Worker(key, self._progress, self._lose)
+        worker = Worker(key, self._progress)
         self.link = Link(worker.connect, on_progress=self._progress, on_state=self._changed, python=key.python)
         self._opening: asyncio.Future[None] | None = None
 
@@ -82,14 +80,12 @@ class WorkerLink:
 
     def _changed(self, state: LinkState, error: Exception | None, since: float) -> None:
         log.info("link to %s worker %s: %s %s", self._key.node.node_id, self._key.worker_id, state, error or "")
-        code = getattr(error, "code", "")
-        self.status = LinkStatus(state=state, since=since, message=str(error or ""), error_code=code)
-        if state == "lost" and error:
-            self._lose(error)
-
-    def _lose(self, error: Exception) -> None:
-        for kernel in tuple(self.kernels):
-            kernel.lose(str(error), is_gone=isinstance(error, (NodeNotFound, WrongState)))
+        status = LinkStatus(state=state, since=since, message=str(error or ""), error_code=getattr(error, "code", ""))
+        if status == self.status:
+            return
+        self.status = status
+        for watcher in tuple(self.watchers):
+            watcher(status)
 
 
 class LinkPool:

@@ -1,15 +1,19 @@
-"""Tells how the start of a kernel goes on, and of its death: as Jupyter events, or in the log where no server is."""
+"""Tells how the start of a kernel goes on, of its death and of its link: as Jupyter events, where a server is."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.links import LinkStatus
 
 KERNEL_SCHEMA = "https://events.jupyter.org/jupyter_tpu/kernel/v1"
+LINK_SCHEMA = "https://events.jupyter.org/jupyter_tpu/link/v1"
 _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
@@ -23,7 +27,7 @@ class ProgressReport:
 
     def __init__(self, manager: Any, log: Any, identity: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._events = _event_logger(manager)
+        self._events = _event_logger(manager, KERNEL_SCHEMA)
         self._log: logging.Logger = log
         self._identity = dict(identity)
 
@@ -42,6 +46,28 @@ class ProgressReport:
             self._events.emit(schema_id=KERNEL_SCHEMA, data={**self._identity, **step})
 
 
+class LinkReport:
+    """Tells front ends how the link to a kernel is; silent where there is no server. May be called from any thread.
+
+    Args:
+        manager, identity: as of `ProgressReport`.
+    """
+
+    def __init__(self, manager: Any, identity: Mapping[str, str]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._events = _event_logger(manager, LINK_SCHEMA)
+        self._identity = dict(identity)
+
+    def __call__(self, status: LinkStatus) -> None:
+        """Report a new status."""
+        if self._events is not None and status.state != "connecting":  # of that the kernel's progress tells
+            with suppress(RuntimeError):  # the server has ended
+                self._loop.call_soon_threadsafe(self._report, status)
+
+    def _report(self, status: LinkStatus) -> None:
+        self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
+
+
 def keep_tracebacks_out(log: Any) -> None:
     """Have `log` show a `TpuError` as its text: KernelManager logs whatever a start raises with a traceback."""
     getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets gives a logger or an adapter of one
@@ -57,6 +83,6 @@ class _WithoutTraceback(logging.Filter):
 _WITHOUT_TRACEBACK = _WithoutTraceback()
 
 
-def _event_logger(manager: Any) -> Any:
+def _event_logger(manager: Any, schema: str) -> Any:
     events = getattr(manager, "event_logger", None)
-    return events if events is not None and KERNEL_SCHEMA in events.schemas else None
+    return events if events is not None and schema in events.schemas else None

@@ -58,13 +58,11 @@ class Worker:
 
     Args:
         on_progress: called with ``{"phase", "message", "fraction"}``.
-        on_gone: called when the cloud says that the node is no longer there or no longer READY.
     """
 
-    def __init__(self, key: WorkerKey, on_progress: OnProgress, on_gone: Callable[[TpuError], None]) -> None:
+    def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
         self.key = key
         self._on_progress = on_progress
-        self._on_gone = on_gone
         self._address: WorkerAddress | None = None
 
     async def connect(self) -> SshConnection:
@@ -89,9 +87,6 @@ class Worker:
         self._say("finding_node", f"Looking for {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
-        except (NodeNotFound, WrongState) as error:
-            self._on_gone(error)
-            raise
         except (CloudUnavailable, CloudRefused, CredentialsMissing) as error:
             raise unless_unknown or error from error
         self._say("connecting", f"Connecting to {address.alias}")

@@ -10,7 +10,7 @@ import pytest
 import yaml
 from openapi_spec_validator import validate
 
-from jupyter_tpu.kernels.progress import KERNEL_SCHEMA
+from jupyter_tpu.kernels.progress import KERNEL_SCHEMA, LINK_SCHEMA
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.handlers import ROUTES, TpuHandler
 
@@ -53,4 +53,4 @@ def test_every_verb_wants_authentication_and_authorisation(handler: type[TpuHand
 def test_the_event_schemas_have_the_ids_that_are_emitted() -> None:
     ids = {yaml.safe_load(path.read_text())["$id"] for path in SCHEMA_FILES}
 
-    assert ids == {FLEET_EVENT, KERNEL_SCHEMA}
+    assert ids == {FLEET_EVENT, KERNEL_SCHEMA, LINK_SCHEMA}

@@ -1,6 +1,6 @@
 """The events this extension emits; the YAML files beside this one are their schemas.
 
-The kernels' event is emitted, and so named, in `jupyter_tpu.kernels.progress`.
+The events of kernels and links are emitted, and so named, in `jupyter_tpu.kernels.progress`.
 """
 
 from __future__ import annotations
@@ -9,4 +9,4 @@ from pathlib import Path
 
 FLEET_EVENT = "https://events.jupyter.org/jupyter_tpu/fleet/v1"
 
-SCHEMA_FILES = tuple(Path(__file__).with_name(name) for name in ("fleet.yaml", "kernel.yaml"))
+SCHEMA_FILES = tuple(Path(__file__).with_name(name) for name in ("fleet.yaml", "kernel.yaml", "link.yaml"))
