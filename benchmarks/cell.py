@@ -1,0 +1,204 @@
+"""One measurement in a process of its own: ``python -m benchmarks.cell MEASURE KERNEL_NAME [OPTIONS_AS_JSON]``.
+
+Prints one JSON object of numbers. Times are in seconds and include everything from the call of `start_kernel`, but
+not the import of modules; memory is this process's resident set in MiB.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Coroutine
+from importlib.metadata import EntryPoint
+from pathlib import Path
+from typing import Any
+
+import psutil
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.manager import AsyncKernelManager
+from jupyter_client.provisioning.factory import KernelProvisionerFactory
+
+Numbers = dict[str, float]
+_PATIENCE_S = 120
+
+STDOUT = "import sys\nfor _ in range({count}):\n    sys.stdout.write('x' * 65535 + '\\n')\n    sys.stdout.flush()"
+DISPLAY = """
+publish = get_ipython().display_pub.publish
+for _ in range({count}):
+    publish({{'text/plain': 'x' * {size}}})
+"""
+WAIT_FOR_INTERRUPT = """
+{before}
+import time
+from pathlib import Path
+try:
+    Path({ready!r}).touch()
+    while True:
+        time.sleep(0.001)
+except KeyboardInterrupt:
+    Path({path!r}).with_suffix(".new").write_text(repr(time.time()))
+    Path({path!r}).with_suffix(".new").rename({path!r})
+"""
+
+
+class Kernel:
+    """A kernel with a client, from the first call to the first reply and after."""
+
+    def __init__(self, kernel_name: str) -> None:
+        self.manager = AsyncKernelManager(kernel_name=kernel_name)
+        self.client: AsyncKernelClient
+
+    async def start(self) -> float:
+        """Start it; seconds to the first reply."""
+        began = time.perf_counter()
+        await self.manager.start_kernel()
+        self.client = self.manager.client()
+        self.client.start_channels(hb=False)
+        await self.run("1+1")
+        return time.perf_counter() - began
+
+    async def restart(self, *, now: bool) -> float:
+        """Restart it; seconds to the first reply."""
+        began = time.perf_counter()
+        await self.manager.restart_kernel(now=now)
+        await self.run("1+1")
+        return time.perf_counter() - began
+
+    async def run(self, code: str) -> dict[str, Any]:
+        """Execute and wait for the reply."""
+        return await self.reply(self.client.execute(code))
+
+    async def reply(self, request: str) -> dict[str, Any]:
+        while True:
+            reply = await self.client.get_shell_msg(timeout=_PATIENCE_S)
+            if reply["parent_header"].get("msg_id") == request:
+                return dict(reply["content"])
+
+    async def output(self, code: str) -> tuple[float, int]:
+        """Execute; seconds until the last output has arrived, and the characters of it."""
+        began, size = time.perf_counter(), 0
+        request = self.client.execute(code)
+        while True:
+            message = await self.client.get_iopub_msg(timeout=_PATIENCE_S)
+            if message["parent_header"].get("msg_id") != request:
+                continue
+            content = message["content"]
+            size += len(content.get("text", "")) + len(content.get("data", {}).get("text/plain", ""))
+            if content.get("execution_state") == "idle":
+                return time.perf_counter() - began, size
+
+    async def end(self) -> None:
+        self.client.stop_channels()
+        await self.manager.shutdown_kernel()
+
+
+async def start(kernel_name: str, repeats: int, restarts: int) -> Numbers:
+    """A first kernel over a cold connection, further ones beside it, restarts; and what each costs in memory."""
+    at_first = _memory_mib()
+    first = Kernel(kernel_name)
+    numbers = {"cold_s": await first.start(), "first_mib": 0.0}
+    numbers["first_mib"] = _memory_mib() - at_first
+    warm, kernels = [], []
+    for _ in range(repeats):
+        await _quiet()
+        kernels.append(Kernel(kernel_name))
+        warm.append(await kernels[-1].start())
+    numbers["further_mib"] = (_memory_mib() - at_first - numbers["first_mib"]) / repeats
+    for kernel in kernels:
+        await kernel.end()
+    times = []
+    for _ in range(restarts):
+        await _quiet()
+        times.append(await first.restart(now=True))
+    await first.end()
+    numbers["warm_s"] = statistics.median(warm)
+    return {**numbers, "restart_s": statistics.median(times)} if times else numbers
+
+
+async def latency(kernel_name: str, repeats: int) -> Numbers:
+    """``1+1``, one after the other."""
+    kernel = Kernel(kernel_name)
+    await kernel.start()
+    times = []
+    for number in range(20 + repeats):
+        began = time.perf_counter()
+        await kernel.run("1+1")
+        if number >= 20:
+            times.append(time.perf_counter() - began)
+    await kernel.end()
+    ordered = sorted(times)
+    return {"p50_s": statistics.median(ordered), "p99_s": ordered[int(len(ordered) * 0.99) - 1]}
+
+
+async def throughput(kernel_name: str, mib: int) -> Numbers:
+    """`mib` MiB through stdout and as display data, in MiB/s; the second of two runs each."""
+    kernel = Kernel(kernel_name)
+    await kernel.start()
+    numbers = {}
+    for name, code in (
+        ("stdout_mib_s", STDOUT.format(count=mib * 16)),
+        ("display_mib_s", DISPLAY.format(count=mib, size=1 << 20)),
+    ):
+        await kernel.output(code)
+        seconds, size = await kernel.output(code)
+        assert size == mib << 20, f"{size} of {mib << 20} characters arrived"
+        numbers[name] = mib / seconds
+    await kernel.end()
+    return numbers
+
+
+async def interrupt(kernel_name: str, queued_mib: int) -> Numbers:
+    """How long an interrupt takes to reach the kernel, with so much output waiting on the way to this side."""
+    kernel = Kernel(kernel_name)
+    await kernel.start()
+    with tempfile.TemporaryDirectory() as folder:
+        ready, path = Path(folder, "ready"), Path(folder, "interrupted")
+        before = STDOUT.format(count=queued_mib * 16) if queued_mib else ""
+        kernel.client.execute(WAIT_FOR_INTERRUPT.format(before=before, ready=str(ready), path=str(path)))
+        await _appears(ready)
+        began = time.time()
+        await kernel.manager.interrupt_kernel()
+        await _appears(path)
+        seconds = float(await asyncio.to_thread(path.read_text)) - began
+    await kernel.end()
+    return {f"interrupt_{queued_mib}_mib_s": seconds}
+
+
+MEASURES: dict[str, Callable[..., Coroutine[Any, Any, Numbers]]] = {
+    "start": start,
+    "latency": latency,
+    "throughput": throughput,
+    "interrupt": interrupt,
+}
+
+
+async def _appears(path: Path) -> None:
+    """Another process writes the file: there is nothing to wait on but the folder."""
+    async with asyncio.timeout(_PATIENCE_S):
+        while not await asyncio.to_thread(path.exists):  # noqa: ASYNC110
+            await asyncio.sleep(0.002)
+
+
+async def _quiet() -> None:
+    """Let what the last step left behind (a spare that is booting, say) come to rest."""
+    await asyncio.sleep(2)
+
+
+def _memory_mib() -> float:
+    return float(psutil.Process().memory_info().rss) / (1 << 20)
+
+
+def main(arguments: list[str]) -> None:
+    measure, kernel_name, *options = arguments
+    entry_point = EntryPoint("ssh-forwards", "benchmarks.forwards:ForwardsProvisioner", "")
+    KernelProvisionerFactory.instance().provisioners["ssh-forwards"] = entry_point
+    numbers = asyncio.run(MEASURES[measure](kernel_name, **json.loads(options[0] if options else "{}")))
+    sys.stdout.write(json.dumps(numbers) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,106 @@
+"""Numbers → tables in Markdown, with the ratios and round trips that are worth quoting."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+Results = dict[tuple[str, int, str], list[float]]
+"""By transport, round-trip time in ms, and name of the number: the values of all repetitions."""
+
+_SECONDS = ("cold_s", "warm_s", "restart_s")
+_MEMORY = ("first_mib", "further_mib")
+_LATENCY = ("p50_s", "p99_s")
+_THROUGHPUT = ("stdout_mib_s", "display_mib_s")
+
+
+def report(results: Results, *, ours: str, local: str) -> str:
+    """All tables as one Markdown page."""
+    names = {ours: "jupyter_tpu", local: "local ipykernel"}
+    rtts = sorted({rtt for _, rtt, _ in results})
+    transports = list(dict.fromkeys(transport for transport, _, _ in results))
+    pages = [
+        _table(results, transports, names, rtts, _SECONDS, "Start, in seconds to the first reply", 1, 3),
+        _round_trips(results, transports, names, rtts),
+        _table(results, transports, names, rtts, _LATENCY, "`1+1`, in ms", 1000, 1),
+        _table(results, transports, names, rtts, _THROUGHPUT, "Output, in MiB/s", 1, 0),
+        _table(results, transports, names, rtts[:1], _MEMORY, "Memory on this side, in MiB", 1, 1),
+        _ratios(results, ours, local, rtts),
+        _interrupts(results, ours),
+    ]
+    return "\n".join(pages)
+
+
+def _table(
+    results: Results,
+    transports: Sequence[str],
+    names: dict[str, str],
+    rtts: Sequence[int],
+    numbers: Sequence[str],
+    title: str,
+    scale: float,
+    digits: int,
+) -> str:
+    columns = [(number, rtt) for number in numbers for rtt in rtts]
+    heads = [f"{_plain(number)}, RTT {rtt}" for number, rtt in columns]
+    rows = [
+        [names.get(transport, transport)]
+        + [_shown(_median(results, transport, rtt, number), scale, digits) for number, rtt in columns]
+        for transport in transports
+    ]
+    return f"### {title}\n\n{_markdown(['', *heads], rows)}\n"
+
+
+def _round_trips(results: Results, transports: Sequence[str], names: dict[str, str], rtts: Sequence[int]) -> str:
+    """(T(RTT) - T(0)) / RTT."""
+    columns = [(number, rtt) for number in _SECONDS for rtt in rtts if rtt]
+    rows = []
+    for transport in transports:
+        cells = []
+        for number, rtt in columns:
+            there, here = _median(results, transport, rtt, number), _median(results, transport, 0, number)
+            cells.append("" if there is None or here is None else f"{(there - here) / (rtt / 1000):.1f}")
+        rows.append([names.get(transport, transport), *cells])
+    heads = [f"{_plain(number)}, RTT {rtt}" for number, rtt in columns]
+    return f"### Start, in round trips\n\n{_markdown(['', *heads], rows)}\n"
+
+
+def _ratios(results: Results, ours: str, local: str, rtts: Sequence[int]) -> str:
+    """Ours against a local kernel."""
+    rows = [[_plain(number), *_ratios_of(results, ours, local, number, rtts)] for number in (*_SECONDS, *_THROUGHPUT)]
+    heads = ["", *(f"RTT {rtt}" for rtt in rtts)]
+    return f"### jupyter_tpu against a local ipykernel\n\n{_markdown(heads, rows)}\n"
+
+
+def _ratios_of(results: Results, ours: str, local: str, number: str, rtts: Sequence[int]) -> Iterator[str]:
+    # a local kernel has no cold connection: each of its starts is the same
+    here = _median(results, local, 0, "warm_s" if number == "cold_s" else number)
+    for rtt in rtts:
+        there = _median(results, ours, rtt, number)
+        yield "" if there is None or not here else f"{there / here:.2f} ×"
+
+
+def _interrupts(results: Results, ours: str) -> str:
+    rows = [
+        [f"{queued} MiB waiting", _shown(_median(results, ours, 50, f"interrupt_{queued}_mib_s"), 1000, 0)]
+        for queued in (0, 100)
+    ]
+    return f"### Interrupt, RTT 50 ms, in ms\n\n{_markdown(['path of 5 MB/s', 'until the kernel has it'], rows)}\n"
+
+
+def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines) + "\n"
+
+
+def _median(results: Results, transport: str, rtt: int, number: str) -> float | None:
+    values = results.get((transport, rtt, number))
+    return statistics.median(values) if values else None
+
+
+def _shown(value: float | None, scale: float, digits: int) -> str:
+    return "" if value is None else f"{value * scale:.{digits}f}"
+
+
+def _plain(number: str) -> str:
+    return number.rsplit("_", 1)[0].removesuffix("_mib").replace("_", " ")

@@ -1,0 +1,105 @@
+"""The worker that all transports reach: an emulated node with a real OpenSSH server, behind a path with delay.
+
+The path is the emulator's own fault proxy, so every transport has the same one, connection by connection.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+PROJECT = "benchmarks"
+NODE = "bench"
+_ALIAS = f"{NODE}.us-central1-a.tpu"
+_MASTER = "Host *\n    ControlMaster auto\n    ControlPath {folder}/m-%C\n    ControlPersist 60\n\n"
+
+
+class Place:
+    """Folders and processes of one run; `environ` is what a measurement needs to find the kernels."""
+
+    def __init__(self, folder: Path, sshpyk: Path | None) -> None:
+        self._folder = folder
+        self._sshpyk = sshpyk
+        self.environ: dict[str, str] = {**os.environ, **_own_folders(folder), "JUPYTER_TPU_PROJECT": PROJECT}
+        paths = [str(Path(__file__).parents[1]), *([str(sshpyk)] if sshpyk else [])]
+        self.environ["PYTHONPATH"] = os.pathsep.join(paths)
+        self._emulator: subprocess.Popen[str] | None = None
+
+    def open(self) -> None:
+        """Start the cloud, create the node, write a kernelspec per transport."""
+        options = ["--sshd", "system", "--link-faults", "--time-scale", "200", "--project", PROJECT, "--json"]
+        command = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(self._folder / "cloud"), *options]
+        self._emulator = subprocess.Popen(command, stdout=subprocess.PIPE, env=self.environ, text=True)
+        assert self._emulator.stdout is not None
+        self.environ["JUPYTER_TPU_ENDPOINT"] = json.loads(self._emulator.stdout.readline())["grpc"]
+        self.tpu("create", NODE, "--type", "v5litepod-8", "--zone", "us-central1-a", "--yes")
+        self.tpu("kernelspec")
+        Path(self.environ["JUPYTER_RUNTIME_DIR"]).mkdir()  # sshpyk writes there before it exists
+        config = self._folder / "ssh_config"
+        config.write_text(_MASTER.format(folder=self._folder) + self.tpu("ssh-config", NODE))
+        self._write_kernelspecs(config)
+
+    def close(self) -> None:
+        self.hang_up()
+        if self._emulator is not None:
+            self._emulator.terminate()
+            self._emulator.wait(30)
+
+    def tpu(self, *arguments: str) -> str:
+        """Run ``jupyter tpu …``; what it printed."""
+        command = [sys.executable, "-m", "jupyter_tpu.cli", *arguments]
+        return subprocess.run(command, env=self.environ, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def hang_up(self) -> None:
+        """End the shared connection of the ssh client, so that the next one is cold."""
+        command = ["ssh", "-F", str(self._folder / "ssh_config"), "-O", "exit", _ALIAS]
+        if (self._folder / "ssh_config").exists():
+            subprocess.run(command, check=False, stderr=subprocess.DEVNULL)
+
+    def _write_kernelspecs(self, config: Path) -> None:
+        forwards = {"ssh_config": str(config), "host": _ALIAS}
+        self._write("ssh-mux", "ssh-forwards", forwards)
+        if self._sshpyk:
+            there = self.over_ssh("command -v python3").strip()
+            sshpyk = {"ssh_config": str(config), "ssh_host_alias": _ALIAS, "raise_on_ssh_config_error": False}
+            self._write(
+                "sshpyk", "sshpyk-provisioner", {**sshpyk, "remote_python": there, "remote_kernel_name": "python3"}
+            )
+
+    def over_ssh(self, command: str) -> str:
+        """What `command` prints on the worker."""
+        ssh = ["ssh", "-F", str(self._folder / "ssh_config"), _ALIAS, command]
+        return subprocess.run(ssh, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def _write(self, name: str, provisioner: str, config: Mapping[str, Any]) -> None:
+        folder = Path(self.environ["JUPYTER_DATA_DIR"], "kernels", name)
+        folder.mkdir(parents=True)
+        metadata = {"kernel_provisioner": {"provisioner_name": provisioner, "config": config}}
+        spec = {"argv": ["ssh"], "display_name": name, "language": "python", "metadata": metadata}
+        (folder / "kernel.json").write_text(json.dumps(spec))
+
+
+@contextmanager
+def opened_place(sshpyk: Path | None) -> Iterator[Place]:
+    """A place that leaves nothing behind."""
+    folder = Path(tempfile.mkdtemp(prefix="jtb-"))  # short: Unix sockets have short names
+    place = Place(folder, sshpyk)
+    try:
+        place.open()
+        yield place
+    finally:
+        place.close()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _own_folders(folder: Path) -> dict[str, str]:
+    names = ("JUPYTER_TPU_DATA", "JUPYTER_DATA", "JUPYTER_CONFIG", "JUPYTER_RUNTIME")
+    return {f"{name}_DIR": str(folder / name.lower()) for name in names} | {"IPYTHONDIR": str(folder / "ipython")}
