@@ -7,8 +7,9 @@ where it matters. All work happens in the link thread; a method here only waits 
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, cast
 
 import zmq
@@ -17,14 +18,16 @@ from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
 from traitlets import Enum, Integer, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
-from jupyter_tpu.errors import TpuError, WrongState
+from jupyter_tpu.errors import KernelFailed, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
 from jupyter_tpu.kernels.follower import Deliver, Follower
 from jupyter_tpu.kernels.hosted import HostedKernel
-from jupyter_tpu.kernels.kernel import TRAVELS, Launch
+from jupyter_tpu.kernels.kernel import TRAVELS, Launch, ending
 from jupyter_tpu.kernels.links import LinkStatus, link_thread
-from jupyter_tpu.kernels.progress import ProgressReport, keep_tracebacks_out
+from jupyter_tpu.kernels.notes import KernelNote, KernelNotes, this_process
+from jupyter_tpu.kernels.noting import Noting
+from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_tracebacks_out
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
 
@@ -55,6 +58,12 @@ class TPUProvisioner(KernelProvisionerBase):
 
     _hosted: HostedKernel | None = None
     _launch: Launch | None = None
+    _found: KernelNote | None = None
+    _is_unsure = False
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self._noting = Noting(lambda note: self.call("note_kernel", note=note))
 
     @default("endpoint")
     def _default_endpoint(self) -> str:
@@ -75,6 +84,8 @@ class TPUProvisioner(KernelProvisionerBase):
         arguments = tuple(kwargs.pop("extra_arguments", ()))
         kwargs.pop("cwd", None)  # a folder of this machine
         kwargs = await super().pre_launch(cmd=[], **kwargs)
+        if self._hosted is None:
+            await self._look_for_note()
         self._provide_curve_keys()
         self._launch = Launch(
             kernel_id=self.kernel_id,
@@ -104,7 +115,9 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def poll(self) -> int | None:
         """None while the kernel lives as far as anybody knows; called often, so it only reads a field."""
-        return self._hosted.kernel.exit_code if self._hosted else 0
+        if self._hosted is None:
+            return 0
+        return None if self._is_unsure else self._hosted.kernel.exit_code
 
     async def wait(self) -> int | None:
         """Wait for the kernel's end; the caller has a timeout around it."""
@@ -119,11 +132,13 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def kill(self, restart: bool = False) -> None:  # noqa: ARG002 - not passed on reliably (jupyter_client#1061)
         """End the kernel at once."""
+        self._is_unsure = False
         if self._hosted:
             await link_thread.run(self._hosted.kernel.kill())
 
     async def shutdown_requested(self, restart: bool = False) -> None:  # noqa: ARG002
         """Called when the shutdown message was sent already: what follows is no death."""
+        self._is_unsure = False
         if self._hosted:
             self._hosted.kernel.expect_end()
 
@@ -137,6 +152,48 @@ class TPUProvisioner(KernelProvisionerBase):
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
             await _leave_after(hosted.close())
+            await self._noting.remove()
+
+    @property
+    def note(self) -> KernelNote | None:
+        """What lets another server give this kernel back; None if nothing does."""
+        return self._noting.note
+
+    async def change_note(self, change: Callable[[KernelNote], KernelNote]) -> None:
+        """Keep what a server knows of the kernel: its sessions."""
+        await self._noting.change(change)
+
+    async def learn_state(self) -> Mapping[str, Any]:
+        """How a kernel is that was found by its note, as the agent's ``kernel_info`` says; waits for the link.
+
+        Empty if the kernel is gone. One that has ended is not started again by the KernelManager's restarter: its user
+        has to know first that its variables are lost.
+        """
+        info = await link_thread.run(self._started().learn_state())
+        if self._started().kernel.exit_code is not None:
+            self._manager.stop_restarter()
+            await self._forget_if_gone()
+        else:
+            self._noting.tell()
+        self._is_unsure = False
+        return info
+
+    @property
+    def end(self) -> str:
+        """How and why the kernel has ended, in words; empty while it lives."""
+        kernel = self._started().kernel
+        if kernel.exit_code is None:
+            return ""
+        if kernel.is_gone:
+            return kernel.reason or "Somebody else has ended the kernel."
+        return f"The kernel ended ({ending(kernel.exit_code)}). {kernel.reason}".strip()
+
+    async def leave(self) -> None:
+        """Let go of the kernel, which goes on: its note is for the next server."""
+        self._noting.close()
+        if self._hosted:
+            hosted, self._hosted = self._hosted, None
+            await _leave_after(hosted.leave())
 
     async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> Follower:
         """Deliver the kernel's messages, all channels, from `from_seq` on or from what comes next, in this loop.
@@ -201,11 +258,29 @@ class TPUProvisioner(KernelProvisionerBase):
         return max(recommended, 20.0)
 
     async def _start(self, launch: Launch, report: ProgressReport) -> None:
+        if self._found:
+            self._hosted = await self._host_found(self._found, report)
+            return
         if self._hosted:
-            await link_thread.run(self._hosted.restart(launch, report))
+            await self._restart(self._hosted, launch, report)
         else:
-            self._hosted = await self._host(launch, report)
+            self._hosted = await self._host_noted(launch, report)
+        self._noting.tell()
         report({"phase": "ready", "message": "The kernel runs", "fraction": 1.0})
+
+    async def _restart(self, hosted: HostedKernel, launch: Launch, report: ProgressReport) -> None:
+        if hosted.kernel.is_gone and self._is_for_restarter():
+            await self._forget_if_gone()
+            raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")
+        await link_thread.run(hosted.restart(launch, report))
+        await self._noting.write_again()
+
+    async def _forget_if_gone(self) -> None:
+        if self._started().kernel.is_gone and self._noting.note:
+            self.log.warning(
+                "The kernel %s on %s is gone, and its note with it: %s", self.kernel_id, self.node, self.end
+            )
+            await self._noting.remove()
 
     def _is_for_restarter(self) -> bool:
         """Whether the KernelManager's restarter is starting a dead kernel again, and not a user.
@@ -216,7 +291,79 @@ class TPUProvisioner(KernelProvisionerBase):
         has_restarter = getattr(self._manager, "_restarter", None) is not None
         return has_restarter and self._hosted is not None and self._hosted.kernel.has_died
 
+    async def _look_for_note(self) -> None:
+        """A kernel that this process has claimed is given back; one of somebody else's must not be touched.
+
+        Raises:
+            WrongState: the id belongs to a kernel of another server.
+        """
+        note = await asyncio.to_thread(KernelNotes().find, self.kernel_id) if self._root_dir else None
+        if note is None:
+            return
+        if note.owner != this_process():
+            raise WrongState(
+                f"The kernel {self.kernel_id} was started by another Jupyter server.",
+                exists=f"It runs on {NodeName.parse(note.node).node_id} as far as this machine knows.",
+                hint=f"A server that is started in {note.root_dir} gives it back; `jupyter tpu kernels` shows it.",
+            )
+        for name in (*_PLACE, "python"):
+            setattr(self, name, getattr(note, name))
+        session = self._manager.session
+        session.key, session.signature_scheme = note.key.encode(), note.signature_scheme
+        self._found = note
+
+    @property
+    def _root_dir(self) -> str:
+        """The server's folder of notebooks; empty where no server is, and kernels end with their program."""
+        folder = getattr(self._manager.parent, "root_dir", "")
+        return os.path.realpath(folder) if folder else ""
+
+    def _note_of(self, launch: Launch) -> KernelNote:
+        return KernelNote(
+            kernel_id=self.kernel_id,
+            kernel_name=self._manager.kernel_name,
+            node=self.node,
+            endpoint=self.endpoint,
+            worker_id=self.worker_id,
+            python=self.python,
+            key=launch.key,
+            signature_scheme=launch.signature_scheme,
+            extra_arguments=launch.extra_arguments,
+            root_dir=self._root_dir,
+            owner=this_process(),
+        )
+
+    async def _host_noted(self, launch: Launch, report: ProgressReport) -> HostedKernel:
+        """The note is written before the kernel is asked for: whenever this process is killed, somebody finds it."""
+        if self._root_dir:
+            await self._noting.write(self._note_of(launch))
+        try:
+            return await self._host(launch, report)
+        except BaseException:
+            await self._noting.remove()
+            raise
+
     async def _host(self, launch: Launch, report: ProgressReport) -> HostedKernel:
+        hosted = self._new_host()
+        try:
+            await link_thread.run(hosted.start(launch, report))
+        except BaseException:  # also when it has succeeded there, but was cancelled here
+            await _leave_after(hosted.give_up())
+            raise
+        return hosted
+
+    async def _host_found(self, note: KernelNote, report: ProgressReport) -> HostedKernel:
+        hosted = self._new_host()
+        try:
+            await link_thread.run(hosted.find(self.kernel_id, report))
+        except BaseException:
+            await _leave_after(hosted.leave())
+            raise
+        self._noting.found(note)
+        self._found, self._is_unsure = None, True
+        return hosted
+
+    def _new_host(self) -> HostedKernel:
         key = WorkerKey(
             node=NodeName.parse(self.node),
             endpoint=self.endpoint,
@@ -226,13 +373,8 @@ class TPUProvisioner(KernelProvisionerBase):
             ssh_user=self.ssh_user,
         )
         addresses = TcpAddresses() if self.transport == "tcp" else default_addresses()
-        hosted = HostedKernel(key, link_thread.enter(), addresses, self._secrets())
-        try:
-            await link_thread.run(hosted.start(launch, report))
-        except BaseException:  # also when it has succeeded there, but was cancelled here
-            await _leave_after(hosted.give_up())
-            raise
-        return hosted
+        on_link = LinkReport(self._manager, self._identity())
+        return HostedKernel(key, link_thread.enter(), addresses, self._secrets(), on_link)
 
     def _identity(self) -> dict[str, str]:
         return {"kernel_id": self.kernel_id, "kernel_name": self._manager.kernel_name, "node_name": self.node}
