@@ -3,6 +3,7 @@
     TpuError
     ├── BadInput             the caller asked for something that cannot be
     ├── IntentNotFound       no such intent in the journal
+    ├── OutputsNotFound      no such kernel on a node, or no such request in its record
     ├── CredentialsMissing   nobody is signed in to Google Cloud
     ├── CloudRefused         the cloud answered "no"
     │   ├── PermissionDenied     IAM, location policy
@@ -15,6 +16,7 @@
     │   └── WrongState           not possible in the node's present state
     ├── CloudUnavailable     the cloud did not answer, or answered nonsense
     ├── WorkerUnreachable    a worker does not answer over SSH
+    │   ├── LinkDown             not now, though it did before
     │   ├── HostKeyChanged       it answered with another host key than the pinned one
     │   └── LoginRefused         it does not accept our key
     ├── AgentBroken          the agent on a worker does not start or speaks nonsense
@@ -87,6 +89,13 @@ class IntentNotFound(TpuError):
     """The journal has no such intent."""
 
     code = "intent_not_found"
+    status = 404
+
+
+class OutputsNotFound(TpuError):
+    """No outputs are kept: there is no such kernel on a node, or no such request in its record."""
+
+    code = "outputs_not_found"
     status = 404
 
 
@@ -172,6 +181,13 @@ class WorkerUnreachable(TpuError):
 
     code = "worker_unreachable"
     status = 502
+
+
+class LinkDown(WorkerUnreachable):
+    """The link to a worker is cut now; what runs there runs on."""
+
+    code = "link_down"
+    status = 503
 
 
 class HostKeyChanged(WorkerUnreachable):

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from conftest import Cloud, Server
 
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-VALUES = {"zone": "us-central1-a", "node_id": "my-node", "intent_id": "some-intent"}
+VALUES = {"zone": "us-central1-a", "node_id": "my-node", "intent_id": "some-intent", "kernel_id": "k", "msg_id": "m"}
 
 
 def example_of(pattern: str) -> str:

@@ -1,0 +1,102 @@
+"""What the cells of a notebook have put out, from the record of their kernel, wherever their pages were meanwhile.
+
+Reading waits for the worker; putting together is done in a thread, in steps that leave the server's loop its turn.
+An answer is one moment of the record: everything up to its `seq`, nothing newer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Sequence
+
+from jupyter_tpu.server.output_views import answer, by_urgency
+from jupyter_tpu.server.request_listing import (
+    HEAD_BYTES,
+    Excerpt,
+    Listed,
+    Provisioner,
+    list_requests,
+    nonsense,
+    read_request,
+)
+from jupyter_tpu.wire.frames import ProtocolError
+
+_READ_BYTES = 64 * 1024 * 1024
+_WITHOUT_CELL = 20
+_UPDATING = 200
+_AT_ONCE = 8
+_PIECE_BYTES = 256 * 1024
+
+
+async def outputs_of(provisioner: Provisioner, kernel_id: str, only: Iterable[str] = ()) -> list[bytes]:
+    """The answer to ``GET kernels/{kernel_id}/outputs`` as JSON in pieces.
+
+    Args:
+        only: ids of requests; empty for the last request of each cell, and the newest without one.
+
+    Raises:
+        LinkDown: the worker does not answer.
+        AgentBroken: it answers nonsense.
+    """
+    listing = await list_requests(provisioner)
+    chosen = _chosen(listing.requests, frozenset(only))
+    to_read = _within_budget(chosen) + _updating(listing.requests, chosen)
+    excerpts = await _read_all(provisioner, to_read)
+    try:
+        return await asyncio.to_thread(answer, kernel_id, listing, chosen, excerpts)
+    except ProtocolError as error:
+        raise nonsense(error) from error
+
+
+def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same in larger pieces: each is a turn of the loop and a write of its own."""
+    waiting: list[bytes] = []
+    size = 0
+    for piece in pieces:
+        waiting.append(piece)
+        size += len(piece)
+        if size >= _PIECE_BYTES:
+            yield b"".join(waiting)
+            waiting, size = [], 0
+    yield b"".join(waiting)
+
+
+async def _read_all(provisioner: Provisioner, requests: Iterable[Listed]) -> list[Excerpt]:
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def read(listed: Listed) -> Excerpt:
+        async with gate:
+            return await read_request(provisioner, listed.msg_id)
+
+    async with asyncio.TaskGroup() as group:
+        reading = [group.create_task(read(listed)) for listed in requests]
+    return [each.result() for each in reading]
+
+
+def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:
+    """The last of each cell and the newest without a cell, in the order asked."""
+    if only:
+        return [each for each in requests if each.msg_id in only]
+    last = {each.cell_id: each.msg_id for each in requests if each.cell_id is not None}
+    without = [each.msg_id for each in requests if each.cell_id is None][-_WITHOUT_CELL:]
+    wanted = {*last.values(), *without}
+    return [each for each in requests if each.msg_id in wanted]
+
+
+def _within_budget(chosen: Iterable[Listed]) -> list[Listed]:
+    taken: list[Listed] = []
+    left = _READ_BYTES
+    for each in by_urgency(chosen):
+        if not taken or each.to_read <= left:
+            taken.append(each)
+            left -= each.to_read
+    return taken
+
+
+def _updating(requests: Sequence[Listed], chosen: Sequence[Listed]) -> list[Listed]:
+    """Requests that are not shown, but may have updated displays of those that are."""
+    if not chosen:
+        return []
+    shown, since = {each.msg_id for each in chosen}, min(each.first_seq for each in chosen)
+    others = [each for each in requests if each.last_seq > since and each.msg_id not in shown]
+    return [each for each in others if each.bytes <= HEAD_BYTES][-_UPDATING:]
