@@ -40,6 +40,10 @@ class KernelFolder:
         return self._path / "record"
 
     @property
+    def heard(self) -> Path:
+        return self._path / "heard"
+
+    @property
     def output(self) -> Path:
         """What the process itself writes, past ipykernel: its last words when it dies."""
         return self._path / "output.log"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import secrets
 import signal
@@ -16,12 +15,13 @@ from typing import Any
 import zmq
 
 from jupyter_tpu.agent.folder import KernelFolder
+from jupyter_tpu.agent.heard import Heard
+from jupyter_tpu.agent.intake import Intake
 from jupyter_tpu.agent.jupyter_messages import header_place, json_object, without_content
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.record import Record
-from jupyter_tpu.agent.request_index import RequestIndex
 from jupyter_tpu.agent.sockets import KernelSockets
 from jupyter_tpu.errors import KernelFailed
 from jupyter_tpu.wire.messages import Channel
@@ -30,10 +30,7 @@ _BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
 _EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 # Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
 _SKIP_AFTER_BOOT = 10_000_000
-_DISK_FULL = (
-    "The worker's disk takes nothing more; it is probably full. Output is still shown, but no longer recorded there, "
-    "and lost if the agent ends now. Remove files in the terminal (`jupyter tpu ssh`) or from this kernel."
-)
+_ENDED_UNHEARD = "The kernel ended while no agent ran on the worker; what it said last is lost."
 
 
 @dataclass(frozen=True)
@@ -57,10 +54,10 @@ class Kernel:
         self.kernel_id = kernel_id
         self.is_closed = False
         self._around = surroundings
-        self._on_output = on_output
         self._folder = KernelFolder(surroundings.home, kernel_id)
         self.record = Record(self._folder.record)
-        self.requests = RequestIndex()
+        self._intake = Intake(self.record, Heard(self._folder.heard), on_output, self._acknowledge)
+        self.requests = self._intake.requests
         self._process: Process | None = None
         self._sockets: KernelSockets | None = None
         self._waiting: list[tuple[Channel, list[bytes]]] = []
@@ -68,8 +65,6 @@ class Kernel:
         self._watch: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
         self._asked_to_end = False
-        self._told_of_full_disk = False
-        self._last_output_at: float | None = None
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -116,8 +111,7 @@ class Kernel:
 
     def adopt(self) -> None:
         """Find the process that an earlier agent started, or record that it has ended meanwhile."""
-        for entry, size in self.record.entries():
-            self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
+        self._intake.recover()
         state = self._folder.state
         if not state.get("pid"):
             return
@@ -138,6 +132,7 @@ class Kernel:
             self._sockets.close()
         if self._process is not None:
             self._process.close()
+        self._intake.close()
         self.record.close()
         self._folder.close()
 
@@ -162,9 +157,9 @@ class Kernel:
         place = header_place(parts)
         kind = json_object(parts[place]).get("msg_type") if place else None
         if kind == "execute_request":
-            self._deliver(Channel.REQUEST, [parts])
+            self._intake.take(Channel.REQUEST, [parts])
         elif kind == "input_reply" and channel == Channel.STDIN:
-            self._deliver(Channel.REQUEST, [without_content(parts, self._folder.signer())])
+            self._intake.take(Channel.REQUEST, [without_content(parts, self._folder.signer())])
 
     @property
     def execution_state(self) -> str:
@@ -188,7 +183,7 @@ class Kernel:
             "generation": state.get("generation", 0),
             "python": state.get("python", ""),
             "started_at": state.get("started_at"),
-            "last_output_at": self._last_output_at,
+            "last_output_at": self._intake.last_output_at,
             "exit": state.get("exit"),
             "first_seq": self.record.first_seq,
             "next_seq": self.record.next_seq,
@@ -211,8 +206,9 @@ class Kernel:
             started_at=time.time(),
             exit=None,
         )
+        self._intake.begin_line()
         self._connect(process)
-        self._event("started", pid=process.pid, generation=generation)
+        self._intake.event("started", pid=process.pid, generation=generation)
 
     def _run(self, python: str, launch: Launch) -> Process:
         try:
@@ -249,6 +245,7 @@ class Kernel:
         self._ended.clear()
         identity = bytes.fromhex(self._folder.state["identity"])
         sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
+        sockets.attach(self._intake.number)
         self._sockets = sockets
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
@@ -256,23 +253,14 @@ class Kernel:
         self._watch = asyncio.create_task(self._watch_end(process, sockets))
 
     def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
-        now = time.time()
-        for parts in batch:
-            seq, size = self.record.append(channel, parts, now)
-            self.requests.observe(seq, now, channel, parts, size)
-        self.record.flush()
-        self._last_output_at = now
-        self._on_output()
-        self._tell_of_full_disk()
+        if channel == Channel.IOPUB:
+            self._intake.hear(batch)
+        else:
+            self._intake.take(channel, batch)
 
-    def _tell_of_full_disk(self) -> None:
-        """Once, until the disk takes the record again."""
-        is_new, self._told_of_full_disk = self.record.is_held and not self._told_of_full_disk, self.record.is_held
-        if is_new:
-            self._event("disk_full", message=_DISK_FULL)
-
-    def _event(self, name: str, **content: Any) -> None:
-        self._deliver(Channel.EVENT, [[json.dumps({"event": name, **content}).encode()]])
+    def _acknowledge(self, number: int) -> None:
+        if self._sockets is not None:
+            self._sockets.acknowledge(number)
 
     async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
         ended = await process.wait()
@@ -283,7 +271,10 @@ class Kernel:
         self._record_end(process.pid, ended)
 
     async def _learn_of_end(self, pid: int) -> None:
-        self._record_end(pid, await self._around.reports.of(pid))
+        ended = await self._around.reports.of(pid)
+        if self.requests.execution_state == "busy":
+            self._intake.event("gap", messages=None, reason=_ENDED_UNHEARD)
+        self._record_end(pid, ended)
 
     def _record_end(self, pid: int, ended: Exit) -> None:
         outcome = {
@@ -293,7 +284,7 @@ class Kernel:
             "stderr": self._folder.last_words(),
         }
         self._folder.save(pid=None, exit=outcome)
-        self._event("exited", pid=pid, generation=self._folder.state["generation"], **outcome)
+        self._intake.event("exited", pid=pid, generation=self._folder.state["generation"], **outcome)
         self._ended.set()
 
     async def _end(self) -> None:

@@ -12,12 +12,14 @@ import bisect
 import logging
 import mmap
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, decode_entry, encode_entry, entry_span
 from jupyter_tpu.wire.frames import ProtocolError
+from jupyter_tpu.wire.messages import Channel
 
 log = logging.getLogger(__name__)
 
@@ -27,6 +29,8 @@ _HELD_BYTES = 32 * 1024 * 1024
 _INDEX_EVERY_BYTES = 256 * 1024
 # One 32 MiB write to ext4 costs ten times the CPU of the same bytes in 1 MiB writes (measured).
 _WRITE_BYTES = 1024 * 1024
+_URGENT_BYTES = 64 * 1024
+_MOST_URGENT = 64
 
 
 class Segment:
@@ -181,6 +185,9 @@ class Record:
     """The record in a folder, which is made when missing.
 
     `append` only collects; `flush` makes it visible to readers, and belongs after each batch.
+
+    Attributes:
+        urgent: the newest control replies, ``(seq, offset, entry)``, for clients that are far behind.
     """
 
     def __init__(self, folder: Path, *, cap_bytes: int = CAP_BYTES) -> None:
@@ -192,6 +199,7 @@ class Record:
         if not self._segments:
             self._segments = [Segment.create(folder, 0, 1)]
         self.next_seq = self._segments[-1].recover()
+        self.urgent: deque[tuple[int, int, bytes]] = deque(maxlen=_MOST_URGENT)
         self._waiting: list[bytes] = []
         self._waiting_seq = self.next_seq
         self._held = Held()
@@ -223,6 +231,8 @@ class Record:
         """Take a message in; returns its seq and the size of its entry."""
         seq = self.next_seq
         entry = encode_entry(seq, time, channel, parts)
+        if channel == Channel.CONTROL and len(entry) <= _URGENT_BYTES:
+            self.urgent.append((seq, self.end + sum(map(len, self._waiting)), entry))
         self._waiting.append(entry)
         self.next_seq += 1
         return seq, len(entry)
@@ -241,6 +251,11 @@ class Record:
             self._write(data, first_seq)
         except OSError as error:
             self._hold(data, first_seq, error)
+
+    def release(self) -> None:
+        """Write what is held, as far as the disk takes it."""
+        with suppress(OSError):
+            self._held.release(self._write)
 
     def _write(self, data: bytes, first_seq: int) -> None:
         self._room_for(len(data), first_seq).write(data, first_seq)

@@ -15,6 +15,7 @@ from typing import TypeAlias
 import zmq
 from zmq.utils.monitor import parse_monitor_message
 
+from jupyter_tpu.agent import line
 from jupyter_tpu.wire.messages import Channel
 
 Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
@@ -27,14 +28,16 @@ _SOCKETS = {
     Channel.SHELL: (zmq.DEALER, "shell_port"),
     Channel.CONTROL: (zmq.DEALER, "control_port"),
     Channel.STDIN: (zmq.DEALER, "stdin_port"),
-    Channel.IOPUB: (zmq.SUB, "iopub_port"),
+    Channel.IOPUB: (zmq.XSUB, "iopub_port"),
 }
 _BATCH = 256
 _BATCH_BYTES = 4 * 1024 * 1024
 # Until the kernel has bound its sockets; connecting to a socket file costs next to nothing.
 _RECONNECT_MS = 5
-# What waits in our queue when the agent is killed is lost, what waits in the kernel's is not.
+# What waits in our queue when the agent is killed is lost, unless the kernel numbers its messages.
 _IOPUB_QUEUE = 64
+_SUBSCRIBE_TO_ALL = b"\x01"
+_ACKNOWLEDGE_EVERY_S = 0.02
 _GOODBYE_S = 1.0
 
 
@@ -48,19 +51,40 @@ class KernelSockets:
         self._monitors = {channel: self._monitor(channel) for channel in _SOCKETS}
         self._connected: set[Channel] = set()
         self._parted = asyncio.Event()
+        self._identity = identity
+        self._acknowledged = 0
+        self._acknowledging: asyncio.TimerHandle | None = None
+
+    def attach(self, number: int) -> None:
+        """Ask the kernel for everything it said on its line after `number`."""
+        self._sockets[Channel.IOPUB].send(line.attach(number, self._identity))
+        self._loop.call_soon(self._read, Channel.IOPUB)
+
+    def acknowledge(self, number: int) -> None:
+        """Tell the kernel, soon, that everything up to `number` is on disk."""
+        self._acknowledged = number
+        if self._acknowledging is None:
+            self._acknowledging = self._loop.call_later(_ACKNOWLEDGE_EVERY_S, self._send_acknowledgement)
+
+    def _send_acknowledgement(self) -> None:
+        self._acknowledging = None
+        self._sockets[Channel.IOPUB].send(line.acknowledge(self._acknowledged), zmq.NOBLOCK)
+        self._loop.call_soon(self._read, Channel.IOPUB)
 
     def _connect(self, context: Context, channel: Channel, prefix: Path, identity: bytes) -> zmq.Socket[bytes]:
         kind, port = _SOCKETS[channel]
         socket = context.socket(kind)
         socket.linger = 0
         socket.reconnect_ivl = _RECONNECT_MS
-        if kind == zmq.SUB:
+        socket.sndhwm = 0
+        if kind == zmq.XSUB:
             socket.rcvhwm = _IOPUB_QUEUE
-            socket.subscribe(b"")
         else:
-            socket.sndhwm = socket.rcvhwm = 0
+            socket.rcvhwm = 0
             socket.routing_id = identity
         socket.connect(f"ipc://{prefix}-{PORTS[port]}")
+        if kind == zmq.XSUB:
+            socket.send(_SUBSCRIBE_TO_ALL)
         self._loop.add_reader(_descriptor(socket), self._read, channel)
         return socket
 
@@ -109,6 +133,8 @@ class KernelSockets:
                 self._deliver(channel, batch)
 
     def close(self) -> None:
+        if self._acknowledging is not None:
+            self._acknowledging.cancel()
         for channel, socket in self._sockets.items():
             self._loop.remove_reader(_descriptor(self._monitors[channel]))
             self._loop.remove_reader(_descriptor(socket))

@@ -1,0 +1,137 @@
+"""Takes what a kernel says into its record and its index; what comes on the kernel's line is taken once."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from jupyter_tpu.agent.heard import Heard
+from jupyter_tpu.agent.line import parse_head
+from jupyter_tpu.agent.record import Record
+from jupyter_tpu.agent.request_index import RequestIndex
+from jupyter_tpu.wire.messages import Channel
+
+log = logging.getLogger(__name__)
+
+_ON_THE_LINE = (Channel.IOPUB, Channel.SHELL, Channel.STDIN)
+_TRY_AGAIN_S = 1.0
+_DISK_FULL = (
+    "The worker's disk takes nothing more; it is probably full. Output is still shown, but no longer recorded there, "
+    "and lost if the agent ends now. Remove files in the terminal (`jupyter tpu ssh`) or from this kernel."
+)
+_OVERFLOW = "The kernel printed more than it could keep while no agent ran on the worker."
+
+
+class Intake:
+    """The way into one kernel's record.
+
+    Args:
+        on_output: called after each batch that was recorded.
+        on_written: called with the number up to which the kernel's line is on disk.
+    """
+
+    def __init__(
+        self, record: Record, heard: Heard, on_output: Callable[[], None], on_written: Callable[[int], None]
+    ) -> None:
+        self.requests = RequestIndex()
+        self.last_output_at: float | None = None
+        self._record = record
+        self._heard = heard
+        self._number = 0
+        self._on_output = on_output
+        self._on_written = on_written
+        self._told_of_full_disk = False
+        self._retry: asyncio.TimerHandle | None = None
+
+    @property
+    def number(self) -> int:
+        """What was taken of the kernel's line so far."""
+        return self._number
+
+    def recover(self) -> None:
+        """Come to the index, and to the place on the line, that an earlier agent had."""
+        self._number = self._heard.number
+        for entry, size in self._record.entries():
+            self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
+            if entry.seq >= self._heard.next_seq and entry.channel in _ON_THE_LINE:
+                self._number += 1
+
+    def begin_line(self) -> None:
+        """A new process begins to count."""
+        self._number = 0
+        self._heard.save(0, self._record.next_seq)
+
+    def take(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
+        """Record messages that are not on the line."""
+        now = time.time()
+        for parts in batch:
+            self._append(channel, parts, now)
+        self._flush(now)
+
+    def hear(self, batch: Sequence[list[bytes]]) -> None:
+        """Record messages from the line, which may have been recorded before; and those of a kernel that has none."""
+        now = time.time()
+        for parts in batch:
+            numbered = parse_head(parts[0])
+            if numbered is None:
+                self._append(Channel.IOPUB, parts, now)
+            elif numbered[1] > self._number:
+                self._advance(numbered[1], now)
+                self._append(numbered[0], parts[1:], now)
+        self._flush(now)
+
+    def event(self, name: str, **content: Any) -> None:
+        """Record the agent's own words."""
+        self.take(Channel.EVENT, [_event(name, content)])
+
+    def close(self) -> None:
+        if self._retry is not None:
+            self._retry.cancel()
+        self._heard.close()
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _advance(self, number: int, now: float) -> None:
+        if missed := number - self._number - 1:
+            self._append(Channel.EVENT, _event("gap", {"messages": missed, "reason": _OVERFLOW}), now)
+        self._number = number
+
+    def _append(self, channel: int, parts: list[bytes], now: float) -> None:
+        seq, size = self._record.append(channel, parts, now)
+        self.requests.observe(seq, now, channel, parts, size)
+
+    def _flush(self, now: float) -> None:
+        self._record.flush()
+        self.last_output_at = now
+        self._note_written()
+        self._on_output()
+        self._tell_of_full_disk()
+
+    def _note_written(self) -> None:
+        """The kernel keeps what is not on disk; a full disk is looked at again, also when nothing more comes."""
+        if self._record.is_held:
+            if self._retry is None:
+                self._retry = asyncio.get_running_loop().call_later(_TRY_AGAIN_S, self._try_again)
+        elif self._number != self._heard.number:
+            self._heard.save(self._number, self._record.next_seq)
+            self._on_written(self._number)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._record.release()
+        self._note_written()
+        self._told_of_full_disk = self._record.is_held
+
+    def _tell_of_full_disk(self) -> None:
+        """Once, until the disk takes the record again."""
+        is_new, self._told_of_full_disk = self._record.is_held and not self._told_of_full_disk, self._record.is_held
+        if is_new:
+            self.event("disk_full", message=_DISK_FULL)
+
+
+def _event(name: str, content: dict[str, Any]) -> list[bytes]:
+    return [json.dumps({"event": name, **content}).encode()]
