@@ -19,10 +19,18 @@ import yaml
 
 import jupyter_tpu.emulator
 from jupyter_tpu.cli.command_line import build_parser
+from jupyter_tpu.emulator import fault_command, fault_proxy_command, process
 from jupyter_tpu.emulator.behaviours import Behaviour, Standing, behaviours
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.notebook.magics import Magics
 from jupyter_tpu.server.app import TPUApp
+
+# these have parsers of their own, so that the command line as a whole need not load them
+EMULATOR_COMMANDS = {
+    "emulator": process.parser(),
+    "emulator fault link": fault_command.link_parser(),
+    "emulator proxy": fault_proxy_command.parser(),
+}
 
 GENERATED = "<!-- written by docs/generate.py from the code; `make docs` renews it -->"
 
@@ -63,14 +71,17 @@ def reference_page() -> str:
 def commands_section() -> str:
     commands = next(each for each in build_parser()._actions if isinstance(each, argparse._SubParsersAction))
     helps = {each.dest: each.help or "" for each in commands._choices_actions}
-    parts = (command_part(name, helps.get(name, ""), parser) for name, parser in commands.choices.items())
+    parsers = {**commands.choices, **EMULATOR_COMMANDS}
+    helps.update({name: parser.description or "" for name, parser in EMULATOR_COMMANDS.items()})
+    parts = (command_part(name, helps.get(name, ""), parser) for name, parser in parsers.items())
     return "## Commands\n\n" + "\n\n".join(parts)
 
 
 def command_part(name: str, summary: str, parser: argparse.ArgumentParser) -> str:
     rows = [(argument_name(each), expanded(each)) for each in parser._actions if each.dest != "help"]
     table = f"\n\n{table_of(('argument', 'meaning'), rows)}" if rows else ""
-    return f"### jupyter tpu {name}\n\n{sentence(summary)}{table}"
+    notes = f"\n\n{parser.epilog}" if parser.epilog else ""
+    return f"### jupyter tpu {name}\n\n{sentence(summary)}{table}{notes}"
 
 
 def argument_name(action: argparse.Action) -> str:

@@ -105,7 +105,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
         cloud = await _emulator_ready(emulator)
         progress.show("Starting JupyterLab …")
         argv, log = _lab_argv(folder, options), folder.log("jupyterlab")
-        env = folder.environment(endpoint=cloud["grpc"], project=cloud["project"])
+        env = folder.environment(endpoint=cloud["grpc"], project=cloud["project"], emulator=cloud["rest"])
         async with running("JupyterLab", argv, log=log, env=env) as lab:
             server = await _lab_ready(lab, folder)
             progress.end()
@@ -114,7 +114,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
 
 
 def _emulator_argv(folder: DemoFolder) -> list[str]:
-    return [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", str(folder.cloud)]
+    return [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--link-faults", "--state-dir", str(folder.cloud)]
 
 
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
@@ -182,6 +182,7 @@ def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder
     say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say(f"  Costs: {cloud['rest']}/emulator/v1/ledger (what the nodes would have cost)")
+    say("  Break: jupyter tpu emulator fault link NODE stall --for-s 30 (in a terminal of this JupyterLab)")
     say("  Stop:  Ctrl-C here")
     say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts afresh)")
 

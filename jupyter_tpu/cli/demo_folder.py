@@ -117,7 +117,7 @@ class DemoFolder:
         except (ValueError, KeyError, TypeError):
             return ""
 
-    def environment(self, *, endpoint: str, project: str) -> Mapping[str, str]:
+    def environment(self, *, endpoint: str, project: str, emulator: str) -> Mapping[str, str]:
         """The environment of the demo's JupyterLab: this cloud, these folders."""
         jupyter = self.root / "jupyter"
         return {
@@ -131,6 +131,7 @@ class DemoFolder:
             "JUPYTER_TPU_DATA_DIR": str(jupyter / "tpu"),
             "JUPYTER_TPU_ENDPOINT": endpoint,
             "JUPYTER_TPU_PROJECT": project,
+            "JUPYTER_TPU_EMULATOR": emulator,
         }
 
 

@@ -7,12 +7,16 @@ from collections.abc import Sequence
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``proxy``, or the emulator when that is not what is asked for. Returns the exit status."""
+    """Run ``proxy`` or ``fault``, or else the emulator. Returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["proxy"]:
         from jupyter_tpu.emulator import fault_proxy_command
 
         return fault_proxy_command.main(arguments[1:])
+    if arguments[:1] == ["fault"]:
+        from jupyter_tpu.emulator import fault_command
+
+        return fault_command.main(arguments[1:])
     from jupyter_tpu.emulator import process
 
     return process.main(arguments)

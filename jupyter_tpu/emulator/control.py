@@ -73,6 +73,15 @@ class EmulatorControl:
     def open_ssh(self, node: str, worker_id: int = 0) -> None:
         self._change(node, worker_id, "open_ssh")
 
+    def links(self, node: str = "") -> list[dict[str, Any]]:
+        """The links to the workers of a node, or of all: ``{"node", "worker_id", "port", "connections", "faults"}``."""
+        return list(self._ask("GET", f"links?node={urllib.parse.quote(node)}")["links"])
+
+    def fault_link(self, node: str, verb: str, worker_id: int | None = None, **fields: Any) -> list[dict[str, Any]]:
+        """Break the links to a node's workers, or to one; the verbs are those of `fault_proxy_verbs`, `clear` too."""
+        asked = {"node": node, "verb": verb, "worker_id": worker_id, **fields}
+        return list(self._ask("POST", "links", asked)["links"])
+
     def change_host_key(self, node: str, worker_id: int = 0) -> None:
         """The worker shows another host key than its guest attributes say."""
         self._change(node, worker_id, "change_host_key")

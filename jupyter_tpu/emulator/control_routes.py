@@ -12,6 +12,8 @@ from jupyter_tpu import __version__
 from jupyter_tpu.emulator import errors, fields
 from jupyter_tpu.emulator.behaviours import behaviours
 from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.fault_proxy_door import WorkerLink, worker_links
+from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
 from jupyter_tpu.emulator.faults import fault_from_json
 from jupyter_tpu.emulator.ledger import ledger_json
 from jupyter_tpu.emulator.protos import NodePb
@@ -42,6 +44,8 @@ class ControlRoutes:
             ("POST", "preempt", self.preempt),
             ("GET", "workers", self.workers),
             ("POST", "workers", self.change_worker),
+            ("GET", "links", self.links),
+            ("POST", "links", self.fault_link),
             ("POST", "reset", self.reset),
         ):
             app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
@@ -109,6 +113,21 @@ class ControlRoutes:
         await act(self._node(asked["node"]), fields.whole(asked.get("worker_id", 0)))
         return {}
 
+    async def links(self, request: web.Request) -> Any:
+        """The fault proxies before the workers of a node, or of all nodes."""
+        return {"links": [link.to_json() for link in self._links(request.query.get("node", ""))]}
+
+    async def fault_link(self, request: web.Request) -> Any:
+        asked = await json_object(request)
+        node, worker_id = fields.text(asked.pop("node")), asked.pop("worker_id", None)
+        fault = link_fault_from_json(asked)
+        links = [link for link in self._links(node) if worker_id in (None, link.worker_id)]
+        if not links:
+            raise errors.not_found(f"a link with a fault proxy to {node}")
+        for link in links:
+            link.proxy.apply(fault)
+        return {"links": [link.to_json() for link in links]}
+
     async def reset(self, _: web.Request) -> Any:
         await self._cloud.reset()
         return {}
@@ -118,6 +137,11 @@ class ControlRoutes:
 
     def _waiting_faults(self) -> dict[str, Any]:
         return {"faults": [fault.to_json() for fault in self._cloud.faults.waiting]}
+
+    def _links(self, name: str) -> list[WorkerLink]:
+        """Of the nodes of this name, in full or the last part of it; of all nodes without one."""
+        nodes = [node for node in self._cloud.store.nodes() if name in ("", node.name, node.name.rpartition("/")[2])]
+        return [link for node in nodes for link in worker_links(node.name, self._cloud.workers.doors(node))]
 
     def _node(self, name: object) -> NodePb:
         node = self._cloud.store.node(fields.text(name))

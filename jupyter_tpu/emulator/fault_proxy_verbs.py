@@ -1,24 +1,8 @@
 """What can go wrong on a link: the verbs, their fields, and the conditions that the lasting ones make. Pure.
 
-Lasting, until cleared or for `for_s` seconds; those of different verbs add up:
-
-    latency      every byte arrives `ms` later (± `jitter_ms`), in order; throughput stays; so does connecting
-    rate         at most `kib_per_s`
-    stall        nothing moves and nothing is lost; the sender feels it once buffers are full
-    black_hole   what is sent is swallowed and nobody is told; a connection that lost bytes never recovers
-    slice        bytes arrive in pieces of `bytes`, `gap_ms` apart
-    refuse       new connections are refused
-
-At once, to every connection that is open:
-
-    reset        torn down with RST        finish       both ends get an orderly end (FIN)
-    half_close   the receiver of `direction` gets an end of file, the other way goes on
-
-Once a connection has carried so many bytes more, for the next `times` connections that get so far:
-
-    cut          reset after byte `after`, which still arrives        corrupt     byte `at` arrives with one bit flipped
-
-`clear` ends all of them. `direction` is ``up`` (from the client to the server), ``down`` or ``both``.
+Some last, until cleared or for `for_s` seconds, and those of different verbs add up; some happen at once, to every
+connection that is open; some wait for a byte, counted from when they were asked for, on `times` connections.
+`direction` is ``up`` (from the client to the server), ``down`` or ``both``.
 """
 
 from __future__ import annotations
@@ -31,6 +15,22 @@ from jupyter_tpu.emulator import fields
 
 UP, DOWN, BOTH = "up", "down", "both"
 CLEAR = "clear"
+
+
+MEANINGS: Mapping[str, str] = {
+    "latency": "every byte arrives so many milliseconds later, in order; throughput stays, new connections take longer",
+    "rate": "no more bytes per second than this",
+    "stall": "nothing moves and nothing is lost; the sender feels it once buffers are full",
+    "black_hole": "what is sent is swallowed and nobody is told; a connection that lost bytes never recovers",
+    "slice": "bytes arrive in pieces",
+    "refuse": "new connections are refused",
+    "reset": "connections are torn down (RST)",
+    "finish": "both ends get an orderly end (FIN)",
+    "half_close": "one end gets an end of file, the other way goes on",
+    "cut": "reset behind a byte, which still arrives",
+    "corrupt": "one byte arrives with one bit flipped",
+    CLEAR: "the end of all faults",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,8 @@ from aiohttp import web
 
 from jupyter_tpu.emulator.control_routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.fault_command import ADDRESS_VARIABLE
+from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
 from jupyter_tpu.emulator.grpc_skin import GrpcSkin
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
@@ -46,6 +48,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--state-dir", type=Path, help="folder that keeps nodes over restarts (default: a new one)")
     options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded", help="SSH server of the workers")
+    options.add_argument(
+        "--link-faults", action="store_true", help="let `emulator fault link` break links to workers"
+    )
     options.add_argument("--time-scale", type=_scale, default=10.0, help="virtual seconds per real second")
     options.add_argument(
         "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers find on their PATH"
@@ -105,7 +110,7 @@ async def _serve(options: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     with held_state_dir(options.state_dir) as state_dir:
-        workers = Workers(state_dir / "w", _image(options, state_dir), _door(options.sshd))
+        workers = Workers(state_dir / "w", _image(options, state_dir), _door(options))
         cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
         async with _running(cloud, Ports(grpc=options.port, rest=options.rest_port)) as ports:
             _announce(options, ports)
@@ -129,8 +134,9 @@ def _require_python(path: Path) -> None:
         raise ImageBroken(f"--worker-python {path} is not a Python")
 
 
-def _door(kind: str) -> OpenDoor:
-    return open_embedded_door if kind == "embedded" else system_door(find_sshd())
+def _door(options: argparse.Namespace) -> OpenDoor:
+    door = open_embedded_door if options.sshd == "embedded" else system_door(find_sshd())
+    return behind_fault_proxy(door) if options.link_faults else door
 
 
 @contextlib.asynccontextmanager
@@ -174,5 +180,6 @@ def _for_people(ready: dict[str, object]) -> str:
         f"  REST  {ready['rest']}\n"
         "Use it with:\n"
         f"  export JUPYTER_TPU_ENDPOINT={ready['grpc']} JUPYTER_TPU_PROJECT={ready['project']}\n"
+        f"  export {ADDRESS_VARIABLE}={ready['rest']}\n"
         "Press Ctrl-C to stop it and its workers."
     )

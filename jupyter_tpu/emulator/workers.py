@@ -137,6 +137,10 @@ class Workers:
         self._worker(node, worker_id).machine.renew_host_key()
         await self.reopen_door(node, worker_id)
 
+    def doors(self, node: NodePb) -> list[Door | None]:
+        """The doors of a node's workers, by worker id; none while it is not up."""
+        return [worker.door for worker in self._running.get(str(node.id), [])]
+
     def machine(self, node: NodePb, worker_id: int) -> Machine:
         return self._worker(node, worker_id).machine
 
