@@ -69,12 +69,7 @@ class KernelNote:
 
     def with_session(self, session: NotedSession) -> KernelNote:
         """The same with a session that is new or has changed."""
-        others = (each for each in self.sessions if each.session_id != session.session_id)
-        return replace(self, sessions=(*others, session))
-
-    def without_session(self, session_id: str) -> KernelNote:
-        """The same without a session that has gone to another kernel."""
-        return replace(self, sessions=tuple(each for each in self.sessions if each.session_id != session_id))
+        return replace(self, sessions=tuple({each.session_id: each for each in (*self.sessions, session)}.values()))
 
     def to_json(self) -> dict[str, Any]:
         return {"version": VERSION, **asdict(self)}

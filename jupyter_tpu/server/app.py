@@ -13,6 +13,7 @@ from typing import Any, cast
 
 from jupyter_events import EventLogger
 from jupyter_server.extension.application import ExtensionApp
+from tornado.ioloop import IOLoop
 from traitlets import Bool, Float, Unicode
 
 from jupyter_tpu import __version__
@@ -24,6 +25,7 @@ from jupyter_tpu.fleet.views import error_view
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.server.adoption import Adoption
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.handlers import ROUTES
 from jupyter_tpu.server.in_order import InOrder
@@ -76,6 +78,13 @@ class TPUApp(ExtensionApp):
         "first one starts at once. Costs some memory here and on the node, and changes nothing else.",
     ).tag(config=True)
 
+    keep_kernels = Bool(
+        True,
+        help="Whether kernels on nodes go on when this server stops, for the next server of the same folder to give "
+        "them back. False: they end with the server, as kernels on this machine do. What a killed server has left is "
+        "given back in either case.",
+    ).tag(config=True)
+
     unsure_s = Float(
         Limits().unsure_s,
         help="For how many seconds a node that the cloud was asked for, without an answer, may be missing before it is "
@@ -94,10 +103,26 @@ class TPUApp(ExtensionApp):
         self.links = ReadyLinks()
         self._changes = InOrder(self._tell, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
+        self.adoption = Adoption(self.serverapp, self.log)
+        self.adoption.follow_sessions()
 
     def initialize_handlers(self) -> None:
         """Called by the server to learn the routes."""
         self.handlers.extend(ROUTES)
+        self._adopt_kernels()
+
+    def _adopt_kernels(self) -> None:
+        """Before the server listens: a front end that asks first must not take a kernel for lost."""
+        try:
+            notes = self.adoption.claim()
+        except (OSError, TpuError) as error:
+            self.log.warning("The kernels of an earlier server cannot be given back: %s", error)
+            return
+        loop = IOLoop.current()
+        if notes and loop.asyncio_loop.is_running():  # the server is started by a program with a loop of its own
+            self._in_background(self.adoption.adopt(notes))
+        elif notes:
+            loop.run_sync(lambda: self.adoption.adopt(notes))
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
         """Called once the event loop runs. The fleet starts now, so that what an earlier server left is taken up."""
@@ -200,8 +225,9 @@ class TPUApp(ExtensionApp):
                 each.push_async_callback(self.fleet.close)
                 each.push_async_callback(self.links.close)
                 each.push_async_callback(self._end_tasks)
+                each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
         except Exception:
-            self.log.exception("The fleet did not close cleanly; its journal is intact.")
+            self.log.exception("The extension did not close cleanly; the journal and the kernels' notes are intact.")
 
     async def _end_tasks(self) -> None:
         """Cancel until all have ended: a library below may swallow a cancellation."""
