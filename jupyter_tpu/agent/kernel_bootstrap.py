@@ -11,6 +11,10 @@ import os
 import sys
 import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jupyter_tpu.agent.kernel_output import Voice
 
 ARCHIVE = Path(__file__).resolve().parents[2]
 
@@ -21,21 +25,23 @@ def put_own_package_first() -> None:
     sys.path[:] = [str(ARCHIVE), *(entry for entry in sys.path if entry != here)]
 
 
-def adapt(socket_prefix: str) -> None:
-    """Change what this ipykernel has; say so in the kernel's log where it has something else."""
+def adapt(socket_prefix: str) -> Voice | None:
+    """Change what this ipykernel has; None, and a word in the kernel's log, where it has something else."""
     try:
         from ipykernel.iostream import IOPubThread, OutStream
         from ipykernel.kernelapp import IPKernelApp
 
         from jupyter_tpu.agent import kernel_output
 
-        kernel_output.adapt_pipe(IOPubThread, f"{socket_prefix}-pipe")
-        voice = kernel_output.Voice()
+        voice = kernel_output.Voice(f"{socket_prefix}-pipe")
+        kernel_output.adapt_pipe(IOPubThread, voice)
         kernel_output.adapt_sockets(IPKernelApp, voice)
         kernel_output.adapt_publisher(IOPubThread, voice)
         kernel_output.adapt_text(OutStream, voice)
     except (ImportError, AttributeError) as error:
         warnings.warn(f"output may be lost when the agent dies: {error}", stacklevel=1)
+        return None
+    return voice
 
 
 def forget_own_package() -> None:

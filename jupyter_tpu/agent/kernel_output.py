@@ -25,10 +25,15 @@ _NEVER_WAIT = ("IOPub", "Control", "Shell channel")
 
 
 class Voice:
-    """All that the kernel says to the agent; one for the process."""
+    """All that the kernel says to the agent; one for the process.
 
-    def __init__(self) -> None:
+    Args:
+        pipe: the Unix socket on which forked processes pass on their output; it may be moved later.
+    """
+
+    def __init__(self, pipe: str) -> None:
         self.line = Line()
+        self.pipe = pipe
         self._thread: Any = None
 
     def speaks_through(self, thread: Any) -> bool:
@@ -42,6 +47,10 @@ class Voice:
         self._thread = thread
         stream = getattr(thread, "_xpub_stream", None) or ZMQStream(thread.socket, thread.io_loop)
         stream.on_recv(self._hear)
+
+    def forget(self) -> None:
+        """Begin anew, as if nothing had been said so far. What is said from now on is kept, and no agent listens yet."""
+        self._thread.schedule(self.line.forget)
 
     def say(self, channel: Channel, parts: Sequence[Any]) -> None:
         """Send a message on the line, from any thread."""
@@ -170,14 +179,14 @@ def adapt_text(stream_class: Any, voice: Voice) -> None:
     stream_class.write, stream_class._flush = write_and_send_much, flush_and_count
 
 
-def adapt_pipe(thread_class: Any, path: str) -> None:
+def adapt_pipe(thread_class: Any, voice: Voice) -> None:
     """Forked processes pass their output to the kernel; by default over a TCP port that every user can reach."""
 
     def set_up_inner_end(self: Any) -> None:
         self._pipe_uuid = os.urandom(16)
         socket = self.socket.context.socket(zmq.PULL)
         socket.linger = 0
-        socket.bind(f"ipc://{path}")
+        socket.bind(f"ipc://{voice.pipe}")
         self._pipe_in = ZMQStream(socket, self.io_loop)
         self._pipe_in.on_recv(self._handle_pipe_msg)
 
@@ -185,7 +194,7 @@ def adapt_pipe(thread_class: Any, path: str) -> None:
         context = zmq.Context()
         socket = context.socket(zmq.PUSH)
         socket.linger = 3000
-        socket.connect(f"ipc://{path}")
+        socket.connect(f"ipc://{voice.pipe}")
         return context, socket
 
     if hasattr(thread_class, "_setup_pipe_in") and hasattr(thread_class, "_setup_pipe_out"):

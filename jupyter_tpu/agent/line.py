@@ -90,6 +90,11 @@ class Line:
             self._drop_output()
         return frames
 
+    def forget(self) -> None:
+        """Begin anew, with number 1."""
+        self.acknowledged(self._number)
+        self._number = 0
+
     def attached(self, number: int, identity: bytes) -> Iterator[list[bytes]]:
         """An agent has come that has everything up to `number`; what it must be sent."""
         self.identity = identity
