@@ -49,7 +49,7 @@ class Voice:
         stream.on_recv(self._hear)
 
     def forget(self) -> None:
-        """Begin anew, as if nothing had been said so far. What is said from now on is kept, and no agent listens yet."""
+        """Begin anew, as if nothing had been said so far; while no agent is attached."""
         self._thread.schedule(self.line.forget)
 
     def say(self, channel: Channel, parts: Sequence[Any]) -> None:
