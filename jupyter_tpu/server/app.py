@@ -118,11 +118,10 @@ class TPUApp(ExtensionApp):
         except (OSError, TpuError) as error:
             self.log.warning("The kernels of an earlier server cannot be given back: %s", error)
             return
-        loop = IOLoop.current()
-        if notes and loop.asyncio_loop.is_running():  # the server is started by a program with a loop of its own
+        if notes and _is_in_loop():  # the server is started by a program with a loop of its own
             self._in_background(self.adoption.adopt(notes))
         elif notes:
-            loop.run_sync(lambda: self.adoption.adopt(notes))
+            IOLoop.current().run_sync(lambda: self.adoption.adopt(notes))
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
         """Called once the event loop runs. The fleet starts now, so that what an earlier server left is taken up."""
@@ -235,3 +234,11 @@ class TPUApp(ExtensionApp):
             for task in self._tasks:
                 task.cancel()
             await asyncio.wait(self._tasks, timeout=1)
+
+
+def _is_in_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True

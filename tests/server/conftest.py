@@ -134,8 +134,10 @@ def servers(folder: Path) -> Iterator[StartServer]:
     """Starts servers with traits of TPUApp and variables of one's own, in folders of their own or another's."""
     started: list[Server] = []
 
-    def start(after: Server | None = None, traits: Mapping[str, Any] = NOTHING, **variables: str) -> Server:
-        server = _started(after.folder if after else folder / f"server-{len(started)}", traits, variables)
+    def start(
+        *options: str, after: Server | None = None, traits: Mapping[str, Any] = NOTHING, **variables: str
+    ) -> Server:
+        server = _started(after.folder if after else folder / f"server-{len(started)}", options, traits, variables)
         started.append(server)
         return server
 
@@ -191,14 +193,16 @@ def server(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield start(**cloud.variables)
 
 
-def _started(folder: Path, traits: Mapping[str, Any], variables: dict[str, str]) -> Server:
+def _started(
+    folder: Path, options: tuple[str, ...], traits: Mapping[str, Any], variables: dict[str, str]
+) -> Server:
     (folder / "config").mkdir(parents=True, exist_ok=True)
     (folder / "config" / "jupyter_server_config.json").write_text(json.dumps({**CONFIG, "TPUApp": dict(traits)}))
     token = secrets.token_hex(8)
     environment = {**os.environ, **_folders(folder), "JUPYTER_TOKEN": token, "HOME": str(folder), **variables}
-    with (folder / "server.log").open("wb") as log:
+    with (folder / "server.log").open("ab") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "jupyter_server", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0"],
+            [sys.executable, "-m", "jupyter_server", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", *options],
             env=environment,
             cwd=folder,
             stdin=subprocess.DEVNULL,
