@@ -40,6 +40,7 @@ class StreamText:
         self._tail: deque[str] = deque()
         self._tail_size = 0
         self._omitted = 0
+        self._is_torn = False  # whether the tail begins inside a line
         self._line = Line()
 
     def write(self, text: str) -> None:
@@ -56,6 +57,7 @@ class StreamText:
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()
         self._tail_size = self._head_room = 0
+        self._is_torn = False
 
     def excerpt(self) -> Excerpt:
         """The text without what is too much, cut at line ends where there are some."""
@@ -66,7 +68,16 @@ class StreamText:
             if len(whole) <= self._head_limit + self._tail_limit:
                 return Excerpt("", whole, 0, cursor)
             beginning, rest = whole[: self._head_limit], whole[self._head_limit :]
-        return _cut(beginning, rest, omitted, self._tail_limit, None if cursor is None else len(line) - cursor)
+        shown_head = beginning[: beginning.rfind("\n") + 1] or beginning
+        shown_tail = self._shown_end(rest)
+        omitted += byte_size(beginning[len(shown_head) :]) + byte_size(rest[: len(rest) - len(shown_tail)])
+        return Excerpt(shown_head, shown_tail, omitted, _moved(cursor, line, shown_tail))
+
+    def _shown_end(self, rest: str) -> str:
+        dropped, end = rest[: -self._tail_limit], rest[-self._tail_limit :]
+        is_torn = not dropped.endswith("\n") if dropped else self._is_torn
+        next_line = end.find("\n") + 1
+        return end[next_line:] if is_torn and next_line < len(end) else end
 
     def _write_token(self, token: str) -> None:
         if token == "\n":
@@ -101,24 +112,20 @@ class StreamText:
             old = self._tail.popleft()
             self._tail_size -= len(old)
             self._omitted += byte_size(old)
+            self._is_torn = not old.endswith("\n")
         if len(self._tail) == 1 and self._tail_size > self._tail_limit:
-            old = self._tail[0]
-            self._tail[0] = old[len(old) - self._tail_limit :]
-            self._omitted += byte_size(old) - byte_size(self._tail[0])
+            old, self._tail[0] = self._tail[0], self._tail[0][-self._tail_limit :]
             self._tail_size = len(self._tail[0])
+            dropped = old[: len(old) - self._tail_size]
+            self._omitted += byte_size(dropped)
+            self._is_torn = not dropped.endswith("\n")
 
 
-def _cut(beginning: str, rest: str, omitted: int, tail: int, from_end: int | None) -> Excerpt:
-    """`from_end` is how far the cursor stands before the end of `rest`."""
-    shown_head = beginning[: beginning.rfind("\n") + 1] or beginning
-    shown_tail = rest[max(0, len(rest) - tail) :]
-    if len(shown_tail) < len(rest) and shown_tail.find("\n") + 1 < len(shown_tail):
-        shown_tail = shown_tail[shown_tail.find("\n") + 1 :]
-    omitted += byte_size(beginning[len(shown_head) :]) + byte_size(rest[: len(rest) - len(shown_tail)])
-    if from_end is None:
-        return Excerpt(shown_head, shown_tail, omitted, None)
-    last_line = len(shown_tail) - (shown_tail.rfind("\n") + 1)
-    return Excerpt(shown_head, shown_tail, omitted, max(0, last_line - from_end))
+def _moved(cursor: int | None, line: str, shown: str) -> int | None:
+    """The cursor's place in the last line of what is shown, of which the beginning may be missing."""
+    if cursor is None:
+        return None
+    return max(0, len(shown) - (shown.rfind("\n") + 1) - (len(line) - cursor))
 
 
 def byte_size(text: str) -> int:
