@@ -48,10 +48,17 @@ class Agent:
             session.wake()
 
     def _fence(self, session: Session) -> None:
-        """A client that comes back ends its former connection, which may be half-open for hours."""
+        """A client that comes back ends its former connection, which may be half-open for hours.
+
+        A former one that is late is told by its epoch.
+        """
         for other in tuple(self._sessions):
             if other is not session and other.client_id == session.client_id:
-                other.end()
+                min(other, session, key=lambda one: one.epoch).end()
+
+    def _notice(self) -> dict[str, Any]:
+        """What clients are told of the worker when they connect and by `Session.notify`."""
+        return {"spare": None}
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Serve until asked to stop; kernels go on."""
@@ -68,7 +75,7 @@ class Agent:
             writer.close()
             return
         writer.transport.set_write_buffer_limits(high=_WRITE_BUFFER_BYTES)
-        session = Session(self._kernels, self._calls, self._methods.about(), self._fence, reader, writer)
+        session = Session(self._kernels, self._calls, self._methods.about(), self._notice, self._fence, reader, writer)
         self._sessions.add(session)
         try:
             await session.run()

@@ -1,7 +1,8 @@
 """One client's connection: frames in, slices of records out.
 
 There is no queue for output: each stream is a cursor in a record, and the sender reads on from there as far as the
-window allows, one slice per stream in turn, so that replies and other kernels pass between the slices of a flood.
+window allows, one slice of one stream after the other, so that replies and other kernels pass between the slices of a
+flood. Control replies far behind the cursor go ahead as copies.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.agent.calls import Calls
 from jupyter_tpu.agent.kernel import Kernel
 from jupyter_tpu.agent.kernels import Kernels
-from jupyter_tpu.errors import KernelFailed, TpuError
+from jupyter_tpu.errors import AgentBroken, KernelFailed, TpuError
 from jupyter_tpu.wire.flow import Window
 from jupyter_tpu.wire.frames import (
     FROM_CLIENT,
+    JSON_BYTES,
     SLICE_BYTES,
     Frame,
     FrameDecoder,
@@ -28,32 +30,45 @@ from jupyter_tpu.wire.frames import (
     encode_frame,
     encode_json,
 )
-from jupyter_tpu.wire.hello import agent_hello, checked_client_id, negotiate
+from jupyter_tpu.wire.hello import accepted, agent_hello, checked_client_id, checked_epoch, negotiate
 from jupyter_tpu.wire.messages import decode_request
 
 log = logging.getLogger(__name__)
 
 _READ_BYTES = 256 * 1024
+_REPLY_BUFFER_BYTES = 4 * 1024 * 1024
+# A client asks for a sign of life every 4 s. One that is silent for so long is gone, whatever its SSH server believes.
+_SILENCE_S = 60.0
 
 
 @dataclass
 class Stream:
-    """A kernel as this client sees it: sent up to `offset`, of which `received` has been acknowledged."""
+    """A kernel as this client sees it: sent up to `offset`, of which `received` has been acknowledged.
+
+    Urgent entries up to the seq `expressed` were sent ahead of their turn.
+    """
 
     kernel: Kernel
     offset: int
     received: int
     is_held: bool = False
+    expressed: int = 0
 
 
 class Session:
-    """Serves one connection until it ends; `fence` is called once the client is known."""
+    """Serves one connection until it ends.
+
+    Args:
+        notice: what clients are told of the worker, now.
+        fence: called once the client is known, to end the other connections of the same client.
+    """
 
     def __init__(
         self,
         kernels: Kernels,
         calls: Calls,
         about: dict[str, Any],
+        notice: Callable[[], Mapping[str, Any]],
         fence: Callable[[Session], None],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
@@ -61,10 +76,15 @@ class Session:
         self._kernels = kernels
         self._calls = calls
         self._about = about
+        self._notice = notice
         self._fence = fence
         self._reader = reader
         self._writer = writer
         self.client_id = ""
+        self.epoch = 0
+        self._accepts: frozenset[str] = frozenset()
+        self._has_ended = False
+        self._heard_at = time.monotonic()
         self._streams: dict[int, Stream] = {}
         self._window = Window()
         self._output = asyncio.Event()
@@ -74,12 +94,19 @@ class Session:
         """A kernel's record has grown, or a kernel was forgotten."""
         self._output.set()
 
+    def notify(self) -> None:
+        """There is news of the worker."""
+        if "notice" in self._accepts:
+            self._writer.write(encode_json(Kind.NOTICE, self._notice()))
+
     def end(self) -> None:
-        """Cut the connection."""
+        """Cut the connection. What the client wrote on it before is not looked at any more."""
+        self._has_ended = True
         self._writer.transport.abort()
 
     async def run(self) -> None:
         """Serve until the client leaves or breaks the protocol."""
+        watch = asyncio.create_task(self._watch())
         sender = asyncio.create_task(self._send_output())
         sender.add_done_callback(self._sender_ended)
         try:
@@ -89,7 +116,7 @@ class Session:
         except ConnectionError:
             log.info("a client went away")
         finally:
-            tasks = [sender, *self._answers]
+            tasks = [watch, sender, *self._answers]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
@@ -103,16 +130,29 @@ class Session:
             log.error("output could not be sent", exc_info=task.exception())
         self.end()
 
+    async def _watch(self) -> None:
+        left_s = _SILENCE_S
+        while left_s > 0:
+            await asyncio.sleep(left_s)
+            left_s = self._heard_at + _SILENCE_S - time.monotonic()
+        log.info("client %s is silent", self.client_id)
+        self.end()
+
     # -- in --------------------------------------------------------------------------------------------------------
 
     async def _receive(self) -> None:
         decoder = FrameDecoder(FROM_CLIENT)
         while data := await self._reader.read(_READ_BYTES):
+            self._heard_at = time.monotonic()
             for frame in decoder.feed(data):
                 self._handle(frame)
-            await self._writer.drain()
+            # Not for output on its way: an interrupt must not wait until a flood has drained.
+            if self._writer.transport.get_write_buffer_size() > _REPLY_BUFFER_BYTES:
+                await self._writer.drain()
 
     def _handle(self, frame: Frame) -> None:
+        if self._has_ended:
+            return
         if not self.client_id:
             self._greet(frame)
         elif handler := _HANDLERS.get(frame.kind):
@@ -125,7 +165,11 @@ class Session:
         self._writer.write(encode_json(Kind.HELLO, agent_hello(self._about)))
         negotiate(hello.get("protocols"))
         self.client_id = checked_client_id(hello.get("client_id"))
+        self.epoch = checked_epoch(hello.get("epoch", 0))
+        self._accepts = accepted(hello.get("accepts"))
         self._fence(self)
+        if not self._has_ended:
+            self.notify()
 
     def _call(self, frame: Frame) -> None:
         task = self._calls.perform(self.client_id, frame.number, frame.json())
@@ -135,8 +179,11 @@ class Session:
 
     async def _answer(self, number: int, task: asyncio.Task[dict[str, Any]]) -> None:
         # The call goes on when this connection is cut; the client asks again on the next.
-        content = await asyncio.shield(task)
-        self._writer.write(encode_json(Kind.RESULT, content, number=number))
+        frame = encode_json(Kind.RESULT, await asyncio.shield(task), number=number)
+        if len(frame) > JSON_BYTES:
+            error = AgentBroken(f"The agent's answer is too large to be sent: {len(frame) >> 20} MiB.")
+            frame = encode_json(Kind.RESULT, {"error": error.to_json()}, number=number)
+        self._writer.write(frame)
 
     def _attach(self, frame: Frame) -> None:
         try:
@@ -155,8 +202,12 @@ class Session:
         self._forget_in_flight(number)
         offset, found = kernel.record.locate(seq)
         self._streams[number] = Stream(kernel, offset, offset)
-        self._writer.write(encode_json(Kind.POSITION, {"seq": found}, number, offset))
+        self._say_position(number, kernel, offset, found)
         self._output.set()
+
+    def _say_position(self, number: int, kernel: Kernel, offset: int, seq: int) -> None:
+        content = {"seq": seq, "end": kernel.record.end}
+        self._writer.write(encode_json(Kind.POSITION, content, number, offset))
 
     def _refuse(self, number: int, error: TpuError) -> None:
         self._forget_in_flight(number)
@@ -201,19 +252,31 @@ class Session:
         while True:
             await self._output.wait()
             self._output.clear()
-            while self._send_round():
+            while self._send_next():
                 await self._writer.drain()
 
-    def _send_round(self) -> bool:
-        """One slice of each stream; whether there was any."""
-        sent = [self._send_slice(number, stream) for number, stream in list(self._streams.items())]
-        return any(sent)
+    def _send_next(self) -> bool:
+        """What is urgent, then one slice of the stream whose turn it is; whether there was one."""
+        for number, stream in list(self._streams.items()):
+            if stream.kernel.is_closed:
+                self._refuse(number, KernelFailed("The kernel was shut down and its record removed."))
+            elif "express" in self._accepts:
+                self._send_urgent(number, stream)
+        return any(self._send_slice(number, stream) for number, stream in list(self._streams.items()))
+
+    def _send_urgent(self, number: int, stream: Stream) -> None:
+        """Copies of urgent entries that the next slice will not bring; in their turn they are sent once more."""
+        near = stream.offset if self._is_blocked(stream) else stream.offset + SLICE_BYTES
+        for seq, offset, entry in stream.kernel.record.urgent:
+            if offset >= near and seq > stream.expressed:
+                stream.expressed = seq
+                self._writer.write(encode_frame(Kind.EXPRESS, number, seq, entry))
+
+    def _is_blocked(self, stream: Stream) -> bool:
+        return stream.is_held or self._window.room < SLICE_BYTES
 
     def _send_slice(self, number: int, stream: Stream) -> bool:
-        if stream.kernel.is_closed:
-            self._refuse(number, KernelFailed("The kernel was shut down and its record removed."))
-            return False
-        if stream.is_held or self._window.room < SLICE_BYTES:
+        if stream.offset == stream.kernel.record.end or self._is_blocked(stream):
             return False
         try:
             data = stream.kernel.record.read(stream.offset, SLICE_BYTES)
@@ -222,6 +285,7 @@ class Session:
             return True
         if data:
             self._send_data(number, stream, data)
+            self._streams[number] = self._streams.pop(number)  # the others come first now
         return bool(data)
 
     def _send_data(self, number: int, stream: Stream, data: bytes) -> None:
@@ -235,7 +299,7 @@ class Session:
         self._forget_in_flight(number)
         stream.offset, seq = stream.kernel.record.locate(stream.kernel.record.first_seq)
         stream.received = stream.offset
-        self._writer.write(encode_json(Kind.POSITION, {"seq": seq}, number, stream.offset))
+        self._say_position(number, stream.kernel, stream.offset, seq)
 
 
 _HANDLERS = {

@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
-from jupyter_tpu import __version__
 from jupyter_tpu.errors import TpuError, WorkerUnreachable
 from jupyter_tpu.link.interfaces import ByteStream
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_frame, encode_json
-from jupyter_tpu.wire.hello import client_hello, negotiate
+from jupyter_tpu.wire.hello import negotiate
 
 _READ_BYTES = 256 * 1024
 
@@ -30,7 +29,7 @@ class Dialogue:
         self._heard_at = 0.0
         self._is_open = True
 
-    async def greet(self, client_id: str) -> Mapping[str, Any]:
+    async def greet(self, hello: Mapping[str, Any]) -> Mapping[str, Any]:
         """Exchange greetings; what the agent says of itself.
 
         Raises:
@@ -38,7 +37,7 @@ class Dialogue:
             WorkerUnreachable: it does not answer.
             EOFError: the connection ended first.
         """
-        self.send(encode_json(Kind.HELLO, client_hello(client_id, __version__)))
+        self.send(encode_json(Kind.HELLO, hello))
         try:
             async with asyncio.timeout(self._silence_s):  # wait_for may swallow a cancellation before Python 3.12
                 frame = await self._first_frame()
@@ -49,9 +48,9 @@ class Dialogue:
             ) from None
         if frame.kind != Kind.HELLO:
             raise ProtocolError("its first frame is no greeting")
-        hello = frame.json()
-        negotiate(hello.get("protocols"))
-        about = hello.get("agent")
+        answer = frame.json()
+        negotiate(answer.get("protocols"))
+        about = answer.get("agent")
         return about if isinstance(about, dict) else {}
 
     async def _first_frame(self) -> Frame:
@@ -81,16 +80,11 @@ class Dialogue:
         while data := await self._read():
             self._heard_at = asyncio.get_running_loop().time()
             for frame in self._decoder.feed(data):
-                self._handle(frame, handle)
+                if frame.kind != Kind.PONG:
+                    handle(frame)
             after_batch()
             # A stream with bytes at hand does not give way by itself.
             await asyncio.sleep(0)
-
-    def _handle(self, frame: Frame, handle: Callable[[Frame], None]) -> None:
-        if frame.kind == Kind.PING:
-            self.send(encode_frame(Kind.PONG, number=frame.number))
-        elif frame.kind != Kind.PONG:
-            handle(frame)
 
     async def _read(self) -> bytes:
         """The next bytes, or nothing once the connection has ended, in whatever way."""
@@ -101,10 +95,15 @@ class Dialogue:
 
     async def _pulse(self) -> None:
         loop = asyncio.get_running_loop()
-        while loop.time() - self._heard_at < self._silence_s:
+        while (left_s := self._heard_at + self._silence_s - loop.time()) > 0:
             self.send(encode_frame(Kind.PING))
-            await asyncio.sleep(self._silence_s / 3)
+            await asyncio.sleep(min(left_s, self._silence_s / 3))
         self.close()
+
+    def probe(self) -> None:
+        """Ask for a sign of life now, and wait for it a third of the usual time."""
+        self._heard_at = asyncio.get_running_loop().time() - self._silence_s * 2 / 3
+        self.send(encode_frame(Kind.PING))
 
     def send(self, data: bytes) -> None:
         """Write, unless the connection has ended: then it is sent again on the next one, or not needed any more."""

@@ -18,7 +18,7 @@ An ``event`` has one part, a JSON object with the key ``event``:
 - ``started`` {pid, generation}
 - ``exited`` {pid, generation, exit_code, signal, stderr, asked}
 - ``disk_full`` {message}: what the kernel says is held in the agent's memory only; once until the disk has room again
-- ``cut`` {first_seq, last_seq}: messages the worker no longer has
+- ``cut`` {first_seq, last_seq}: messages the worker no longer has, or has damaged
 - ``gone`` {message, error}: the worker knows no such kernel; the stream is closed
 
 ``cut`` and ``gone`` are the link's own words and are not in the record; their seq is that of the last message applied.

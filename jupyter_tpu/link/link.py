@@ -6,12 +6,12 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from itertools import repeat
 from typing import Any, Literal
 
+from jupyter_tpu import __version__
 from jupyter_tpu.errors import (
     AgentBroken,
     BadInput,
@@ -21,30 +21,22 @@ from jupyter_tpu.errors import (
     WorkerUnreachable,
     WrongState,
 )
+from jupyter_tpu.link.attempts import Attempts
 from jupyter_tpu.link.calls import PendingCall, PendingCalls
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
+from jupyter_tpu.link.opening import SILENCE_S, Demands, broken_agent, open_dialogue
 from jupyter_tpu.link.streams import KernelStream
-from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, Ready, open_channel, prepare_worker
+from jupyter_tpu.link.wake import watch_for_wake
+from jupyter_tpu.link.worker import PATIENCE_S, OnProgress
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
+from jupyter_tpu.wire.hello import client_hello
 from jupyter_tpu.wire.requests import Outbox
 
 log = logging.getLogger(__name__)
 
-SILENCE_S = 12.0
 _FINAL = (AgentBroken, BadInput, HostKeyChanged, NodeNotFound, WrongState)
-_AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
-_EAGER_DELAY_S = 2.0
-_EAGER_TRIES = 300
-_PATIENT_DELAY_S = 15.0
 _CANCEL_AGAIN_S = 0.5
-
-
-def reconnect_delays() -> Iterator[float]:
-    """At once, then soon, for ten minutes often enough to be back within 3 s of the path; then with patience."""
-    yield from (0.0, 0.5, 1.0)
-    yield from repeat(_EAGER_DELAY_S, _EAGER_TRIES)
-    yield from repeat(_PATIENT_DELAY_S)
 
 
 def _ignore_progress(progress: Mapping[str, Any]) -> None:
@@ -79,21 +71,21 @@ class Link:
         patience_s: float = PATIENCE_S,
     ) -> None:
         self._connect = connect
-        self._on_progress = on_progress
         self._on_state = on_state
-        self._python = python
-        self._silence_s = silence_s
-        self._patience_s = patience_s
+        self._demands = Demands(on_progress=on_progress, python=python, silence_s=silence_s, patience_s=patience_s)
+        self._attempts = Attempts(silence_s / 3)
         self._client_id = uuid.uuid4().hex
+        self._epoch = 0
         self._state: LinkState = "connecting"
         self._error: TpuError | None = None
         self._since = time.time()
         self._spare: Mapping[str, Any] | None = None
         self._agent: Mapping[str, Any] = {}
-        self._ready = Ready("", "")
+        self._python = ""
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
         self._keeper: asyncio.Task[None] | None = None
+        self._partings: set[asyncio.Task[None]] = set()
         self._outbox = Outbox()
         self._streams: dict[int, KernelStream] = {}
         self._calls = PendingCalls()
@@ -102,6 +94,11 @@ class Link:
     @property
     def state(self) -> LinkState:
         return self._state
+
+    @property
+    def is_up(self) -> bool:
+        """Whether the agent is there and answers, be it that old messages are still on their way."""
+        return self._state in ("live", "resuming")
 
     @property
     def since(self) -> float:
@@ -151,9 +148,17 @@ class Link:
         """Leave; kernels go on. Waiting calls fail with `WorkerUnreachable`."""
         if self._keeper is not None:
             await _end(self._keeper)
-        await self._hang_up()
+        self._hang_up()
+        if self._partings:
+            await asyncio.wait(self._partings)
         if self._state != "lost":
             self._lose(None)
+
+    def hurry(self) -> None:
+        """There is reason to doubt what is known of the path: probe it, or try at once to come back."""
+        if self._dialogue is not None:
+            self._dialogue.probe()
+        self._attempts.hurry()
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Call a method of the agent; over a cut the call waits and is answered once the link is back.
@@ -178,10 +183,19 @@ class Link:
         finally:
             self._calls.remove(call)
 
-    def attach(self, kernel_id: str, *, from_seq: int | Literal["end"] = 0, on_message: OnMessage) -> KernelStream:
+    def attach(
+        self,
+        kernel_id: str,
+        *,
+        from_seq: int | Literal["end"] = 0,
+        on_message: OnMessage,
+        on_express: OnMessage | None = None,
+    ) -> KernelStream:
         """Deliver the kernel's messages from `from_seq` on, old ones and new ones alike; 0 means all there are.
 
-        With ``"end"`` only what comes from now on is delivered.
+        With ``"end"`` only what comes from now on is delivered. Replies on the control channel that would wait behind
+        much output go to `on_express` ahead of their turn, with a seq above `applied_seq`; in their turn they are
+        delivered all the same.
 
         May follow a ``start_kernel`` that was not answered yet: ``asyncio.create_task(link.call(…))``, one turn of the
         loop, then `attach`.
@@ -192,6 +206,7 @@ class Link:
             kernel_id,
             from_seq=None if from_seq == "end" else from_seq,
             on_message=on_message,
+            on_express=on_express,
             outbox=self._outbox,
             send=self._send,
             forget=self._forget,
@@ -228,25 +243,29 @@ class Link:
 
     async def _keep(self, dialogue: Dialogue | None) -> None:
         """Run one dialogue after the other until one breaks the protocol or the link is closed."""
+        watch = asyncio.create_task(watch_for_wake(self.hurry))
         try:
             while True:
                 dialogue = dialogue or await self._come_back()
-                await dialogue.run(self._handle, self._acknowledge)
-                self._dialogue = dialogue = None
+                await dialogue.run(self._handle, self._after_batch)
+                self._dialogue = dialogue = self._spare = None
                 self._set_state("down", WorkerUnreachable("The connection to the worker was cut."))
-                await self._hang_up()
+                self._hang_up()
         except ProtocolError as error:
-            self._lose(_broken(error))
+            self._lose(broken_agent(error))
         except TpuError as error:
             self._lose(error)
         except Exception as error:  # whoever waits for the link must learn that it has ended, whatever the fault
             log.exception("the link failed")
             self._lose(AgentBroken("The link to the worker failed.", raw=f"{type(error).__name__}: {error}"))
-        await self._hang_up()
+        finally:
+            watch.cancel()
+            self._hang_up()
 
     async def _come_back(self) -> Dialogue:
-        for delay in reconnect_delays():
-            await asyncio.sleep(delay)
+        self._attempts.begin()
+        while True:
+            await self._attempts.pause()
             try:
                 return await self._establish()
             except _FINAL:
@@ -254,49 +273,25 @@ class Link:
             except (TpuError, OSError) as error:
                 log.info("the worker cannot be reached yet: %s", error)
                 self._set_state("down", _as_tpu_error(error))
-        raise AssertionError("the delays never end")
 
     async def _establish(self) -> Dialogue:
-        self._connection = await self._connect()
+        async with self._attempts.opening():
+            self._connection = await self._connect()
+        self._epoch += 1
+        hello = client_hello(self._client_id, __version__, self._epoch)
         try:
-            dialogue = await self._reach_agent(self._connection)
+            opened = await open_dialogue(self._connection, hello, self._demands)
         except BaseException:
-            await self._hang_up()
+            self._hang_up()
             raise
-        self._resume(dialogue)
-        return dialogue
-
-    async def _reach_agent(self, connection: Connection) -> Dialogue:
-        """Greet the agent; one that crashes at its start is given a few chances, then its log is shown."""
-        for attempt, delay in enumerate(_AGENT_DELAYS_S):
-            await asyncio.sleep(delay)
-            self._ready = await prepare_worker(
-                connection,
-                python=self._python,
-                on_progress=self._on_progress,
-                explain=attempt > 0,
-                patience_s=self._patience_s,
-            )
-            dialogue = Dialogue(await open_channel(connection, self._ready.socket), self._silence_s)
-            try:
-                self._agent = await dialogue.greet(self._client_id)
-            except EOFError:
-                dialogue.close()
-            except ProtocolError as error:
-                dialogue.close()
-                raise _broken(error) from error
-            else:
-                return dialogue
-        raise AgentBroken(
-            "The agent on the worker does not start.",
-            exists="Kernels that run there go on.",
-            hint="The end of its log is in the details. It may help to remove ~/.jupyter-tpu/agent and "
-            "~/.jupyter-tpu/env/agent on the worker (by `jupyter tpu ssh`): they are made anew.",
-            raw=self._ready.log,
-        )
+        self._agent, self._python = opened.agent, opened.python
+        self._resume(opened.dialogue)
+        return opened.dialogue
 
     def _resume(self, dialogue: Dialogue) -> None:
         """Ask again for everything that is open. Calls first: one may start the kernel that a stream belongs to."""
+        if self._state == "down":
+            self._set_state("resuming", None)
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)
@@ -304,16 +299,24 @@ class Link:
             stream.attach()
         for request in self._outbox.pending():
             dialogue.send(encode_frame(Kind.REQUEST, request.stream, request.number, request.payload))
-        self._set_state("live", None)
+        self._settle()
 
-    async def _hang_up(self) -> None:
+    def _settle(self) -> None:
+        """Resuming is over once everything has come that the worker had when it was asked."""
+        is_behind = self._state == "resuming" and any(stream.is_behind for stream in self._streams.values())
+        if self._state != "live" and not is_behind:
+            self._set_state("live", None)
+
+    def _hang_up(self) -> None:
+        """Leave the connection. Nobody waits for its end: on a dead path it takes its time."""
         connection, self._connection = self._connection, None
         if self._dialogue is not None:
             self._dialogue.close()
             self._dialogue = None
         if connection is not None:
-            with suppress(OSError, TpuError):
-                await connection.close()
+            parting = asyncio.create_task(_close(connection))
+            self._partings.add(parting)
+            parting.add_done_callback(self._partings.discard)
 
     def _set_state(self, state: LinkState, error: TpuError | None) -> None:
         if state != self._state:
@@ -339,16 +342,20 @@ class Link:
             self._calls.answered(frame)
         elif frame.kind == Kind.REQACK:
             self._outbox.acknowledged(frame.number)
+        elif frame.kind == Kind.NOTICE:
+            spare = frame.json().get("spare")
+            self._spare = spare if isinstance(spare, dict) else None
         elif stream := self._streams.get(frame.stream):
             stream.handle(frame)
 
-    def _acknowledge(self) -> None:
+    def _after_batch(self) -> None:
         for stream in tuple(self._streams.values()):
             stream.acknowledge()
+        self._settle()
 
     def _with_python(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if method in ("start_kernel", "restart_kernel"):
-            return {"python": self._ready.python, **params}
+            return {"python": self._python, **params}
         return dict(params)
 
 
@@ -359,13 +366,9 @@ async def _end(task: asyncio.Task[None]) -> None:
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)
 
 
-def _broken(error: ProtocolError) -> AgentBroken:
-    return AgentBroken(
-        "What answers on the worker does not speak the agent's language.",
-        exists="Kernels that run there go on.",
-        hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
-        raw=str(error),
-    )
+async def _close(connection: Connection) -> None:
+    with suppress(OSError, TpuError):
+        await connection.close()
 
 
 def _as_tpu_error(error: TpuError | OSError) -> TpuError:

@@ -5,18 +5,23 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
-from jupyter_tpu.errors import BadInput, error_from_json
+from jupyter_tpu.errors import BadInput, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import OnMessage
-from jupyter_tpu.wire.entries import Entry
+from jupyter_tpu.wire.entries import DamagedEntry, Entry, decode_entry
 from jupyter_tpu.wire.frames import REQUEST_BYTES, Frame, Kind, ProtocolError, encode_frame, encode_json
 from jupyter_tpu.wire.messages import MAX_PARTS, Channel, channel_name, encode_request
-from jupyter_tpu.wire.replay import Cut, Replay
+from jupyter_tpu.wire.replay import MAX_SEQ, Cut, Replay
 from jupyter_tpu.wire.requests import Outbox
 
 log = logging.getLogger(__name__)
 
+WAITING_BYTES = 256 * 1024 * 1024
+"""What may wait in all to be taken over by the agent: the largest message, and room for others."""
+
+_MOST_AHEAD = 10_000
 _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
 
 
@@ -43,6 +48,7 @@ class KernelStream:
         *,
         from_seq: int | None,
         on_message: OnMessage,
+        on_express: OnMessage | None,
         outbox: Outbox,
         send: Callable[[bytes], None],
         forget: Callable[[KernelStream], None],
@@ -50,13 +56,17 @@ class KernelStream:
         self.number = number
         self.kernel_id = kernel_id
         self._on_message = on_message
+        self._on_express = on_express
+        self._ahead: set[int] = set()
         self._outbox = outbox
         self._send = send
         self._forget = forget
         self._replay = Replay(from_seq or 0)
         self._has_begun = from_seq is not None
         self._early: list[bytes] = []
+        self._end_offset = 0
         self._acknowledged: int | None = None
+        self._is_asking_again = False
         self._is_held = False
         self.is_closed = False
 
@@ -70,6 +80,13 @@ class KernelStream:
         """Whether it is known where the stream begins, which ``from_seq="end"`` leaves to the agent."""
         return self._has_begun
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether something is on its way that the agent had when it was asked last."""
+        if self._is_held or not self._has_begun:
+            return False
+        return self._replay.offset is None or self._replay.offset < self._end_offset
+
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
         """Send one multipart message, routing identities first, exactly as it came from a ROUTER socket.
 
@@ -77,8 +94,14 @@ class KernelStream:
 
         Raises:
             BadInput: the message is larger than the link carries.
+            WorkerUnreachable: too much waits already for a link that is down.
         """
         refuse_too_large(parts)
+        if self._outbox.size > WAITING_BYTES:
+            raise WorkerUnreachable(
+                f"The message was not sent: {self._outbox.size >> 20} MiB wait already for the worker to take them.",
+                hint="Send it again when the link is back.",
+            )
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))
 
@@ -100,7 +123,7 @@ class KernelStream:
 
     def begin(self, from_seq: Any) -> None:
         """The stream was made without knowing where it begins; the agent says: here."""
-        self._replay = Replay(from_seq if isinstance(from_seq, int) else 0)
+        self._replay = Replay(from_seq if isinstance(from_seq, int) and from_seq <= MAX_SEQ else 0)
         self._has_begun = True
         self.attach()
         early, self._early = self._early, []
@@ -113,6 +136,7 @@ class KernelStream:
             return
         self._replay.disconnected()
         self._acknowledged = None
+        self._is_asking_again = False
         content = {"kernel_id": self.kernel_id}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
@@ -133,6 +157,8 @@ class KernelStream:
             self._apply(frame)
         elif frame.kind == Kind.POSITION:
             self._go_to(frame)
+        elif frame.kind == Kind.EXPRESS:
+            self._deliver_early(frame)
         elif frame.kind == Kind.REFUSED:
             error = frame.json().get("error")
             self.refuse(error if isinstance(error, dict) else {})
@@ -159,32 +185,58 @@ class KernelStream:
             self._send(encode_frame(Kind.HOLD, self.number, int(held)))
 
     def _apply(self, frame: Frame) -> None:
-        for item in self._replay.data(frame.number, frame.payload):
-            if isinstance(item, Cut):
-                self._tell_cut(item)
-            else:
-                self._deliver(item)
+        if self._is_asking_again:
+            return
+        try:
+            for item in self._replay.data(frame.number, frame.payload):
+                if isinstance(item, Cut):
+                    self._tell_cut(item)
+                else:
+                    self._deliver(item)
+        except DamagedEntry as error:
+            log.error("kernel %s: %s", self.kernel_id, error)
+            self._go_round()
+
+    def _go_round(self) -> None:
+        """Where the entry after a damaged one begins only the agent can tell: ask it."""
+        self._tell_cut(self._replay.skip())
+        self.attach()
+        self._is_asking_again = True
 
     def _go_to(self, frame: Frame) -> None:
-        seq = frame.json().get("seq")
-        if not isinstance(seq, int):
+        content = frame.json()
+        seq, end = content.get("seq"), content.get("end", 0)
+        if not isinstance(seq, int) or not isinstance(end, int):
             raise ProtocolError(f"a position without a seq: {frame.payload[:60]!r}")
-        self._acknowledged = frame.number
+        self._is_asking_again = False
+        self._acknowledged, self._end_offset = frame.number, end
         if cut := self._replay.position(frame.number, seq):
             self._tell_cut(cut)
 
     def _deliver(self, entry: Entry) -> None:
-        self._call(entry.seq, channel_name(entry.channel), entry.parts)
+        self._ahead.discard(entry.seq)
+        self._call(self._on_message, entry.seq, channel_name(entry.channel), entry.parts)
+
+    def _deliver_early(self, frame: Frame) -> None:
+        """Nobody needs these copies: one that is damaged, or one too many, comes again in its turn."""
+        with suppress(DamagedEntry):
+            entry = decode_entry(frame.payload)
+            is_news = entry.seq >= self._replay.next_seq and entry.seq not in self._ahead
+            if self._on_express and is_news and len(self._ahead) < _MOST_AHEAD:
+                self._ahead.add(entry.seq)
+                self._call(self._on_express, entry.seq, channel_name(entry.channel), entry.parts)
 
     def _tell_cut(self, cut: Cut) -> None:
+        self._ahead = {seq for seq in self._ahead if seq > cut.last_seq}
         self._tell("cut", first_seq=cut.first_seq, last_seq=cut.last_seq)
 
     def _tell(self, event: str, **content: Any) -> None:
-        self._call(self.applied_seq, "event", [json.dumps({"event": event, **content}).encode()])
+        parts = [json.dumps({"event": event, **content}).encode()]
+        self._call(self._on_message, self.applied_seq, "event", parts)
 
-    def _call(self, seq: int, channel: str, parts: list[bytes]) -> None:
+    def _call(self, receiver: OnMessage, seq: int, channel: str, parts: list[bytes]) -> None:
         try:
-            self._on_message(seq, channel, parts)
+            receiver(seq, channel, parts)
         except Exception:  # a fault of the receiver must not cut every other kernel's stream
             log.exception("kernel %s: the receiver of its messages failed at seq %s", self.kernel_id, seq)
 

@@ -22,6 +22,10 @@ HEADER_BYTES = _HEADER.size
 MAX_BODY_BYTES = 1024 * 1024 * 1024
 
 
+class DamagedEntry(ProtocolError):
+    """What stands where an entry should be is none, or not the one that was written; others may be sound."""
+
+
 @dataclass(frozen=True, slots=True)
 class Entry:
     """One message: `seq` counts from 1 within a kernel's record, `time` is the agent's clock in Unix seconds."""
@@ -43,13 +47,13 @@ def entry_span(data: bytes | bytearray | memoryview | mmap, start: int) -> tuple
     """``(seq, bytes)`` of the entry whose header stands at `start`, or None when the header is not whole.
 
     Raises:
-        ProtocolError: the length is beyond all bounds.
+        DamagedEntry: the length is beyond all bounds.
     """
     if len(data) - start < HEADER_BYTES:
         return None
     length, seq = struct.unpack_from("!IQ", data, start)
     if length > MAX_BODY_BYTES:
-        raise ProtocolError(f"an entry of {length} bytes")
+        raise DamagedEntry(f"an entry of {length} bytes")
     return seq, HEADER_BYTES + length
 
 
@@ -57,15 +61,18 @@ def decode_entry(data: bytes) -> Entry:
     """The inverse of `encode_entry`.
 
     Raises:
-        ProtocolError: the checksum or the parts are wrong.
+        DamagedEntry: the checksum or the parts are wrong.
     """
     if len(data) < HEADER_BYTES:
-        raise ProtocolError(f"an entry of {len(data)} bytes")
+        raise DamagedEntry(f"an entry of {len(data)} bytes")
     length, seq, time, channel, count, crc = _HEADER.unpack_from(data)
     body = data[HEADER_BYTES:]
     if length != len(body) or crc != zlib.crc32(body, zlib.crc32(data[: _CHECKED.size])):
-        raise ProtocolError(f"entry {seq} is damaged")
-    return Entry(seq, time, channel, unpack_parts(body, count))
+        raise DamagedEntry(f"entry {seq} is damaged")
+    try:
+        return Entry(seq, time, channel, unpack_parts(body, count))
+    except ProtocolError as error:
+        raise DamagedEntry(f"entry {seq}: {error}") from error
 
 
 class EntryDecoder:
@@ -79,7 +86,7 @@ class EntryDecoder:
         """The entries that `data` completes.
 
         Raises:
-            ProtocolError: these are not entries.
+            DamagedEntry: here is none, and where the next one begins is not known.
         """
         self._buffer += data
         while (entry := self._next()) is not None:

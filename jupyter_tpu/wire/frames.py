@@ -2,7 +2,8 @@
 
 A header of 17 bytes, ``!IBIQ`` = payload length, kind, stream, number, then the payload. Stream 0 is the link itself;
 other streams are chosen by the client and stand for one attached kernel each. What *number* means depends on the kind.
-Each kind has its own limit, so that a peer gone mad cannot make us allocate what it likes.
+Each kind has its own limit, so that a peer gone mad cannot make us allocate what it likes. A kind that is not known, or
+not the peer's to send, ends the connection: nobody sends a kind that the other side has not said it accepts (`hello`).
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ HEADER_BYTES = _HEADER.size
 SLICE_BYTES = 256 * 1024
 """How much of a record one DATA frame carries: control frames can pass between any two."""
 
-_JSON_BYTES = 16 * 1024 * 1024
+JSON_BYTES = 16 * 1024 * 1024
 REQUEST_BYTES = 128 * 1024 * 1024
 """The largest message that a client can send to a kernel."""
 
@@ -44,16 +45,16 @@ class Kind(IntEnum):
     REFUSED = 10  # agent: JSON {error}; the stream does not exist, or no longer
     REQUEST = 11  # client: a message for the kernel [the request's number]
     REQACK = 12  # agent: the request is in the agent's hands or was seen before [its number]
-    PING = 13  # both [echoed]
-    PONG = 14  # both [echoed]
+    PING = 13  # client: a sign of life, please [any number]
+    PONG = 14  # agent: here it is [the same number]
     EXPRESS = 15  # agent: one entry of the record, ahead of its turn [its seq]; only to clients that accept "express"
     NOTICE = 16  # agent: JSON {spare}, news of the worker; only to clients that accept "notice"
 
 
 _LIMITS = {
     Kind.HELLO: 64 * 1024,
-    Kind.CALL: _JSON_BYTES,
-    Kind.RESULT: _JSON_BYTES,
+    Kind.CALL: JSON_BYTES,
+    Kind.RESULT: JSON_BYTES,
     Kind.ATTACH: 64 * 1024,
     Kind.POSITION: 64 * 1024,
     Kind.DATA: 1024 * 1024,
@@ -63,15 +64,8 @@ _LIMITS = {
     Kind.NOTICE: 1024 * 1024,
 }
 
-FROM_AGENT = frozenset(
-    {
-        *(Kind.HELLO, Kind.RESULT, Kind.POSITION, Kind.DATA, Kind.REFUSED, Kind.REQACK, Kind.PING, Kind.PONG),
-        *(Kind.EXPRESS, Kind.NOTICE),
-    }
-)
-FROM_CLIENT = frozenset(
-    {Kind.HELLO, Kind.CALL, Kind.ATTACH, Kind.ACK, Kind.HOLD, Kind.DETACH, Kind.REQUEST, Kind.PING, Kind.PONG}
-)
+FROM_CLIENT = frozenset({Kind.HELLO, Kind.CALL, Kind.ATTACH, Kind.ACK, Kind.HOLD, Kind.DETACH, Kind.REQUEST, Kind.PING})
+FROM_AGENT = (frozenset(Kind) - FROM_CLIENT) | {Kind.HELLO}
 
 
 @dataclass(frozen=True, slots=True)

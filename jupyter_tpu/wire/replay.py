@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from jupyter_tpu.wire.entries import Entry, EntryDecoder
 from jupyter_tpu.wire.frames import ProtocolError
 
+MAX_SEQ = 2**63
+
 
 @dataclass(frozen=True, slots=True)
 class Cut:
@@ -35,7 +37,11 @@ class Replay:
         self._decoder = EntryDecoder()
 
     def position(self, offset: int, seq: int) -> Cut | None:
-        """The agent goes on at `offset`, where the entry `seq` begins."""
+        """The agent goes on at `offset`, where the entry `seq` begins.
+
+        Raises:
+            ProtocolError: no record gets that far.
+        """
         self.offset = offset
         self._decoder = EntryDecoder()
         return self._skip_to(seq)
@@ -44,13 +50,19 @@ class Replay:
         """Apply a slice; yields what is new, in order, with a `Cut` where something is missing.
 
         Raises:
-            ProtocolError: the slice does not continue the last one, or is not a record.
+            DamagedEntry: the entry `next_seq` is not what was recorded; see `skip`.
+            ProtocolError: the slice does not continue the last one.
         """
         if offset != self.offset:
             raise ProtocolError(f"record data at {offset}, expected at {self.offset}")
         self.offset += len(data)
         for entry in self._decoder.feed(data):
             yield from self._apply(entry)
+
+    def skip(self) -> Cut:
+        """Give up the entry `next_seq`: the next position asked for is behind it."""
+        self.next_seq += 1
+        return Cut(self.next_seq - 1, self.next_seq - 1)
 
     def _apply(self, entry: Entry) -> Iterator[Entry | Cut]:
         if cut := self._skip_to(entry.seq):
@@ -62,6 +74,8 @@ class Replay:
     def _skip_to(self, seq: int) -> Cut | None:
         if seq <= self.next_seq:
             return None
+        if seq > MAX_SEQ:
+            raise ProtocolError(f"a record of {seq} messages")
         cut = Cut(self.next_seq, seq - 1)
         self.next_seq = seq
         return cut

@@ -24,9 +24,14 @@ class Request:
 
 
 class Outbox:
-    """The client's side: what the agent has not acknowledged yet, in the order it was sent."""
+    """The client's side: what the agent has not acknowledged yet, in the order it was sent.
+
+    Attributes:
+        size: bytes of it.
+    """
 
     def __init__(self) -> None:
+        self.size = 0
         self._last_number = 0
         self._pending: dict[int, Request] = {}
 
@@ -35,15 +40,19 @@ class Outbox:
         self._last_number += 1
         request = Request(self._last_number, stream, payload)
         self._pending[request.number] = request
+        self.size += len(payload)
         return request
 
     def acknowledged(self, number: int) -> None:
         """The agent has it. An unknown number is an old one and means nothing."""
-        self._pending.pop(number, None)
+        if request := self._pending.pop(number, None):
+            self.size -= len(request.payload)
 
     def drop(self, stream: int) -> None:
         """The stream is closed: nobody waits for these any more."""
-        self._pending = {number: request for number, request in self._pending.items() if request.stream != stream}
+        for request in self.pending():
+            if request.stream == stream:
+                self.acknowledged(request.number)
 
     def pending(self) -> Iterator[Request]:
         """What must be sent again after a cut."""

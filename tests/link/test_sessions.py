@@ -135,7 +135,7 @@ async def test_a_repeated_call_gets_the_first_answer_again(dial: Dial) -> None:
 async def test_a_client_that_comes_back_ends_its_former_connection(dial: Dial) -> None:
     former = await dial()
     former.greet()
-    await former.frame(Kind.HELLO)
+    await former.frame(Kind.NOTICE)
     successor = await dial()
     successor.greet()
     await successor.frame(Kind.HELLO)

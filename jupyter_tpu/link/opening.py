@@ -1,0 +1,95 @@
+"""From a fresh connection to a dialogue with the agent of its worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import AgentBroken
+from jupyter_tpu.link.dialogue import Dialogue
+from jupyter_tpu.link.interfaces import Connection
+from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, Ready, open_channel, prepare_worker
+from jupyter_tpu.wire.frames import ProtocolError
+
+_AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
+SILENCE_S = 12.0
+"""A path on which nothing was heard for so long is dead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Demands:
+    """What a link wants of its worker.
+
+    Attributes:
+        python: the Python that kernels run on; empty for the worker's own choice.
+        silence_s: a path on which nothing was heard for so long is taken as dead.
+        patience_s: a worker that says nothing for so long while it is prepared is given up.
+    """
+
+    on_progress: OnProgress
+    python: str = ""
+    silence_s: float = SILENCE_S
+    patience_s: float = PATIENCE_S
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A dialogue that has begun, what the agent says of itself, and what kernels run on."""
+
+    dialogue: Dialogue
+    agent: Mapping[str, Any]
+    python: str
+
+
+async def open_dialogue(connection: Connection, hello: Mapping[str, Any], demands: Demands) -> Opened:
+    """Prepare the worker and greet its agent; one that crashes at its start is given a few chances.
+
+    Raises:
+        AgentBroken: it does not start, and this is the end of its log; or it speaks nonsense.
+        EnvironmentFailed, WorkerUnreachable: from `prepare_worker`.
+    """
+    for attempt, delay_s in enumerate(_AGENT_DELAYS_S):
+        await asyncio.sleep(delay_s)
+        ready = await prepare_worker(
+            connection,
+            python=demands.python,
+            on_progress=demands.on_progress,
+            explain=attempt > 0,
+            patience_s=demands.patience_s,
+        )
+        if opened := await _greet(connection, ready, hello, demands):
+            return opened
+    raise AgentBroken(
+        "The agent on the worker does not start.",
+        exists="Kernels that run there go on.",
+        hint="The end of its log is in the details. It may help to remove ~/.jupyter-tpu/agent and "
+        "~/.jupyter-tpu/env/agent on the worker (by `jupyter tpu ssh`): they are made anew.",
+        raw=ready.log,
+    )
+
+
+async def _greet(connection: Connection, ready: Ready, hello: Mapping[str, Any], demands: Demands) -> Opened | None:
+    dialogue = Dialogue(await open_channel(connection, ready.socket), demands.silence_s)
+    try:
+        return Opened(dialogue, await dialogue.greet(hello), ready.python)
+    except EOFError:
+        dialogue.close()
+        return None
+    except ProtocolError as error:
+        dialogue.close()
+        raise broken_agent(error) from error
+    except BaseException:
+        dialogue.close()
+        raise
+
+
+def broken_agent(error: ProtocolError) -> AgentBroken:
+    """What breaking the protocol means to the user."""
+    return AgentBroken(
+        "What answers on the worker does not speak the agent's language.",
+        exists="Kernels that run there go on.",
+        hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
+        raw=str(error),
+    )
