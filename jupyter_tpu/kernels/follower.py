@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, NamedTuple
 
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.following import Following, Reader, Seq
 from jupyter_tpu.link import refuse_too_large
 
@@ -50,6 +52,7 @@ class Follower:
     - ``new_record`` {}: the kernel's record was removed; seqs begin anew
     - ``gone`` {message, error}: the worker knows no such kernel; after a restart seqs begin anew
     - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
+    - ``unsent`` {channel, message}: what was sent to the kernel could not be: too much waits for a link that is down
     - ``closed`` {}: the kernel was shut down; nothing will follow
 
     Attributes:
@@ -79,8 +82,7 @@ class Follower:
             BadInput: the message is larger than the link carries.
         """
         refuse_too_large(parts)
-        if self._send:
-            self._call_there(self._send, channel, parts)
+        self._call_there(self._pass_on, channel, parts)
 
     async def close(self) -> None:
         """Stop; `deliver` is cancelled and not called again. Harmless when repeated, or called by `deliver` itself."""
@@ -136,6 +138,15 @@ class Follower:
         reader, self._reader = self._reader, None
         if reader:
             reader.close()
+
+    def _pass_on(self, channel: str, parts: Sequence[bytes]) -> None:
+        if self._reader is None or self._send is None:
+            return
+        try:
+            self._send(channel, parts)
+        except TpuError as error:
+            event = {"event": "unsent", "channel": channel, "message": str(error)}
+            self._reader.tell([json.dumps(event).encode()])
 
     def _take(self, seq: int, channel: str, parts: list[bytes]) -> None:
         is_early = self._reader is not None and seq >= (self._reader.next_seq or 1)

@@ -14,8 +14,8 @@ from typing import Any, Literal
 from jupyter_tpu.link import KernelStream, OnMessage
 
 Seq = int | Literal["end"]
-Attach = Callable[[Seq, OnMessage], KernelStream]
-"""Opens a stream of the kernel's record from a seq, or from its end."""
+Attach = Callable[[Seq, OnMessage, OnMessage], KernelStream]
+"""Opens a stream of the kernel's record from a seq, or from its end; the second receiver gets what overtakes others."""
 
 SLACK_BYTES = 4 * 1024 * 1024
 """What a reader still takes of what was on its way when it paused."""
@@ -50,7 +50,7 @@ class Following:
     def connect(self, attach: Attach, hear: OnMessage) -> None:
         """Open the live stream where the last one ended; `hear` is called with each of its messages, before readers."""
         self._attach, self._hear = attach, hear
-        self._live = attach(self._next_seq, self._receive)
+        self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
             reader.catch_up()
         self.balance()
@@ -76,6 +76,7 @@ class Following:
         reader = Reader(self, take, None if from_seq == "end" else max(from_seq, 1))
         self._readers.append(reader)
         reader.catch_up()
+        self.balance()
         return reader
 
     def tell(self, event: str, **content: Any) -> None:
@@ -85,14 +86,14 @@ class Following:
 
     # -- the readers' side -----------------------------------------------------------------------------------------
 
-    def open_stream(self, from_seq: int, on_message: OnMessage) -> KernelStream | None:
-        return self._attach(from_seq, on_message) if self._attach else None
+    def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
+        return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
         """Hold the live stream while nobody there wants more: those who catch up meet it where it stands."""
         if self._live is None:
             return
-        if self._readers and not any(reader.wants_live for reader in self._readers):
+        if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
             self._live.hold()
         else:
             self._live.resume()
@@ -105,12 +106,16 @@ class Following:
     def _receive(self, seq: int, channel: str, parts: list[bytes]) -> None:
         if self._live is None:  # it was closed, and brings the rest of a slice
             return
-        is_early, is_gone = seq > self._live.applied_seq, self._live.is_closed
+        is_gone = self._live.is_closed
         for reader in tuple(self._readers):
-            reader.tell(parts) if is_gone else reader.offer(seq, channel, parts, is_early=is_early)
+            reader.tell(parts) if is_gone else reader.offer(seq, channel, parts)
         if is_gone:
             self.begin_anew()
         self._hear(seq, channel, parts)
+
+    def _receive_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
+        for reader in tuple(self._readers):
+            reader.offer_early(seq, channel, parts)
 
 
 class Reader:
@@ -131,9 +136,10 @@ class Reader:
         self._opened = 0
         self._early: set[int] = set()
 
-    @property
-    def wants_live(self) -> bool:
-        return self._is_live and not self._is_paused
+    def wants_live(self, live_seq: int | None) -> bool:
+        """Whether it waits for the live stream, there or ahead of it."""
+        is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
+        return is_ahead or (self._is_live and not self._is_paused)
 
     def pause(self) -> None:
         """Take no more than `SLACK_BYTES` until `resume`."""
@@ -166,7 +172,8 @@ class Reader:
             self._is_live = True
         else:
             self._opened += 1
-            self._own = self._following.open_stream(self.next_seq, partial(self._receive, self._opened))
+            receive = partial(self._receive, self._opened)
+            self._own = self._following.open_stream(self.next_seq, receive, self.offer_early)
 
     def fall_out(self) -> None:
         """Leave all streams; the place is kept."""
@@ -175,18 +182,29 @@ class Reader:
         if own:
             own.close()
 
-    def offer(self, seq: int, channel: str, parts: list[bytes], *, is_early: bool) -> None:
-        """The live stream brings a message; `is_early` if it has overtaken others."""
-        if is_early:
-            self._apply_early(seq, channel, parts)
-        elif self._is_live and (self.next_seq is None or seq <= self.next_seq or _is_cut(channel, parts)):
-            self._apply(seq, channel, parts)
-        elif self._is_live:
+    def offer(self, seq: int, channel: str, parts: list[bytes]) -> None:
+        """The live stream brings a message."""
+        if _is_cut(channel, parts):
+            self._cut(seq)
+        elif self._is_live and self.next_seq is not None and seq > self.next_seq:
             self.fall_out()
             self.catch_up()
-        elif self.next_seq in (seq, seq + 1):
+        elif self._is_live or (self._own and seq == self.next_seq):
             self._apply(seq, channel, parts)
+        if self._own and self.next_seq == seq + 1:
             self._join()
+
+    def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
+        """A message has overtaken others; in its turn it comes again."""
+        if seq >= (self.next_seq or 1) and seq not in self._early:
+            self._early.add(seq)
+            self._take(seq, channel, parts)
+
+    def _cut(self, last_seq: int) -> None:
+        """The live stream misses messages; a stream of one's own says for itself what it misses."""
+        if self._is_live and (self.next_seq or 1) <= last_seq:
+            event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
+            self._apply(last_seq, "event", [json.dumps(event).encode()])
 
     def tell(self, parts: list[bytes]) -> None:
         """Take an event that is in no record."""
@@ -198,8 +216,6 @@ class Reader:
             return
         if self._own.is_closed:
             self._refused()
-        elif seq > self._own.applied_seq:
-            self._apply_early(seq, channel, parts)
         else:
             self._apply(seq, channel, parts)
             live_seq = self._following.next_seq
@@ -218,11 +234,6 @@ class Reader:
         self.fall_out()
         self._is_live = True
         self._following.balance()
-
-    def _apply_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if seq >= (self.next_seq or 1) and seq not in self._early:
-            self._early.add(seq)
-            self._take(seq, channel, parts)
 
     def _apply(self, seq: int, channel: str, parts: list[bytes]) -> None:
         if self.next_seq and seq < self.next_seq:

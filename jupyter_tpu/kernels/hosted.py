@@ -117,7 +117,7 @@ class HostedKernel:
 
     async def follow(self, follower: Follower, from_seq: Seq) -> None:
         """Have `follower` read the kernel's record from `from_seq`, or from what comes next."""
-        follower.begin(self._following, from_seq, self.send)
+        follower.begin(self._following, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Call a method of the agent for this kernel.
@@ -169,7 +169,7 @@ class HostedKernel:
         return info
 
     def _tell(self, on_progress: OnProgress, step: str) -> None:
-        if self._shared and self._shared.link.state == "live":
+        if self._shared and self._shared.link.is_up:
             on_progress({"phase": "starting_kernel", "message": step, "fraction": None})
         else:
             on_progress({"phase": "connecting", "message": "Waiting for the link to the worker", "fraction": None})

@@ -251,7 +251,7 @@ class RemoteKernel:
         if self._following.stream is None:
             self._following.connect(self._attach, self._receive)
 
-    def _attach(self, from_seq: Seq, on_message: OnMessage) -> KernelStream:
+    def _attach(self, from_seq: Seq, on_message: OnMessage, _on_express: OnMessage) -> KernelStream:
         return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message)
 
     async def _clear_away(self, kernel_id: str) -> None:
@@ -262,7 +262,7 @@ class RemoteKernel:
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
         """Not for as long as the link may take to come back: somebody is waiting for the kernel."""
         try:
-            async with asyncio.timeout(START_S if self._link.state == "live" else START_WHILE_CUT_S):
+            async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
                 return await self._link.call(method, launch.to_params())
         except TimeoutError:
             raise self._link.error or WorkerUnreachable(
@@ -272,7 +272,7 @@ class RemoteKernel:
             ) from None
 
     async def _ask(self, method: str, **params: Any) -> None:
-        patience_s = ANSWER_S if self._link.state == "live" else ANSWER_WHILE_CUT_S
+        patience_s = ANSWER_S if self._link.is_up else ANSWER_WHILE_CUT_S
         try:
             async with asyncio.timeout(patience_s):
                 await self._link.call(method, {"kernel_id": self._kernel_id, **params})

@@ -7,6 +7,7 @@ metadata, when our key is missing from it, which is what `gcloud … ssh` does t
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
@@ -28,10 +29,14 @@ from jupyter_tpu.errors import (
     WrongState,
 )
 from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.known_addresses import KnownAddresses
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
 from jupyter_tpu.ssh import HostKeyStore, SshConnection, UserKey, WorkerAddress, connect, login_name
 
+log = logging.getLogger(__name__)
+
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
+_KNOWN_ANSWERS_S = 3.0
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
 OnProgress = Callable[[Mapping[str, Any]], None]
@@ -81,17 +86,43 @@ class Worker:
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
-        return await self._connect_anew(user_key)
+        return await self._connect_where_it_was(user_key) or await self._connect_anew(user_key)
+
+    async def _connect_where_it_was(self, user_key: UserKey) -> SshConnection | None:
+        """Connect to where an earlier process found it; None if it does not answer there soon and as itself."""
+        known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
+        if known is None:
+            return None
+        self._say("connecting", f"Connecting to {known.alias}")
+        try:
+            async with asyncio.timeout(_KNOWN_ANSWERS_S):
+                connection = await self._connect_to(known, user_key)
+        except (WorkerUnreachable, HostKeyChanged, LoginRefused, TimeoutError) as error:
+            log.info("%s is not where it was: %s", known.alias, error)
+            return None
+        self._address = known
+        return connection
+
+    @property
+    def _known_addresses(self) -> KnownAddresses:
+        return KnownAddresses(data_dir() / "workers")
+
+    @property
+    def _known_as(self) -> str:
+        return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
         self._say("finding_node", f"Looking for {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
+        except (NodeNotFound, WrongState):
+            raise
         except (CloudUnavailable, CloudRefused, CredentialsMissing) as error:
             raise unless_unknown or error from error
         self._say("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
         self._address = address
+        await asyncio.to_thread(self._known_addresses.save, self._known_as, address)
         return connection
 
     async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:
