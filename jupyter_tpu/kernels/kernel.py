@@ -251,8 +251,8 @@ class RemoteKernel:
         if self._following.stream is None:
             self._following.connect(self._attach, self._receive)
 
-    def _attach(self, from_seq: Seq, on_message: OnMessage, _on_express: OnMessage) -> KernelStream:
-        return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message)
+    def _attach(self, from_seq: Seq, on_message: OnMessage, on_express: OnMessage) -> KernelStream:
+        return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message, on_express=on_express)
 
     async def _clear_away(self, kernel_id: str) -> None:
         self._kernel_id = kernel_id
