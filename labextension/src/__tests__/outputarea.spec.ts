@@ -3,7 +3,7 @@
  */
 import { OutputArea, OutputAreaModel } from '@jupyterlab/outputarea';
 import { RenderMimeRegistry, standardRendererFactories } from '@jupyterlab/rendermime';
-import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { KernelMessage } from '@jupyterlab/services';
 
 interface IMessage {
   msg_type: string;
@@ -46,7 +46,7 @@ function shown(messages: IMessage[]): unknown[] {
   const rendermime = new RenderMimeRegistry({ initialFactories: standardRendererFactories });
   const area = new OutputArea({ model, rendermime });
   const future = new ExampleFuture();
-  area.future = future as unknown as Kernel.IShellFuture;
+  area.future = future as unknown as OutputArea['future'];
   const names = new Set<string>();
   messages.forEach(message => future.feed(message, names));
   return model.toJSON();
