@@ -4,12 +4,29 @@ import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyte
 import { ICommandPalette, IToolbarWidgetRegistry, Notification } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
 import { Event } from '@jupyterlab/services';
+import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
 import { KernelStatus } from './kernelstatus';
 import { TpuModel } from './model';
+import { mayRunOnNode } from './nodekernel';
+import { Reconnector } from './reconnect';
 import { TpuClient } from './request';
-import { CommandIDs, IKernelEvent, ITpuModel, KERNEL_SCHEMA, PANEL_ID } from './tokens';
+import { addRestoreCommands, RESTORE_PALETTE } from './restore/commands';
+import { RestoredNotice } from './restore/notice';
+import { Restorers } from './restore/restorers';
+import { SeenRequests } from './restore/seen';
+import { RecordSource } from './restore/source';
+import {
+  CommandIDs,
+  IKernelEvent,
+  ILinkEvent,
+  ITpuModel,
+  KERNEL_SCHEMA,
+  LINK_SCHEMA,
+  PANEL_ID,
+  RestoreCommandIDs
+} from './tokens';
 import { TpuPanel } from './widget';
 
 const DOMAIN = 'jupyter_tpu';
@@ -79,7 +96,7 @@ const panel: JupyterFrontEndPlugin<void> = {
 
 const kernelStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernel-status',
-  description: 'Shows in a notebook how far the start of its kernel on a node has come.',
+  description: 'Shows in a notebook how its kernel on a node starts, and how it is reached.',
   autoStart: true,
   optional: [ITranslator, IToolbarWidgetRegistry],
   activate: (
@@ -106,4 +123,71 @@ function notifyFailure(_: Event.IManager, event: Event.Emission): void {
   }
 }
 
-export default [model, commands, panel, kernelStatus];
+const reconnect: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:reconnect',
+  description: 'Connects notebooks to their kernels on nodes again as soon as the server answers.',
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: ({ serviceManager }: JupyterFrontEnd, tracker: INotebookTracker | null): void => {
+    const client = new TpuClient(serviceManager.serverSettings);
+    const reconnector = new Reconnector(
+      () => client.status(),
+      ({ name }) => mayRunOnNode(name, serviceManager.kernelspecs.specs)
+    );
+    tracker?.widgetAdded.connect((_, { sessionContext }) => reconnector.watch(sessionContext));
+  }
+};
+
+const RESTORED_OUTPUTS = 'jupyter-tpu:restored-outputs';
+
+const restoredOutputs: JupyterFrontEndPlugin<void> = {
+  id: RESTORED_OUTPUTS,
+  description: 'Puts outputs that a notebook missed back into its cells.',
+  autoStart: true,
+  requires: [ITpuModel, INotebookTracker],
+  optional: [ITranslator, IToolbarWidgetRegistry, ISettingRegistry, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    nodes: ITpuModel,
+    tracker: INotebookTracker,
+    translator: ITranslator | null,
+    toolbars: IToolbarWidgetRegistry | null,
+    settings: ISettingRegistry | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const client = new TpuClient(app.serviceManager.serverSettings);
+    const source = new RecordSource(client, app.serviceManager);
+    const restorers = new Restorers(source, new SeenRequests(window.localStorage));
+    restorers.collaborationFound.connect(() => (nodes.isCollaborative = true));
+    addRestoreCommands({ app, tracker, restorers, client, trans });
+    RESTORE_PALETTE.forEach(command =>
+      palette?.addItem({ command, category: trans.__('Cloud TPU') })
+    );
+    toolbars?.addFactory<NotebookPanel>('Notebook', 'tpu-restored-outputs', panel => {
+      const show = (): void =>
+        void app.commands.execute(RestoreCommandIDs.showOutputs, { path: panel.context.path });
+      return new RestoredNotice(restorers.of(panel), trans, show);
+    });
+    tracker.widgetAdded.connect((_, panel) => void restorers.of(panel));
+    app.serviceManager.events.stream.connect((_, event) => {
+      const { kernel_id, state } = event as unknown as ILinkEvent;
+      if (event.schema_id === LINK_SCHEMA && state === 'live') {
+        restorers.retry(kernel_id);
+      }
+    });
+    void follow(settings, restorers);
+  }
+};
+
+/** Restore as the user has set it; always, where there are no settings. */
+async function follow(settings: ISettingRegistry | null, restorers: Restorers): Promise<void> {
+  const own = await settings?.load(RESTORED_OUTPUTS).catch(() => null);
+  const apply = (): void => {
+    restorers.isOn = (own?.get('restoreOutputs').composite ?? true) as boolean;
+  };
+  own?.changed.connect(apply);
+  apply();
+}
+
+export default [model, commands, panel, kernelStatus, reconnect, restoredOutputs];

@@ -1,12 +1,14 @@
-/** How far the start of a notebook's kernel on a node has come, in the notebook's toolbar. */
+/** How a notebook's kernel on a node starts and is reached, in the notebook's toolbar. */
 
 import { ISessionContext } from '@jupyterlab/apputils';
-import { Event } from '@jupyterlab/services';
+import { Event, Kernel } from '@jupyterlab/services';
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget } from '@jupyterlab/ui-components';
-import React from 'react';
+import React, { useEffect, useState } from 'react';
 import { concerns, isOver, percentOf } from './kernelstart';
-import { IKernelEvent, KERNEL_SCHEMA } from './tokens';
+import { describe, IConnection } from './linkstate';
+import { mayRunOnNode } from './nodekernel';
+import { IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
 
 export class KernelStatus extends ReactWidget {
   constructor(
@@ -18,26 +20,44 @@ export class KernelStatus extends ReactWidget {
     this.addClass('jp-tpu-KernelStatus');
     this._events.connect(this._onEvent, this);
     this._session.statusChanged.connect(this._onStatus, this);
+    this._session.connectionStatusChanged.connect(this._onConnection, this);
+    this._session.kernelChanged.connect(this._onKernel, this);
   }
 
   dispose(): void {
     this._events.disconnect(this._onEvent, this);
     this._session.statusChanged.disconnect(this._onStatus, this);
+    this._session.connectionStatusChanged.disconnect(this._onConnection, this);
+    this._session.kernelChanged.disconnect(this._onKernel, this);
     super.dispose();
   }
 
   protected render(): JSX.Element | null {
-    return this._start && <KernelStart start={this._start} trans={this._trans} />;
+    return this._start ? (
+      <KernelStart start={this._start} trans={this._trans} />
+    ) : (
+      <Connection connection={this._connection} trans={this._trans} />
+    );
   }
 
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
-    if (event.schema_id !== KERNEL_SCHEMA) {
-      return;
+    if (event.schema_id === KERNEL_SCHEMA) {
+      this._onStart(event as unknown as IKernelEvent);
+    } else if (event.schema_id === LINK_SCHEMA) {
+      this._onLink(event as unknown as ILinkEvent);
     }
-    const start = event as unknown as IKernelEvent;
+  }
+
+  private _onStart(start: IKernelEvent): void {
     // a notebook whose kernel failed to start has none any more, but it still has what it was told of it
     if (start.kernel_id === this._start?.kernel_id || concerns(start, this._session)) {
       this._show(isOver(start) ? null : start);
+    }
+  }
+
+  private _onLink(link: ILinkEvent): void {
+    if (link.kernel_id === this._session.session?.kernel?.id) {
+      this._setConnection({ link });
     }
   }
 
@@ -48,12 +68,39 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
+  /** A first connection takes its time; only one that was there can be lost. */
+  private _onConnection(_: ISessionContext, status: Kernel.ConnectionStatus): void {
+    if (status === 'connected') {
+      this._wasConnected = true;
+      this._setConnection({ offlineSince_ms: null });
+    } else if (this._wasConnected && this._connection.offlineSince_ms === null && this._isOnNode) {
+      this._setConnection({ offlineSince_ms: Date.now() });
+    }
+  }
+
+  private _onKernel(): void {
+    this._wasConnected = false;
+    this._setConnection({ link: null, offlineSince_ms: null });
+  }
+
+  private get _isOnNode(): boolean {
+    const name = this._session.session?.kernel?.name;
+    return name !== undefined && mayRunOnNode(name, this._session.specsManager.specs);
+  }
+
+  private _setConnection(change: Partial<IConnection>): void {
+    this._connection = { ...this._connection, ...change };
+    this.update();
+  }
+
   private _show(start: IKernelEvent | null): void {
     this._start = start;
     this.update();
   }
 
   private _start: IKernelEvent | null = null;
+  private _connection: IConnection = { link: null, offlineSince_ms: null };
+  private _wasConnected = false;
 }
 
 interface IProps {
@@ -73,4 +120,41 @@ export function KernelStart({ start, trans }: IProps): JSX.Element {
       {text}
     </span>
   );
+}
+
+interface IConnectionProps {
+  connection: IConnection;
+  trans: TranslationBundle;
+}
+
+/** What is amiss between the notebook and its kernel; it says for how long, so it counts on. */
+export function Connection({ connection, trans }: IConnectionProps): JSX.Element | null {
+  const isAmiss = connection.offlineSince_ms !== null || isNotLive(connection.link);
+  const line = describe(connection, useTime(isAmiss), trans);
+  return (
+    line && (
+      <span
+        role="status"
+        aria-live="off"
+        title={line.text}
+        className={line.isFailure ? 'jp-mod-failed' : 'jp-mod-cut'}
+      >
+        {line.text}
+      </span>
+    )
+  );
+}
+
+function isNotLive(link: ILinkEvent | null): boolean {
+  return link !== null && link.state !== 'live';
+}
+
+/** The time in ms, which goes on while somebody counts. */
+function useTime(isCounting: boolean): number {
+  const [, setNow] = useState(0);
+  useEffect(() => {
+    const timer = isCounting ? window.setInterval(() => setNow(Date.now()), 1000) : 0;
+    return () => window.clearInterval(timer);
+  }, [isCounting]);
+  return Date.now();
 }

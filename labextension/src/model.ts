@@ -82,6 +82,15 @@ export class TpuModel extends VDomModel implements ITpuModel {
     return this._isFormOpen;
   }
 
+  get isCollaborative(): boolean {
+    return this._isCollaborative;
+  }
+
+  set isCollaborative(value: boolean) {
+    this._isCollaborative = value;
+    this.stateChanged.emit();
+  }
+
   get kernelspecsChanged(): ISignal<ITpuModel, void> {
     return this._kernelspecsChanged;
   }
@@ -259,6 +268,7 @@ export class TpuModel extends VDomModel implements ITpuModel {
   private _problem: IProblem | null = null;
   private _offersProblem: IProblem | null = null;
   private _isFormOpen = false;
+  private _isCollaborative = false;
   private _isWatched = false;
   private _isDue = false;
   private _asked = 0;

@@ -2,6 +2,7 @@
 
 import { URLExt } from '@jupyterlab/coreutils';
 import { ServerConnection } from '@jupyterlab/services';
+import { IOutputsAnswer } from './restore/records';
 import {
   IDatedList,
   IIntent,
@@ -82,6 +83,18 @@ export class TpuClient {
     await this._fetch(`intents/${encodeURIComponent(intentId)}`, { method: 'DELETE' });
   }
 
+  /** What is recorded of a kernel's requests; of all, or of those that are named. */
+  outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer> {
+    const query = msgIds.map(msgId => `msg_id=${encodeURIComponent(msgId)}`).join('&');
+    return this._json(`${kernelRoute(kernelId)}/outputs${query && `?${query}`}`);
+  }
+
+  /** Where the browser gets all the text that a request has printed. */
+  textUrl(kernelId: string, msgId: string, query = ''): string {
+    const route = `${kernelRoute(kernelId)}/requests/${encodeURIComponent(msgId)}/text${query}`;
+    return URLExt.join(this._settings.baseUrl, BASE, route);
+  }
+
   private async _json<T>(route: string, init: RequestInit = {}): Promise<T> {
     const response = await this._fetch(route, init);
     return (await response.json()) as T;
@@ -109,6 +122,10 @@ export class TpuClient {
 
 function nodeRoute({ zone, node_id }: INodeKey): string {
   return `nodes/${encodeURIComponent(zone)}/${encodeURIComponent(node_id)}`;
+}
+
+function kernelRoute(kernelId: string): string {
+  return `kernels/${encodeURIComponent(kernelId)}`;
 }
 
 /** Both ends by the server's clock, since the browser's may be wrong. */

@@ -14,6 +14,8 @@ export const FLEET_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/fleet/v1';
 
 export const KERNEL_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/kernel/v1';
 
+export const LINK_SCHEMA = 'https://events.jupyter.org/jupyter_tpu/link/v1';
+
 /** Every act of the user is one of these. */
 export namespace CommandIDs {
   export const openPanel = 'tpu:open-panel';
@@ -25,6 +27,13 @@ export namespace CommandIDs {
   export const startNode = 'tpu:start-node';
   export const deleteNode = 'tpu:delete-node';
   export const dismissFailure = 'tpu:dismiss-failure';
+}
+
+/** Acts on the outputs that a kernel's record has. */
+export namespace RestoreCommandIDs {
+  export const restoreOutputs = 'tpu:restore-outputs';
+  export const showOutputs = 'tpu:show-outputs';
+  export const addCell = 'tpu:add-cell';
 }
 
 /** What went wrong, what exists now, what to do, and the foreign system's own words. */
@@ -171,6 +180,19 @@ export interface IKernelEvent {
   readonly error_code: string;
 }
 
+/** An event of {@link LINK_SCHEMA}: how the server reaches a kernel's worker. The kernel runs on meanwhile. */
+export interface ILinkEvent {
+  readonly kernel_id: string;
+  readonly kernel_name: string;
+  readonly node_name: string;
+  readonly state: 'live' | 'down' | 'resuming' | 'lost';
+  /** Seconds since the epoch, by the server's clock. */
+  readonly since: number;
+  readonly message: string;
+  /** Empty when nothing failed for good. */
+  readonly error_code: string;
+}
+
 /** The last list of nodes, with its age by the server's clock when it came. */
 export interface IDatedList extends INodeList {
   /** Null when nothing is known of the nodes. */
@@ -195,6 +217,8 @@ export interface ITpuModel extends VDomRenderer.IModel {
   /** Keys of nodes for which an act is on its way to the server. */
   readonly busy: ReadonlySet<string>;
   readonly isFormOpen: boolean;
+  /** Whether a notebook is open in which nobody restores outputs, since several people edit it at once. */
+  isCollaborative: boolean;
   /** Emitted when a kernelspec has come or gone. */
   readonly kernelspecsChanged: ISignal<ITpuModel, void>;
   /** Whether somebody looks; nothing is polled otherwise. */

@@ -92,6 +92,8 @@ function place({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
 function snapshot(
   model: ITpuModel
 ): Omit<React.ComponentProps<typeof Panel>['state'], 'canSwitchKernel'> {
-  const { phase, status, list, offers, problem, offersProblem, refusals, busy, isFormOpen } = model;
-  return { phase, status, list, offers, problem, offersProblem, refusals, busy, isFormOpen };
+  const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
+  const { isFormOpen, isCollaborative } = model;
+  const answers = { phase, status, list, offers, problem, offersProblem };
+  return { ...answers, refusals, busy, isFormOpen, isCollaborative };
 }

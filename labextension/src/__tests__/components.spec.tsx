@@ -40,6 +40,7 @@ function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
     refusals: new Map(),
     busy: new Set(),
     isFormOpen: false,
+    isCollaborative: false,
     canSwitchKernel: false,
     ...state
   };

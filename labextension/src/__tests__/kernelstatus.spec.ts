@@ -4,7 +4,7 @@ import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { KernelStatus } from '../kernelstatus';
-import { KERNEL_SCHEMA } from '../tokens';
+import { ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { trans } from './fixtures';
 
 /** A session whose kernel is `k1`. */
@@ -13,6 +13,8 @@ class Session {
   readonly specsManager = { specs: null };
   readonly kernelDisplayName = 'Spec';
   readonly statusChanged = new Signal<this, string>(this);
+  readonly connectionStatusChanged = new Signal<this, string>(this);
+  readonly kernelChanged = new Signal<this, void>(this);
 }
 
 describe('the status in a notebook', () => {
@@ -79,5 +81,48 @@ describe('the status in a notebook', () => {
     await after(() => tell({ message: '<img src=x>' }));
     expect(widget.node.querySelector('img')).toBeNull();
     expect(widget.node.textContent).toBe('<img src=x>');
+  });
+
+  function link(state: ILinkEvent['state'], rest: Partial<ILinkEvent> = {}): void {
+    const event = { kernel_id: 'k1', kernel_name: 'spec', node_name: 'n', message: 'Key refused.' };
+    const since = Date.now() / 1000 - 30;
+    events.emit({ schema_id: LINK_SCHEMA, ...event, since, error_code: '', state, ...rest });
+  }
+
+  it('says for how long the link is down, and that the kernel runs on', async () => {
+    expect(await after(() => link('down'))).toBe('Link down for 30 s · the kernel runs on');
+    expect(await after(() => link('resuming'))).toBe('Link is back · catching up');
+    expect(await after(() => link('live'))).toBe('');
+  });
+
+  it('says why a link is lost', async () => {
+    expect(await after(() => link('lost'))).toBe('Link lost 30 s ago: Key refused.');
+    expect(widget.node.querySelector('.jp-mod-failed')).not.toBeNull();
+  });
+
+  it('keeps the link apart from what the kernel does', async () => {
+    await after(() => link('down'));
+    expect(await after(() => session.statusChanged.emit('busy'))).toContain('Link down');
+  });
+
+  it('hears nothing of the links of others, and forgets that of a kernel it had', async () => {
+    expect(await after(() => link('down', { kernel_id: 'k2' }))).toBe('');
+    await after(() => link('down'));
+    expect(await after(() => session.kernelChanged.emit())).toBe('');
+  });
+
+  it('says when the server itself does not answer, but not while a page is new', async () => {
+    const told = jest.spyOn(Date, 'now');
+    const now = Date.now();
+    expect(await after(() => session.connectionStatusChanged.emit('connecting'))).toBe('');
+    await after(() => session.connectionStatusChanged.emit('connected'));
+    told.mockReturnValue(now);
+    expect(await after(() => session.connectionStatusChanged.emit('connecting'))).toBe('');
+    told.mockReturnValue(now + 12_000);
+    expect(await after(() => widget.update())).toBe(
+      'No answer from the Jupyter server for 12 s · the kernel runs on'
+    );
+    told.mockRestore();
+    expect(await after(() => session.connectionStatusChanged.emit('connected'))).toBe('');
   });
 });

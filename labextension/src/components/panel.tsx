@@ -20,6 +20,7 @@ export interface IPanelState {
   refusals: ReadonlyMap<string, IProblem>;
   busy: ReadonlySet<string>;
   isFormOpen: boolean;
+  isCollaborative: boolean;
   canSwitchKernel: boolean;
 }
 
@@ -123,6 +124,13 @@ function Troubles({ state, acts, trans }: IProps): JSX.Element {
           {notice}
         </div>
       ))}
+      {state.isCollaborative && (
+        <div className="jp-tpu-Notice" role="status">
+          {trans.__(
+            'Outputs that were printed while nobody watched are not put back into notebooks that several people edit at once.'
+          )}
+        </div>
+      )}
       {zones.length > 0 && (
         <div className="jp-tpu-Unreachable" role="status">
           {trans.__('No answer from %1: nodes there are not listed.', zones.join(', '))}

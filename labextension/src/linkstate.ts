@@ -1,0 +1,50 @@
+/** How the connection of a notebook to its kernel is, in words; pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { formatAge } from './format';
+import { ILinkEvent } from './tokens';
+
+/** What lies between the notebook and its kernel, as far as it is not as it should be. */
+export interface IConnection {
+  /** The last event about the way from the server to the worker. */
+  readonly link: ILinkEvent | null;
+  /** Since when the page has no connection to the server, in ms; null while it has one. */
+  readonly offlineSince_ms: number | null;
+}
+
+/** One line for the notebook. */
+export interface ILine {
+  readonly text: string;
+  readonly isFailure: boolean;
+}
+
+/** JupyterLab connects again at once after most cuts; that is not worth a word. */
+const SHORT_MS = 2_000;
+
+/** What to say about a connection now; null when there is nothing to say. */
+export function describe(
+  { link, offlineSince_ms }: IConnection,
+  now_ms: number,
+  trans: TranslationBundle
+): ILine | null {
+  if (offlineSince_ms !== null && now_ms - offlineSince_ms >= SHORT_MS) {
+    const age = formatAge((now_ms - offlineSince_ms) / 1000, trans);
+    const text = trans.__('No answer from the Jupyter server for %1 · the kernel runs on', age);
+    return { text, isFailure: false };
+  }
+  return link && describeLink(link, now_ms, trans);
+}
+
+function describeLink(link: ILinkEvent, now_ms: number, trans: TranslationBundle): ILine | null {
+  const age = formatAge(Math.max(0, now_ms / 1000 - link.since), trans);
+  switch (link.state) {
+    case 'down':
+      return { text: trans.__('Link down for %1 · the kernel runs on', age), isFailure: false };
+    case 'resuming':
+      return { text: trans.__('Link is back · catching up'), isFailure: false };
+    case 'lost':
+      return { text: trans.__('Link lost %1 ago: %2', age, link.message), isFailure: true };
+    default:
+      return null;
+  }
+}

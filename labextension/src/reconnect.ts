@@ -1,0 +1,76 @@
+/** Brings pages back as soon as the server answers, where JupyterLab waits for long or has given up. */
+
+import { ISessionContext } from '@jupyterlab/apputils';
+import { Kernel } from '@jupyterlab/services';
+import { IDisposable } from '@lumino/disposable';
+import { Poll } from '@lumino/polling';
+
+const INTERVAL_MS = 1_000;
+/** A connection that is being made is not torn down for a new one before this. */
+const PATIENCE_MS = 10_000;
+
+export class Reconnector implements IDisposable {
+  /**
+   * @param probe resolves when the server answers
+   * @param concerns whether a kernel is one of those to be looked after
+   */
+  constructor(
+    private readonly _probe: () => Promise<unknown>,
+    private readonly _concerns: (kernel: Kernel.IKernelConnection) => boolean
+  ) {
+    this._poll = new Poll({
+      auto: false,
+      name: 'jupyter-tpu:reconnect',
+      factory: () => this._tryAll(),
+      frequency: { interval: INTERVAL_MS, backoff: false },
+      standby: () => (this._cut.size > 0 ? 'when-hidden' : true)
+    });
+  }
+
+  get isDisposed(): boolean {
+    return this._poll.isDisposed;
+  }
+
+  /** Look after the kernel of a notebook, whichever it is. */
+  watch(session: ISessionContext): void {
+    session.connectionStatusChanged.connect(this._onStatus, this);
+  }
+
+  dispose(): void {
+    this._poll.dispose();
+    this._cut.clear();
+  }
+
+  private _onStatus({ session }: ISessionContext, status: Kernel.ConnectionStatus): void {
+    const kernel = session?.kernel;
+    if (!kernel || !this._concerns(kernel)) {
+      return;
+    }
+    if (status === 'connected') {
+      this._known.add(kernel);
+      this._cut.delete(kernel);
+    } else if (this._known.has(kernel) && !this._cut.has(kernel)) {
+      this._cut.set(kernel, 0);
+      void this._poll.start();
+    }
+  }
+
+  private async _tryAll(): Promise<void> {
+    await this._probe();
+    this._cut.forEach((triedAt_ms, kernel) => this._try(kernel, triedAt_ms));
+  }
+
+  private _try(kernel: Kernel.IKernelConnection, triedAt_ms: number): void {
+    if (kernel.isDisposed || kernel.connectionStatus === 'connected') {
+      this._cut.delete(kernel);
+    } else if (Date.now() - triedAt_ms >= PATIENCE_MS) {
+      this._cut.set(kernel, Date.now());
+      kernel.reconnect().catch(() => undefined); // then the next turn tries again
+    }
+  }
+
+  private readonly _poll: Poll;
+  /** Kernels without a connection, and when it was last tried to connect them. */
+  private readonly _cut = new Map<Kernel.IKernelConnection, number>();
+  private readonly _known = new WeakSet<Kernel.IKernelConnection>();
+}

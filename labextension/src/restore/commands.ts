@@ -1,0 +1,98 @@
+/** The acts of the user on restored outputs, as commands. */
+
+import { JupyterFrontEnd } from '@jupyterlab/application';
+import { Clipboard, Dialog, showDialog } from '@jupyterlab/apputils';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReadonlyJSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { TpuClient } from '../request';
+import { RestoreCommandIDs } from '../tokens';
+import { Elsewhere } from './elsewhere';
+import { NotebookRestorer } from './restorer';
+import { Restorers } from './restorers';
+
+type Args = ReadonlyPartialJSONObject;
+
+export interface IRestoreContext {
+  readonly app: JupyterFrontEnd;
+  readonly tracker: INotebookTracker;
+  readonly restorers: Restorers;
+  readonly client: TpuClient;
+  readonly trans: TranslationBundle;
+}
+
+interface IOpen {
+  readonly panel: NotebookPanel;
+  readonly restorer: NotebookRestorer;
+}
+
+/** Add the commands on the notebook with a path, or else on the one in front. */
+export function addRestoreCommands(context: IRestoreContext): void {
+  const { app, tracker, trans } = context;
+  const isEnabled = (): boolean => tracker.currentWidget !== null;
+  app.commands.addCommand(RestoreCommandIDs.restoreOutputs, {
+    label: trans.__('Restore All Outputs of This Notebook from Its Kernel'),
+    isEnabled,
+    describedBy: { args: argsOf({}) },
+    execute: async args => open(context, args)?.restorer.restore(true)
+  });
+  app.commands.addCommand(RestoreCommandIDs.showOutputs, {
+    label: trans.__('Show Outputs That Are Not in This Notebook'),
+    isEnabled,
+    describedBy: { args: argsOf({}) },
+    execute: async args => showElsewhere(context, open(context, args))
+  });
+  app.commands.addCommand(RestoreCommandIDs.addCell, {
+    label: trans.__('Add the Cell of Such an Output'),
+    isEnabled,
+    describedBy: { args: argsOf({ msg_id: { type: 'string' } }) },
+    execute: args => addCell(open(context, args), args.msg_id)
+  });
+  tracker.currentChanged.connect(() => {
+    RESTORE_PALETTE.forEach(id => app.commands.notifyCommandChanged(id));
+  });
+}
+
+export const RESTORE_PALETTE = [RestoreCommandIDs.restoreOutputs, RestoreCommandIDs.showOutputs];
+
+function open({ tracker, restorers }: IRestoreContext, { path }: Args): IOpen | null {
+  const named = tracker.find(({ context }) => context.path === path);
+  const panel = named ?? tracker.currentWidget;
+  const restorer = panel && restorers.of(panel);
+  return panel && restorer && { panel, restorer };
+}
+
+async function showElsewhere(context: IRestoreContext, which: IOpen | null): Promise<void> {
+  const { app, client, trans } = context;
+  const title = trans.__('Outputs that are not in the notebook');
+  if (!which || which.restorer.homeless.length + which.restorer.shortened.length === 0) {
+    const body = trans.__('All outputs of this kernel are in their cells.');
+    await showDialog({ title, body, buttons: [Dialog.okButton()] });
+    return;
+  }
+  const { panel, restorer } = which;
+  const { path } = panel.context;
+  const acts = {
+    onCopy: (code: string) => Clipboard.copyToSystem(code),
+    onAdd: (msg_id: string) =>
+      void app.commands.execute(RestoreCommandIDs.addCell, { path, msg_id }),
+    textUrl: (msgId: string, query?: string) => client.textUrl(restorer.kernelId, msgId, query)
+  };
+  const body = new Elsewhere(restorer, acts, panel.content.rendermime, trans);
+  await showDialog({ title, body, buttons: [Dialog.okButton({ label: trans.__('Close') })] });
+}
+
+/** The new cell has the old id, so what was recorded for that goes on in it. */
+function addCell(which: IOpen | null, msgId: unknown): void {
+  const run = which?.restorer.homeless.find(one => one.msgId === msgId);
+  const notebook = which?.panel.context.model.sharedModel;
+  if (run && notebook) {
+    const cell = { cell_type: 'code' as const, id: run.cellId, source: run.request.code };
+    notebook.insertCell(notebook.cells.length, { ...cell, metadata: {}, outputs: [] });
+  }
+}
+
+function argsOf(properties: ReadonlyJSONObject): ReadonlyJSONObject {
+  const path = { type: 'string', description: 'Path of the notebook; else the one in front' };
+  return { type: 'object', properties: { path, ...properties } };
+}

@@ -1,0 +1,123 @@
+/** Outputs that are not, or not wholly, in the notebook: what was run, what came of it, what to do with it. */
+
+import { OutputAreaModel, SimplifiedOutputArea } from '@jupyterlab/outputarea';
+import { IRenderMimeRegistry } from '@jupyterlab/rendermime';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import { Panel, Widget } from '@lumino/widgets';
+import React, { useState } from 'react';
+import { Button } from '../components/button';
+import { IRecordedRequest } from './records';
+import { Run } from './run';
+
+/** What can be done with the outputs. */
+export interface IElsewhereActs {
+  onCopy: (code: string) => void;
+  /** Add a cell for a run at the end of the notebook. */
+  onAdd: (msgId: string) => void;
+  textUrl: (msgId: string, query?: string) => string;
+}
+
+interface IContent {
+  readonly homeless: readonly Run[];
+  readonly shortened: readonly IRecordedRequest[];
+}
+
+/** The body of the dialog. Outputs are drawn as those of an untrusted notebook. */
+export class Elsewhere extends Panel {
+  constructor(
+    { homeless, shortened }: IContent,
+    private readonly _acts: IElsewhereActs,
+    private readonly _rendermime: IRenderMimeRegistry,
+    private readonly _trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-tpu-Elsewhere');
+    this._addSection(this._trans.__('Of cells that are not in this notebook'), homeless, run => {
+      this.addWidget(ReactWidget.create(this._renderRun(run)));
+      this.addWidget(this._outputsOf(run));
+    });
+    this._addSection(this._trans.__('Shortened in this notebook'), shortened, request =>
+      this.addWidget(ReactWidget.create(this._renderShortened(request)))
+    );
+  }
+
+  private _addSection<T>(title: string, items: readonly T[], add: (item: T) => void): void {
+    if (items.length > 0) {
+      this.addWidget(ReactWidget.create(<h3>{title}</h3>));
+      items.forEach(add);
+    }
+  }
+
+  private _renderRun(run: Run): JSX.Element {
+    return (
+      <Code code={run.request.code} count={run.executionCount} isRunning={!run.isOver}>
+        <Actions run={run} acts={this._acts} trans={this._trans} />
+      </Code>
+    );
+  }
+
+  private _renderShortened({ code, execution_count, msg_id }: IRecordedRequest): JSX.Element {
+    const { textUrl } = this._acts;
+    return (
+      <Code code={code} count={execution_count} isRunning={false}>
+        <div className="jp-tpu-Actions">
+          <a href={textUrl(msg_id)} target="_blank" rel="noreferrer">
+            {this._trans.__('Open the whole text')}
+          </a>
+          <a href={textUrl(msg_id, '?download=1')} download>
+            {this._trans.__('Download')}
+          </a>
+        </div>
+      </Code>
+    );
+  }
+
+  private _outputsOf(run: Run): Widget {
+    const model = new OutputAreaModel({ values: run.outputs, trusted: false });
+    const area = new SimplifiedOutputArea({ model, rendermime: this._rendermime });
+    area.disposed.connect(() => model.dispose());
+    return area;
+  }
+}
+
+interface ICodeProps {
+  code: string;
+  count: number | null;
+  isRunning: boolean;
+  children: JSX.Element;
+}
+
+function Code({ code, count, isRunning, children }: ICodeProps): JSX.Element {
+  return (
+    <>
+      <div className="jp-tpu-Elsewhere-code">
+        <span className="jp-tpu-Muted">[{isRunning ? '*' : (count ?? ' ')}]</span>
+        <pre>{code}</pre>
+      </div>
+      {children}
+    </>
+  );
+}
+
+interface IActionsProps {
+  run: Run;
+  acts: IElsewhereActs;
+  trans: TranslationBundle;
+}
+
+function Actions({ run, acts, trans }: IActionsProps): JSX.Element {
+  const [isAdded, setAdded] = useState(false);
+  const add = (): void => {
+    setAdded(true);
+    acts.onAdd(run.msgId);
+  };
+  return (
+    <div className="jp-tpu-Actions">
+      <Button onClick={() => acts.onCopy(run.request.code)}>{trans.__('Copy the code')}</Button>
+      <Button onClick={add} disabled={isAdded}>
+        {isAdded ? trans.__('Added at the end') : trans.__('Add as a cell')}
+      </Button>
+    </div>
+  );
+}

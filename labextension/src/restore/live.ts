@@ -1,0 +1,197 @@
+/** What one kernel runs, or has run, for the cells of one notebook. */
+
+import type { CodeCell } from '@jupyterlab/cells';
+import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { fillCell, hasOwnRun, updateDisplay } from './cell';
+import { Displays } from './displays';
+import { NotebookCells } from './notebook';
+import { IPlacement, IPlan } from './plan';
+import { displayIdOf, IRecordedRequest, ISpan, parentOf, spanOf } from './records';
+import { Run } from './run';
+
+/** What somebody else has to see to. */
+export interface ILiveActs {
+  /** The notebook now has all that came of a request. */
+  onWhole: (msgId: string) => void;
+  /** A message that stands for several is known in part: the record has it in one piece. */
+  onTorn: (msgId: string) => void;
+}
+
+/** Text from which on the page is let to do other things before the next cell. */
+const BIG_CHARACTERS = 200_000;
+
+export class LiveRuns {
+  constructor(
+    private readonly _kernel: Kernel.IKernelConnection,
+    private readonly _cells: NotebookCells,
+    private readonly _acts: ILiveActs
+  ) {}
+
+  /** Cells that were run here: the newer run wins. */
+  get taken(): ReadonlySet<string> {
+    return this._taken;
+  }
+
+  /** Runs that have put something out for a cell that is not there. */
+  get homeless(): readonly Run[] {
+    const behind = [...this._runs.values()].filter(({ isBehind }) => isBehind);
+    return behind.filter(({ cellId }) => !this._cells.find(cellId));
+  }
+
+  has(msgId: string): boolean {
+    return this._runs.has(msgId);
+  }
+
+  /** Perform a plan whose answer holds all up to `seq`; answers the cells that have got something. */
+  async take(plan: IPlan, seq: number): Promise<readonly string[]> {
+    plan.follow.forEach(({ cellId, request }) => this._follow(request, cellId, seq));
+    plan.homeless.forEach(request => this._follow(request, request.cell_id ?? '', seq));
+    const changed = plan.follow.map(({ cellId }) => cellId);
+    for (const placement of plan.fill) {
+      if (this._fill(placement, seq)) {
+        changed.push(placement.cellId);
+        await (isBig(placement.request) ? pause() : undefined);
+      }
+    }
+    return changed;
+  }
+
+  hear(message: KernelMessage.IMessage): void {
+    const span = spanOf(message);
+    const run = this._runOf(message, span);
+    if (run && span && span.last <= run.seq) {
+      return;
+    }
+    if (run && span && span.first <= run.seq) {
+      this._runs.delete(run.msgId);
+      this._acts.onTorn(run.msgId);
+      return;
+    }
+    this._cells.touch(() => this._onNew(message, run));
+    if (run && span) {
+      run.seq = span.last;
+    }
+  }
+
+  /** A cell that the user runs belongs to that run from now on. */
+  leave(cellId: string): void {
+    this._taken.add(cellId);
+    this._displays.forget(cellId);
+    for (const [msgId, run] of this._runs) {
+      if (run.cellId === cellId) {
+        this._runs.delete(msgId);
+      }
+    }
+  }
+
+  /** Go on in cells that were moved, or have come (back). */
+  enterCells(): void {
+    for (const run of this._runs.values()) {
+      if (!run.isOver || run.isBehind) {
+        this._enter(run);
+      }
+    }
+  }
+
+  /** Requests end with their kernel process. */
+  end(): void {
+    this._cells.touch(() => this._runs.forEach(run => run.end()));
+  }
+
+  private _follow(request: IRecordedRequest, cellId: string, seq: number): void {
+    const run = new Run(request, cellId, seq, this._kernel, this._displays);
+    this._runs.set(run.msgId, run);
+    this._enter(run);
+  }
+
+  /** Show a run in its cell, unless the user has run that anew. */
+  private _enter(run: Run): void {
+    const cell = this._cells.find(run.cellId);
+    if (cell && hasOwnRun(cell)) {
+      this._runs.delete(run.msgId);
+    } else if (cell && !run.isIn(cell)) {
+      this._cells.touch(() => run.enter(cell));
+    }
+  }
+
+  private _fill({ cellId, request }: IPlacement, seq: number): boolean {
+    const cell = this._cells.find(cellId);
+    if (!cell || this._taken.has(cellId) || hasOwnRun(cell)) {
+      return false;
+    }
+    let isChanged = false;
+    this._cells.touch(() => (isChanged = fillCell(cell, request)));
+    this._rememberDisplays(cellId, request);
+    this._filled.set(request.msg_id, { cellId, request, seq });
+    this._acts.onWhole(request.msg_id);
+    return isChanged;
+  }
+
+  private _rememberDisplays(cellId: string, { outputs }: IRecordedRequest): void {
+    this._displays.forget(cellId);
+    outputs?.forEach(({ transient }, index) => {
+      const { display_id } = (transient ?? {}) as { display_id?: string };
+      if (display_id) {
+        this._displays.add(display_id, cellId, index);
+      }
+    });
+  }
+
+  private _onNew(message: KernelMessage.IMessage, run: Run | undefined): void {
+    if (KernelMessage.isInputRequestMsg(message)) {
+      run?.hearQuestion(message);
+    } else if (message.channel === 'iopub') {
+      this._onPublished(message as KernelMessage.IIOPubMessage, run);
+    }
+  }
+
+  private _onPublished(message: KernelMessage.IIOPubMessage, run: Run | undefined): void {
+    if (displayIdOf(message)) {
+      this._updateDisplays(message);
+    }
+    if (!run) {
+      return;
+    }
+    this._enter(run);
+    run.hear(message);
+    if (run.isOver && this._cells.find(run.cellId)) {
+      this._acts.onWhole(run.msgId);
+    }
+  }
+
+  private _updateDisplays(message: KernelMessage.IIOPubMessage): void {
+    const content = message.content as KernelMessage.IUpdateDisplayDataMsg['content'];
+    for (const { cellId, index } of this._displays.of(displayIdOf(message))) {
+      const cell: CodeCell | undefined = this._cells.find(cellId);
+      if (cell) {
+        updateDisplay(cell, index, content);
+      }
+    }
+    this._runs.forEach(run => run.update(message));
+  }
+
+  /** The run of a message. A thread may print after its cell's end: then the cell goes on as well. */
+  private _runOf(message: KernelMessage.IMessage, span: ISpan | null): Run | undefined {
+    const msgId = parentOf(message);
+    const filled = this._filled.get(msgId);
+    if (filled && message.channel === 'iopub' && span && span.last > filled.seq) {
+      this._filled.delete(msgId);
+      this._follow(filled.request, filled.cellId, filled.seq);
+    }
+    return this._runs.get(msgId);
+  }
+
+  private readonly _displays = new Displays();
+  private readonly _runs = new Map<string, Run>();
+  private readonly _filled = new Map<string, IPlacement & { readonly seq: number }>();
+  private readonly _taken = new Set<string>();
+}
+
+function isBig({ outputs }: IRecordedRequest): boolean {
+  return JSON.stringify(outputs).length > BIG_CHARACTERS;
+}
+
+/** Let the page answer. */
+function pause(): Promise<void> {
+  return new Promise(resolve => setTimeout(resolve, 0));
+}

@@ -1,0 +1,92 @@
+/** What was put back into a notebook, in its toolbar: a word for a while, and a button while more is to be seen. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
+import React, { useEffect, useState } from 'react';
+import { NotebookRestorer } from './restorer';
+
+/** Long enough to be read, and then out of the way. */
+const SHOWN_MS = 20_000;
+
+export class RestoredNotice extends ReactWidget {
+  constructor(
+    private readonly _restorer: NotebookRestorer | null,
+    private readonly _trans: TranslationBundle,
+    private readonly _onShow: () => void
+  ) {
+    super();
+    this.addClass('jp-tpu-Restored');
+  }
+
+  protected render(): JSX.Element | null {
+    const restorer = this._restorer;
+    return (
+      restorer && (
+        <UseSignal signal={restorer.changed}>
+          {() => (
+            <Notice
+              cells={restorer.restoredCells}
+              homeless={restorer.homeless.length}
+              shortened={restorer.shortened.length}
+              problem={restorer.problem?.message ?? ''}
+              trans={this._trans}
+              onShow={this._onShow}
+            />
+          )}
+        </UseSignal>
+      )
+    );
+  }
+}
+
+interface IProps {
+  /** How many cells got something back. */
+  cells: number;
+  /** How many outputs belong to cells that are not in the notebook. */
+  homeless: number;
+  /** How many outputs are not shown in full. */
+  shortened: number;
+  /** Why the server could not tell; empty when it could. */
+  problem: string;
+  trans: TranslationBundle;
+  onShow: () => void;
+}
+
+export function Notice(props: IProps): JSX.Element {
+  const { cells, problem, trans } = props;
+  const isFresh = useFor(SHOWN_MS, cells);
+  return (
+    <>
+      <span role="status" title={problem}>
+        {problem && trans.__('Outputs are not restored yet')}
+        {!problem &&
+          cells > 0 &&
+          isFresh &&
+          trans._n('%1 cell restored', '%1 cells restored', cells)}
+      </span>
+      <More {...props} />
+    </>
+  );
+}
+
+function More({ homeless, shortened, trans, onShow }: IProps): JSX.Element | null {
+  const parts = [
+    homeless && trans._n('%1 output without a cell', '%1 outputs without a cell', homeless),
+    shortened && trans._n('%1 output shortened', '%1 outputs shortened', shortened)
+  ].filter(Boolean);
+  return parts.length > 0 ? (
+    <button type="button" onClick={onShow} title={trans.__('Show these outputs')}>
+      {parts.join(' · ')}
+    </button>
+  ) : null;
+}
+
+/** True for a while after a value has changed. */
+function useFor(time_ms: number, value: number): boolean {
+  const [old, setOld] = useState<number | null>(null);
+  useEffect(() => {
+    const timer = window.setTimeout(() => setOld(value), time_ms);
+    return () => window.clearTimeout(timer);
+  }, [time_ms, value]);
+  return old !== value;
+}

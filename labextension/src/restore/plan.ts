@@ -1,0 +1,113 @@
+/** What to do with which cell, from what the server answered and what the notebook has; pure. */
+
+import { IRecordedRequest, isOver } from './records';
+
+/** A code cell of the notebook. */
+export interface ICellNow {
+  readonly cellId: string;
+  readonly source: string;
+}
+
+/** What is known of the notebook when the answer comes. */
+export interface INotebookNow {
+  /** Its code cells, in order. */
+  readonly cells: readonly ICellNow[];
+  /** Whether the file keeps the ids of its cells, as from nbformat 4.5 on. */
+  readonly keepsIds: boolean;
+  /** The session of this page: what it asked itself, it has heard itself. */
+  readonly session: string;
+  /** Cells that were run here meanwhile: the newer run wins. */
+  readonly taken: ReadonlySet<string>;
+  /** Whether the notebook had, when it was saved, all that came of a request. */
+  readonly isSeen: (msgId: string) => boolean;
+}
+
+export interface IPlacement {
+  readonly cellId: string;
+  readonly request: IRecordedRequest;
+}
+
+export interface IPlan {
+  /** Over: outputs are put into the cell. */
+  readonly fill: readonly IPlacement[];
+  /** Still running or queued: the cell goes on from here. */
+  readonly follow: readonly IPlacement[];
+  /** Outputs of cells that are not in the notebook. */
+  readonly homeless: readonly IRecordedRequest[];
+  /** Requests whose outputs have to be asked for one by one. */
+  readonly unread: readonly string[];
+}
+
+/** Decide what becomes of each request. */
+export function planRestore(requests: readonly IRecordedRequest[], now: INotebookNow): IPlan {
+  const missed = requests.filter(request => isMissed(request, now));
+  const read = missed.filter(({ outputs }) => outputs !== null);
+  const places = placesOf(missed, now);
+  const placed = read.flatMap(request => placement(request, places));
+  const free = placed.filter(({ cellId }) => !now.taken.has(cellId));
+  return {
+    fill: free.filter(({ request }) => isOver(request)),
+    follow: free.filter(({ request }) => !isOver(request)),
+    homeless: read.filter(request => !places.has(request) && isWorthListing(request, now)),
+    unread: missed.filter(({ outputs }) => outputs === null).map(({ msg_id }) => msg_id)
+  };
+}
+
+/** Requests of consoles and scripts are no cells, so no notebook misses them. */
+function isMissed(request: IRecordedRequest, { session, isSeen }: INotebookNow): boolean {
+  return request.cell_id !== null && request.session !== session && !isSeen(request.msg_id);
+}
+
+function isWorthListing(request: IRecordedRequest, { taken }: INotebookNow): boolean {
+  const hasOutputs = Boolean(request.outputs?.length) || !isOver(request);
+  return hasOutputs && !taken.has(request.cell_id ?? '');
+}
+
+function placement(request: IRecordedRequest, places: Places): IPlacement[] {
+  const cellId = places.get(request);
+  return cellId === undefined ? [] : [{ cellId, request }];
+}
+
+type Places = ReadonlyMap<IRecordedRequest, string>;
+
+function placesOf(requests: readonly IRecordedRequest[], now: INotebookNow): Places {
+  const ids = new Set(now.cells.map(({ cellId }) => cellId));
+  const places = new Map<IRecordedRequest, string>();
+  requests.forEach(
+    request => ids.has(request.cell_id ?? '') && places.set(request, request.cell_id ?? '')
+  );
+  if (!now.keepsIds) {
+    placeBySource(requests, now.cells, places);
+  }
+  return places;
+}
+
+/** Ids that are made anew each time a file is opened say nothing: the code does, where only one cell can be meant. */
+function placeBySource(
+  requests: readonly IRecordedRequest[],
+  cells: readonly ICellNow[],
+  places: Map<IRecordedRequest, string>
+): void {
+  const taken = new Set(places.values());
+  const lost = groupBy(
+    requests.filter(request => !places.has(request)),
+    ({ code }) => code
+  );
+  const open = groupBy(
+    cells.filter(({ cellId }) => !taken.has(cellId)),
+    ({ source }) => source
+  );
+  for (const [source, same] of open) {
+    const asked = lost.get(source) ?? [];
+    const newest = asked.slice(-same.length);
+    if (same.length === 1 || asked.length === same.length) {
+      newest.forEach((request, index) => places.set(request, same[index].cellId));
+    }
+  }
+}
+
+function groupBy<T>(items: readonly T[], keyOf: (item: T) => string): Map<string, T[]> {
+  const groups = new Map<string, T[]>();
+  items.forEach(item => groups.set(keyOf(item), [...(groups.get(keyOf(item)) ?? []), item]));
+  return groups;
+}

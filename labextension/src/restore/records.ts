@@ -1,0 +1,102 @@
+/** What the server half tells of a kernel's recorded requests, field by field (server/rest-api.yml); pure. */
+
+import * as nbformat from '@jupyterlab/nbformat';
+import { KernelMessage } from '@jupyterlab/services';
+
+export type RequestState = 'queued' | 'running' | 'done' | 'aborted' | 'lost';
+
+/** A message as the record keeps it, shortest form of what was published. */
+export type RecordedMessage = Omit<KernelMessage.IIOPubMessage, 'channel' | 'buffers'>;
+
+/** One execute request and what came of it. */
+export interface IRecordedRequest {
+  readonly msg_id: string;
+  /** The session of the page or program that asked. */
+  readonly session: string;
+  /** The notebook's cell; null for what was no cell. */
+  readonly cell_id: string | null;
+  readonly code: string;
+  readonly header: KernelMessage.IHeader<'execute_request'>;
+  readonly state: RequestState;
+  readonly execution_count: number | null;
+  /** Null when the answer would be too big: ask for this request alone. */
+  readonly outputs: readonly nbformat.IOutput[] | null;
+  /** What brings an empty output area to the request's state; null when that would be too big, or it is over. */
+  readonly messages: readonly RecordedMessage[] | null;
+  /** The question of `input()` that waits for an answer. */
+  readonly input: KernelMessage.IInputRequestMsg | null;
+  /** How much text was left out of `outputs`. */
+  readonly omitted_bytes: number;
+}
+
+/** The last request of each cell; all that was recorded up to `seq`, and nothing newer. */
+export interface IOutputsAnswer {
+  readonly kernel_id: string;
+  readonly seq: number;
+  readonly requests: readonly IRecordedRequest[];
+}
+
+/** The places of a message in the record; a merged one stands for several. */
+export interface ISpan {
+  readonly first: number;
+  readonly last: number;
+}
+
+export function isOver({ state }: Pick<IRecordedRequest, 'state'>): boolean {
+  return state !== 'queued' && state !== 'running';
+}
+
+/** Where a live message stands in the record; null for what the server says of its own. */
+export function spanOf({ metadata }: KernelMessage.IMessage): ISpan | null {
+  const mark = (metadata as { jupyter_tpu?: { seq?: unknown; first_seq?: unknown } }).jupyter_tpu;
+  if (typeof mark?.seq !== 'number') {
+    return null;
+  }
+  return { first: typeof mark.first_seq === 'number' ? mark.first_seq : mark.seq, last: mark.seq };
+}
+
+/** The request that a message belongs to, or an empty string. */
+export function parentOf({ parent_header }: KernelMessage.IMessage): string {
+  return 'msg_id' in parent_header ? parent_header.msg_id : '';
+}
+
+export function displayIdOf({ content }: KernelMessage.IMessage): string {
+  const { transient } = content as { transient?: { display_id?: unknown } };
+  return typeof transient?.display_id === 'string' ? transient.display_id : '';
+}
+
+/** Outputs as a notebook keeps them: places of display updates are no part of it. */
+export function asSaved(outputs: readonly nbformat.IOutput[]): nbformat.IOutput[] {
+  return outputs.map(withoutPlace);
+}
+
+function withoutPlace(output: nbformat.IOutput): nbformat.IOutput {
+  const saved = { ...output };
+  delete saved.transient;
+  return saved;
+}
+
+/** What was published for a request, in its shortest form. */
+export function messagesOf(request: IRecordedRequest): KernelMessage.IIOPubMessage[] {
+  const { messages, outputs, header } = request;
+  return messages?.length
+    ? messages.map(message => publish(message))
+    : (outputs ?? []).map(({ output_type, ...content }) =>
+        publish({ header: { ...header, msg_type: output_type }, parent_header: header, content })
+      );
+}
+
+/** A message as if it came from the kernel. */
+export function publish(message: object): KernelMessage.IIOPubMessage {
+  return {
+    metadata: {},
+    ...message,
+    channel: 'iopub',
+    buffers: []
+  } as unknown as KernelMessage.IIOPubMessage;
+}
+
+/** What a message shows, as an output of a notebook. */
+export function outputOf({ header, content }: KernelMessage.IIOPubMessage): nbformat.IOutput {
+  return withoutPlace({ output_type: header.msg_type, ...content });
+}

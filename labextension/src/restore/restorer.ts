@@ -1,0 +1,286 @@
+/** Puts outputs that one notebook missed back into its cells, and goes on live. */
+
+import { DocumentRegistry } from '@jupyterlab/docregistry';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import { Kernel, KernelMessage } from '@jupyterlab/services';
+import { IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+import { problemOf } from '../request';
+import { IProblem } from '../tokens';
+import { LiveRuns } from './live';
+import { NotebookCells, NotebookContext } from './notebook';
+import { planRestore } from './plan';
+import { IOutputsAnswer, IRecordedRequest, parentOf } from './records';
+import { Run } from './run';
+import { SeenRequests } from './seen';
+
+/** The server half, as far as a notebook needs it. */
+export interface IRecordSource {
+  /** Whether a kernel can have a record at all. */
+  keeps(kernelName: string): boolean;
+  /** What is recorded; only these requests, if any are named. */
+  outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer>;
+  /** How many front ends are connected to a kernel. */
+  connections(kernelId: string): Promise<number>;
+}
+
+const FIRST_WAIT_MS = 1_000;
+const LONGEST_WAIT_MS = 60_000;
+
+/** States of a kernel whose process is no more. */
+const ENDED: readonly Kernel.Status[] = ['restarting', 'autorestarting', 'terminating', 'dead'];
+
+/**
+ * One per document, since several views of a notebook share its cells.
+ *
+ * It listens first, then asks, then hears what it was told meanwhile; the numbers of the record say what is new.
+ */
+export class NotebookRestorer implements IDisposable {
+  constructor(
+    private readonly _context: NotebookContext,
+    private readonly _source: IRecordSource,
+    private readonly _seen: SeenRequests
+  ) {
+    this._cells = new NotebookCells(this._context);
+    const { model, saveState, sessionContext } = this._context;
+    model.cells.changed.connect(this._onCells, this);
+    saveState.connect(this._onSave, this);
+    sessionContext.kernelChanged.connect(this._onKernel, this);
+    this._context.disposed.connect(this.dispose, this);
+    this._listenTo(sessionContext.session?.kernel ?? null);
+  }
+
+  /** Emitted when there is something else to say about the notebook. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** How many cells have got something back. */
+  get restoredCells(): number {
+    return this._restored.size;
+  }
+
+  /** Runs whose cells are not in the notebook. */
+  get homeless(): readonly Run[] {
+    return this._live?.homeless ?? [];
+  }
+
+  /** Requests of which the notebook does not show all. */
+  get shortened(): readonly IRecordedRequest[] {
+    return [...this._shortened.values()];
+  }
+
+  /** Why the server could not tell, last time. */
+  get problem(): IProblem | null {
+    return this._problem;
+  }
+
+  get kernelId(): string {
+    return this._kernel?.id ?? '';
+  }
+
+  get isDisposed(): boolean {
+    return this._isDisposed;
+  }
+
+  addPanel(panel: NotebookPanel): void {
+    this._cells.addPanel(panel);
+    panel.disposed.connect(() => {
+      this._cells.removePanel(panel);
+      this._onCells();
+    });
+  }
+
+  /** Ask for what the notebook missed. With `all`, also for what it had when it was saved. */
+  async restore(all = false): Promise<void> {
+    this._isWanted = true;
+    await this._context.ready;
+    window.clearTimeout(this._timer);
+    const kernel = this._kernel;
+    if (kernel && !this._isDisposed && this._source.keeps(kernel.name)) {
+      await this._ask(kernel, [], all ? new Set() : this._seen.all());
+    }
+  }
+
+  dispose(): void {
+    if (this._isDisposed) {
+      return;
+    }
+    this._isDisposed = true;
+    window.clearTimeout(this._timer);
+    this._listenTo(null);
+    Signal.clearData(this);
+  }
+
+  private _onKernel(): void {
+    const kernel = this._context.sessionContext.session?.kernel ?? null;
+    if (kernel !== this._kernel) {
+      this._listenTo(kernel);
+      void (this._isWanted && this.restore());
+    }
+  }
+
+  private _listenTo(kernel: Kernel.IKernelConnection | null): void {
+    this._live?.end();
+    this._kernel?.anyMessage.disconnect(this._onMessage, this);
+    this._kernel?.iopubMessage.disconnect(this._onHandled, this);
+    this._kernel?.statusChanged.disconnect(this._onStatus, this);
+    this._kernel = kernel;
+    this._held = [];
+    this._live = kernel && new LiveRuns(kernel, this._cells, this._acts(kernel));
+    kernel?.anyMessage.connect(this._onMessage, this);
+    kernel?.iopubMessage.connect(this._onHandled, this);
+    kernel?.statusChanged.connect(this._onStatus, this);
+  }
+
+  private _acts(kernel: Kernel.IKernelConnection): LiveRuns['_acts'] {
+    return {
+      onWhole: msgId => this._settled.add(msgId),
+      onTorn: msgId => void this._ask(kernel, [msgId], new Set())
+    };
+  }
+
+  private async _ask(
+    kernel: Kernel.IKernelConnection,
+    msgIds: readonly string[],
+    seen: ReadonlySet<string>
+  ): Promise<void> {
+    this._asking += 1;
+    try {
+      this._cells.isShared = (await this._source.connections(kernel.id)) > 1;
+      await this._onAnswer(
+        kernel,
+        await this._source.outputs(kernel.id, msgIds),
+        seen,
+        msgIds.length === 0
+      );
+      this._setProblem(null);
+    } catch (error) {
+      this._onFailure(kernel, problemOf(error));
+    } finally {
+      this._asking -= 1;
+      this._drain();
+      this._changed.emit();
+    }
+  }
+
+  private async _onAnswer(
+    kernel: Kernel.IKernelConnection,
+    answer: IOutputsAnswer,
+    seen: ReadonlySet<string>,
+    isWhole: boolean
+  ): Promise<void> {
+    const live = this._live;
+    if (kernel !== this._kernel || !live) {
+      return;
+    }
+    const plan = planRestore(answer.requests, {
+      cells: this._cells.now,
+      keepsIds: this._cells.keepsIds,
+      session: kernel.clientId,
+      taken: live.taken,
+      isSeen: msgId => seen.has(msgId) || live.has(msgId)
+    });
+    const shown = [...plan.fill, ...plan.follow].map(({ request }) => request);
+    shown
+      .filter(({ omitted_bytes }) => omitted_bytes > 0)
+      .forEach(request => this._shortened.set(request.msg_id, request));
+    (await live.take(plan, answer.seq)).forEach(cellId => this._restored.add(cellId));
+    for (const msgId of isWhole ? plan.unread : []) {
+      await this._ask(kernel, [msgId], seen);
+    }
+  }
+
+  /** A kernel without a record needs no second question; what is out of reach is asked until it answers. */
+  private _onFailure(kernel: Kernel.IKernelConnection, problem: IProblem): void {
+    if (kernel === this._kernel && !NOT_KEPT.includes(problem.code)) {
+      this._setProblem(problem);
+      this._wait = Math.min(this._wait * 2, LONGEST_WAIT_MS);
+      this._timer = window.setTimeout(() => void this.restore(), this._wait);
+    }
+  }
+
+  private _setProblem(problem: IProblem | null): void {
+    this._wait = problem ? this._wait : FIRST_WAIT_MS;
+    this._problem = problem;
+  }
+
+  private _onMessage(_: Kernel.IKernelConnection, args: Kernel.IAnyMessageArgs): void {
+    if (args.direction === 'send') {
+      this._onSend(args.msg);
+    } else if (args.msg.channel === 'iopub' || args.msg.channel === 'stdin') {
+      this._held.push(args.msg);
+      this._drain();
+    }
+  }
+
+  private _onSend({ header, metadata }: KernelMessage.IMessage): void {
+    const { cellId } = metadata as { cellId?: unknown };
+    if (header.msg_type === 'execute_request' && typeof cellId === 'string') {
+      this._own.add(header.msg_id);
+      this._live?.leave(cellId);
+    }
+  }
+
+  private _drain(): void {
+    while (this._asking === 0 && this._held.length > 0) {
+      this._live?.hear(this._held.shift() as KernelMessage.IMessage);
+    }
+  }
+
+  /** What this page asked is in the notebook once the kernel is done with it. */
+  private _onHandled(_: Kernel.IKernelConnection, message: KernelMessage.IIOPubMessage): void {
+    const parent = parentOf(message);
+    const isIdle = KernelMessage.isStatusMsg(message) && message.content.execution_state === 'idle';
+    if (isIdle && this._own.delete(parent)) {
+      this._settled.add(parent);
+    }
+  }
+
+  private _onStatus(_: Kernel.IKernelConnection, status: Kernel.Status): void {
+    if (ENDED.includes(status)) {
+      this._live?.end();
+    }
+  }
+
+  private _onSave(_: unknown, state: DocumentRegistry.SaveState): void {
+    if (state === 'started') {
+      this._saving = [...this._settled];
+    } else if (state === 'completed' && this._saving.length > 0) {
+      this._seen.add(this._saving);
+      this._saving.forEach(msgId => this._settled.delete(msgId));
+      this._saving = [];
+    }
+  }
+
+  /** After JupyterLab's own acts on a cell that was moved or brought back. */
+  private _onCells(): void {
+    void Promise.resolve().then(() => {
+      if (!this._isDisposed) {
+        this._live?.enterCells();
+        this._changed.emit();
+      }
+    });
+  }
+
+  private readonly _cells: NotebookCells;
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _restored = new Set<string>();
+  private readonly _shortened = new Map<string, IRecordedRequest>();
+  private readonly _own = new Set<string>();
+  /** Requests that are whole in the notebook, but not saved yet. */
+  private readonly _settled = new Set<string>();
+  private _saving: readonly string[] = [];
+  private _kernel: Kernel.IKernelConnection | null = null;
+  private _live: LiveRuns | null = null;
+  private _held: KernelMessage.IMessage[] = [];
+  private _asking = 0;
+  private _isWanted = false;
+  private _isDisposed = false;
+  private _problem: IProblem | null = null;
+  private _wait = FIRST_WAIT_MS;
+  private _timer = 0;
+}
+
+/** What the server says of kernels that are none of ours, or without the server half. */
+const NOT_KEPT: readonly string[] = ['http_404', 'outputs_not_found'];
