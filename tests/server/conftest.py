@@ -156,6 +156,13 @@ def start_server(tmp_path: Path) -> Iterator[StartServer]:
         yield start
 
 
+@pytest.fixture(scope="module")
+def start_lasting_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartServer]:
+    """Starts servers that end with the module."""
+    with servers(tmp_path_factory.mktemp("servers")) as start:
+        yield start
+
+
 @dataclass(frozen=True)
 class Cloud:
     """An emulated cloud in a process of its own."""
