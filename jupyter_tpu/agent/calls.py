@@ -33,8 +33,9 @@ Method = Callable[[Params], Awaitable[dict[str, Any]]]
 _REMEMBERED = 1000
 _NOTE_BYTES = 16 * 1024
 # Together, and a third more as base64, they fit in one RESULT frame.
-_HEAD_BYTES = 2 * 1024 * 1024
-_TAIL_BYTES = 8 * 1024 * 1024
+# With one entry more of each, and in base64, they must fit in a RESULT frame.
+_HEAD_BYTES = 1024 * 1024
+_TAIL_BYTES = 2 * 1024 * 1024
 
 
 class Methods:
@@ -134,6 +135,7 @@ class Methods:
         await excerpt.read(Span(request.first_seq, request.last_seq, request.bytes), head, tail)
         return {
             "entries": b64encode(b"".join(excerpt.entries)).decode(),
+            "head_seq": excerpt.head_seq,
             "omitted_bytes": max(0, before.bytes - sum(map(len, excerpt.entries))),
             "omitted_messages": max(0, before.messages - len(excerpt.entries)),
             "last_seq": before.last_seq,

@@ -14,6 +14,8 @@ from jupyter_tpu.agent.record import Record
 from jupyter_tpu.wire.entries import Entry, decode_entry, entry_span
 from jupyter_tpu.wire.frames import SLICE_BYTES
 
+_LARGEST_BYTES = 4 * 1024 * 1024
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -25,16 +27,21 @@ class Span:
 
 
 class Excerpt:
-    """Picks entries for which `wanted` is true; `entries` are whole, as they stand in the record."""
+    """Picks entries for which `wanted` is true; `entries` are whole, as they stand in the record.
+
+    `head_seq` is the last of those from the beginning.
+    """
 
     def __init__(self, record: Record, wanted: Callable[[Entry], bool]) -> None:
         self._record = record
         self._wanted = wanted
         self.entries: deque[bytes] = deque()
+        self.head_seq = 0
 
     async def read(self, span: Span, head_bytes: int, tail_bytes: int) -> None:
         """Everything when it is little enough; else entries of `head_bytes` from the beginning and `tail_bytes` from
-        the end, at least one of each."""
+        the end, and the one more that each limit falls into. One of more than 4 MiB is left out, or no answer would
+        hold it."""
         if span.bytes <= head_bytes + tail_bytes:
             await self._read_head(span, span.bytes)
             return
@@ -44,21 +51,23 @@ class Excerpt:
 
     async def _read_head(self, span: Span, most: int) -> int:
         """Returns the seq of the last entry that was taken."""
-        size, read_seq = 0, span.first_seq - 1
+        size = 0
+        self.head_seq = span.first_seq - 1
         async for entry, data in self._entries(span.first_seq, span.last_seq):
-            size += len(data)
-            if self.entries and size > most:
+            if size >= most or len(data) > _LARGEST_BYTES:
                 break
+            size += len(data)
             self.entries.append(data)
-            read_seq = entry.seq
-        return read_seq
+            self.head_seq = entry.seq
+        return self.head_seq
 
     async def _read_tail(self, seq: int, last_seq: int, most: int) -> None:
         tail, size = deque[bytes](), 0
         async for _, data in self._entries(seq, last_seq):
-            tail.append(data)
-            size += len(data)
-            while len(tail) > 1 and size > most:
+            if len(data) <= _LARGEST_BYTES:
+                tail.append(data)
+                size += len(data)
+            while tail and size - len(tail[0]) >= most:
                 size -= len(tail.popleft())
         self.entries += tail
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from jupyter_tpu.outputs import Reducer, Rendered, Request, compact, render
-from jupyter_tpu.server.request_listing import HEAD_BYTES, Excerpt, Listed, Listing
+from jupyter_tpu.server.request_listing import Excerpt, Listed, Listing
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder
 from jupyter_tpu.wire.messages import channel_name
 
@@ -46,7 +46,7 @@ def reduced(excerpts: Iterable[Excerpt], last_seq: int) -> Reducer:
         entries = list(EntryDecoder().feed(excerpt.entries))
         steps += [(entry.seq, 0, entry) for entry in entries if entry.seq <= last_seq]
         if excerpt.omitted_bytes and entries:
-            steps.append((_end_of_head(entries), 1, (excerpt.msg_id, _omitted_text(excerpt, entries))))
+            steps.append((excerpt.head_seq, 1, (excerpt.msg_id, _omitted_text(excerpt, entries))))
     reducer = Reducer()
     for _, is_omission, step in sorted(steps, key=lambda each: each[:2]):
         if is_omission:
@@ -54,17 +54,6 @@ def reduced(excerpts: Iterable[Excerpt], last_seq: int) -> Reducer:
         else:
             reducer.feed(step.seq, channel_name(step.channel), step.parts)
     return reducer
-
-
-def _end_of_head(entries: Sequence[Entry]) -> int:
-    """The seq of the last entry before those that were left out."""
-    size, last = 0, entries[0].seq
-    for entry in entries:
-        size += _entry_bytes(entry)
-        if size > HEAD_BYTES:
-            break
-        last = entry.seq
-    return last
 
 
 def _omitted_text(excerpt: Excerpt, entries: Sequence[Entry]) -> int:

@@ -63,10 +63,11 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What was read of a request."""
+    """What was read of a request; what is left out stands behind `head_seq`."""
 
     msg_id: str
     entries: bytes
+    head_seq: int
     omitted_bytes: int
     omitted_messages: int
 
@@ -97,7 +98,8 @@ async def read_request(provisioner: Provisioner, msg_id: str) -> Excerpt:
     answer = await _ask(provisioner, "read_request", msg_id=msg_id, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
     try:
         entries = base64.b64decode(answer["entries"])
-        return Excerpt(msg_id, entries, int(answer["omitted_bytes"]), int(answer["omitted_messages"]))
+        omitted = int(answer["omitted_bytes"]), int(answer["omitted_messages"])
+        return Excerpt(msg_id, entries, int(answer["head_seq"]), *omitted)
     except (KeyError, TypeError, ValueError) as error:
         raise nonsense(error) from error
 

@@ -123,7 +123,7 @@ async def test_of_a_large_request_the_beginning_and_the_end_are_read(client: Any
     await client.reply(cell)
     request = (await requests_of(client))[cell]
     entries, answer = await read(client, cell, head_bytes=20_000, tail_bytes=180_000)
-    sizes = 200_000 + 3000
+    sizes = 200_000 + 2 * 3000
     seqs = [entry.seq for entry in entries]
     assert seqs[0] == request["first_seq"]
     assert seqs[-1] == request["last_seq"] == answer["last_seq"]
