@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jupyter_tpu.agent.heard import Heard
-from jupyter_tpu.agent.line import parse_head
+from jupyter_tpu.agent.line import ATTACH, parse_head
 from jupyter_tpu.agent.record import Record
 from jupyter_tpu.agent.request_index import RequestIndex
 from jupyter_tpu.wire.messages import Channel
@@ -42,6 +42,7 @@ class Intake:
         self._record = record
         self._heard = heard
         self._number = 0
+        self._is_attached = False
         self._on_output = on_output
         self._on_written = on_written
         self._told_of_full_disk = False
@@ -63,6 +64,7 @@ class Intake:
     def begin_line(self) -> None:
         """A new process begins to count."""
         self._number = 0
+        self._is_attached = False
         self._heard.save(0, self._record.next_seq)
 
     def take(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
@@ -77,9 +79,11 @@ class Intake:
         now = time.time()
         for parts in batch:
             numbered = parse_head(parts[0])
-            if numbered is None:
+            if parts[0].startswith(ATTACH):
+                self._is_attached = True
+            elif numbered is None:
                 self._append(Channel.IOPUB, parts, now)
-            elif numbered[1] > self._number:
+            elif self._is_attached and numbered[1] > self._number:
                 self._advance(numbered[1], now)
                 self._append(numbered[0], parts[1:], now)
         self._flush(now)

@@ -38,7 +38,7 @@ class Voice:
 
     def speaks_through(self, thread: Any) -> bool:
         """Whether this is the kernel's own publishing thread, and not that of a forked process."""
-        return thread is self._thread and bool(thread._is_master_process())
+        return thread is self._thread and thread is not None and bool(thread._is_master_process())
 
     def begin(self, thread: Any) -> None:
         """Speak through the first publishing thread there is, and listen to what the agent answers there."""
@@ -69,12 +69,13 @@ class Voice:
             number, _ = parse_number(frames[0])
             self.line.acknowledged(number)
         elif frames[0].startswith(ATTACH):
+            self._thread.socket.send_multipart(frames)
             for missed in self.line.attached(*parse_number(frames[0])):
                 self._thread.socket.send_multipart(missed)
 
     def wait_for_room(self) -> None:
         """Called by whoever is about to say more."""
-        if threading.current_thread().name not in _NEVER_WAIT:
+        if not self.line.has_room and threading.current_thread().name not in _NEVER_WAIT:
             self.line.wait_for_room(_PATIENCE_S)
 
 
@@ -165,10 +166,11 @@ def adapt_text(stream_class: Any, voice: Voice) -> None:
     write, flush = stream_class.write, stream_class._flush
 
     def write_and_send_much(self: Any, text: str) -> Any:
+        if voice.speaks_through(self.pub_thread):
+            voice.wait_for_room()
         written = write(self, text)
         self._unsent = getattr(self, "_unsent", 0) + len(text)
-        if self._unsent > _UNSENT_CHARACTERS and self._is_master_process():
-            voice.wait_for_room()
+        if self._unsent > _UNSENT_CHARACTERS and voice.speaks_through(self.pub_thread):
             self.flush()
         return written
 

@@ -112,6 +112,10 @@ class Line:
         if self.kept_bytes < ROOM_BYTES:
             self._room.set()
 
+    @property
+    def has_room(self) -> bool:
+        return self._room.is_set()
+
     def wait_for_room(self, patience_s: float) -> None:
         """Wait until the agent has caught up; not again once it has let us wait in vain, until it gives a sign."""
         if self._has_patience and not self._room.wait(patience_s):

@@ -1,0 +1,134 @@
+"""An agent that is killed at any moment costs nothing: neither output, nor a reply, nor a question."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+import pytest
+
+LINES = 20_000
+PRINT_LINES = f"for i in range({LINES}): print(i, flush=True)"
+KILLS = 8
+
+
+def lines_printed(count: int) -> Callable[[dict[str, Any]], bool]:
+    """True at the message with the line of this number; to be asked about each message once."""
+    left = count
+
+    def wanted(message: dict[str, Any]) -> bool:
+        nonlocal left
+        if message.get("msg_type") == "stream":
+            left -= message["content"]["text"].count("\n")
+        return left < 0
+
+    return wanted
+
+
+def events(client: Any) -> list[str]:
+    return [message["event"] for message in client.messages if message["channel"] == "event"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_every_line_arrives_once_while_the_agent_is_killed_again_and_again(
+    client: Any, worker: Any, seed: int
+) -> None:
+    moments = random.Random(seed)
+    await client.start()
+    running = client.execute(PRINT_LINES)
+    for line in sorted(moments.sample(range(LINES), KILLS)):
+        await client.wait(lines_printed(line), timeout=60)
+        worker.kill(client.link.agent["pid"])
+        await client.link.call("status")
+    reply = await client.reply(running)
+    assert reply["content"]["status"] == "ok"
+    assert client.printed() == "".join(f"{i}\n" for i in range(LINES))
+    assert events(client) == ["started"]
+    assert [seq for seq, _, _ in client.raw] == list(range(1, len(client.raw) + 1))
+
+
+async def test_a_flood_that_the_agent_dies_in_arrives_whole(client: Any, worker: Any) -> None:
+    await client.start()
+    running = client.execute("for i in range(1000): print(f'{i:05}' * 13107, flush=True)")
+    for count in (50, 300, 700):
+        await client.wait(lines_printed(count), timeout=60)
+        worker.kill(client.link.agent["pid"])
+        await client.link.call("status")
+    await client.reply(running)
+    assert client.printed() == "".join(f"{i:05}" * 13107 + "\n" for i in range(1000))
+    assert events(client) == ["started"]
+
+
+async def test_a_question_asked_while_no_agent_lives_arrives_and_is_answered(client: Any, worker: Any) -> None:
+    await client.start()
+    await client.run("import os, signal, psutil")
+    running = client.execute(
+        f"agent = psutil.Process({client.link.agent['pid']})\n"
+        "agent.kill()\n"
+        "psutil.wait_procs([agent])\n"
+        "name = input('who? ')\n"
+        "print('hello', name)",
+        allow_stdin=True,
+    )
+    question = await client.wait(lambda message: message["channel"] == "stdin")
+    client.send("stdin", "input_reply", {"value": "Ada"}, parent=question)
+    await client.reply(running)
+    assert client.printed() == "hello Ada\n"
+
+
+async def test_an_agent_that_dies_while_input_waits_changes_nothing(client: Any, worker: Any) -> None:
+    await client.start()
+    running = client.execute("print('hello', input('who? '))", allow_stdin=True)
+    question = await client.wait(lambda message: message["channel"] == "stdin")
+    for _ in range(2):
+        worker.kill(client.link.agent["pid"])
+        await client.link.call("status")
+    client.send("stdin", "input_reply", {"value": "Ada"}, parent=question)
+    await client.reply(running)
+    assert client.printed() == "hello Ada\n"
+    assert [message["channel"] for message in client.messages].count("stdin") == 1
+
+
+async def test_what_a_stopped_agent_had_not_read_when_it_was_killed_arrives(client: Any) -> None:
+    await client.start()
+    await client.run("1")
+    agent = psutil.Process(client.link.agent["pid"])
+    running = client.execute(
+        f"import os\nos.kill({agent.pid}, {signal.SIGSTOP})\n"
+        "print('unread')\ndisplay('shown')\n"
+        f"os.kill({agent.pid}, {signal.SIGKILL})\n'result'"
+    )
+    reply = await client.reply(running)
+    assert reply["content"]["status"] == "ok"
+    mine = [
+        message["msg_type"] for message in client.messages if message.get("parent_header", {}).get("msg_id") == running
+    ]
+    assert sorted(mine) == sorted(
+        ["status", "execute_input", "stream", "display_data", "execute_result", "execute_reply", "status"]
+    )
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+async def test_each_of_many_cells_runs_once_and_is_answered_while_agents_die(
+    client: Any, worker: Any, seed: int
+) -> None:
+    moments = random.Random(seed)
+    await client.start()
+    await client.run("ran = []")
+    cells = []
+    for number in range(60):
+        cells.append(client.execute(f"ran.append({number})"))
+        if moments.random() < 0.1:
+            await client.wait(
+                lambda message, cell=moments.choice(cells): message.get("parent_header", {}).get("msg_id") == cell
+            )
+            worker.kill(client.link.agent["pid"])
+            await asyncio.sleep(0)
+    for cell in cells:
+        assert (await client.reply(cell))["content"]["status"] == "ok"
+    await client.run("print(ran)")
+    assert client.printed() == f"{list(range(60))}\n"
