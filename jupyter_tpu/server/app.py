@@ -29,6 +29,7 @@ from jupyter_tpu.server.adoption import Adoption
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.handlers import ROUTES
 from jupyter_tpu.server.in_order import InOrder
+from jupyter_tpu.server.kernel_socket import offer_kernel_socket
 from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 
@@ -95,6 +96,7 @@ class TPUApp(ExtensionApp):
         """Called by the server while it loads extensions, before its event loop runs."""
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
+        offer_kernel_socket(self.serverapp, self.settings)
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
         self.fleet = LazyFleet(self._open_fleet)
         self.kernelspecs = KernelspecKeeper(

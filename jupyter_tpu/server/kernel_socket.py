@@ -1,0 +1,254 @@
+"""The WebSocket of a kernel that runs on a Cloud TPU node; that of any other kernel is Jupyter Server's own.
+
+Jupyter Server makes one connection object per WebSocket. For our kernels no ZMQ socket is opened, nothing is asked of
+the kernel to see whether it listens, and nothing is buffered here while a page is away: each page follows the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError
+from traitlets import Integer
+
+from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.server.cursors import Cursors
+from jupyter_tpu.server.floods import TEXT_LIMIT, Floods
+from jupyter_tpu.server.left_out import left_out_words, text_url
+from jupyter_tpu.server.page import Page, PageGone
+from jupyter_tpu.server.page_messages import PageMessage, json_object, to_websocket
+
+log = logging.getLogger(__name__)
+
+_CURSORS = "jupyter_tpu_cursors"
+
+
+def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
+    """Make ours the server's class of kernel connections, unless one was chosen or a gateway runs the kernels.
+
+    To be called while the server loads extensions. It does not read this from ``jupyter_server_config.d``, where only
+    the names of extensions count, and its web application, which takes over `settings`, has the class already.
+    """
+    name = "kernel_websocket_connection_class"
+    if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
+        setattr(serverapp, name, KernelSocket)
+        settings[name] = KernelSocket
+
+
+class KernelSocket(ZMQChannelsWebsocketConnection):
+    """Connects a page with a kernel."""
+
+    page_text_limit = Integer(
+        TEXT_LIMIT,
+        min=1,
+        config=True,
+        help="How many characters of what one cell prints are sent to a page, for kernels on TPU nodes. Of more, the "
+        "page says how much there is and shows the end; all of it stays on the node.",
+    )
+
+    _kernel: TPUProvisioner | None = None
+    _page: Page | None = None
+    _task: asyncio.Task[None] | None = None
+
+    async def prepare(self) -> None:
+        """Called before the WebSocket is accepted; what fails here is answered with an HTTP status."""
+        self._kernel = await self._find_our_kernel()
+        if self._kernel is None:
+            await super().prepare()  # type: ignore[no-untyped-call]
+            return
+        stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
+        await self._register_session()  # type: ignore[no-untyped-call]
+        _retire(stale)
+        self.session.key = self.kernel_manager.session.key
+
+    def connect(self) -> Any:
+        """Called when the WebSocket is open. Must not wait: until it is done nothing is read from the page."""
+        return self._connect(self._kernel) if self._kernel else super().connect()
+
+    def disconnect(self) -> None:  # type: ignore[override]
+        """Called when the WebSocket is closed, or the server closes it; perhaps both."""
+        if self._kernel is None:
+            super().disconnect()  # type: ignore[no-untyped-call]
+        elif self._page:
+            page, self._page = self._page, None
+            self._disconnect(page)
+
+    # -- for our kernels -----------------------------------------------------------------------------------------------
+
+    async def _find_our_kernel(self) -> TPUProvisioner | None:
+        """Waits for a kernel that is still starting (``use_pending_kernels``). A failed one is Jupyter's to tell."""
+        ready = self.kernel_manager.ready
+        await asyncio.wait([ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready)])
+        provisioner = self.kernel_manager.provisioner
+        has_started = not ready.cancelled() and ready.exception() is None
+        return provisioner if has_started and isinstance(provisioner, TPUProvisioner) else None
+
+    async def _connect(self, kernel: TPUProvisioner) -> None:
+        manager = self.multi_kernel_manager
+        manager.notify_connect(self.kernel_id)
+        manager.add_restart_callback(self.kernel_id, self.on_kernel_restarted)
+        manager.add_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
+        self._open_sockets.add(self)
+        self._page = page = self._make_page(kernel)
+        self.channels = {name: _Channel(name, page) for name in ("shell", "control", "stdin")}
+        _hear_pongs(self.websocket_handler, page)
+        self._task = asyncio.create_task(self._open(page))
+
+    async def _open(self, page: Page) -> None:
+        if await self._is_dead_for_good():
+            self._send_status_message("dead")  # type: ignore[no-untyped-call]
+            return
+        try:
+            await page.open()
+        except Exception:
+            log.exception("A page cannot be connected with kernel %s.", self.kernel_id)
+            self.websocket_handler.close()
+
+    async def _is_dead_for_good(self) -> bool:
+        """Whether nobody will start it again. A page gives up a kernel of which it hears this."""
+        manager = self.kernel_manager
+        return manager.execution_state == "dead" or not (manager.autorestart or await manager.is_alive())
+
+    def _disconnect(self, page: Page) -> None:
+        manager = self.multi_kernel_manager
+        manager.notify_disconnect(self.kernel_id)
+        if self._open_sessions.get(self.session_key) is self.websocket_handler:
+            self._open_sessions.pop(self.session_key)
+        if self.kernel_id in manager:
+            manager.remove_restart_callback(self.kernel_id, self.on_kernel_restarted)
+            manager.remove_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
+        self.channels = {}
+        page.leave()
+        self._task = asyncio.create_task(self._close(page, self._task))
+
+    async def _close(self, page: Page, opening: asyncio.Task[None] | None) -> None:
+        if opening:
+            opening.cancel()
+            await asyncio.wait([opening])
+        await page.close()
+        self._open_sockets.discard(self)
+        self._close_future.set_result(None)
+
+    def _make_page(self, kernel: TPUProvisioner) -> Page:
+        base_url = self.websocket_handler.base_url
+
+        def describe(msg_id: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
+            return left_out_words(text_url(base_url, self.kernel_id, msg_id), left_out_bytes, last_text)
+
+        return Page(
+            kernel,
+            _PageSocket(self),
+            kernel_id=self.kernel_id,
+            session_id=self.session.session,
+            cursors=_cursors_of(self.websocket_handler.settings),
+            floods=Floods(self.session.msg_header, describe, text_limit=self.page_text_limit),
+            make_header=self.session.msg_header,
+            is_here=self._is_here,
+        )
+
+    def _is_here(self, session_id: bytes) -> bool:
+        return f"{self.kernel_id}:{session_id.decode(errors='replace')}" in self._open_sessions
+
+    def hide_traceback(self, message: PageMessage) -> PageMessage:
+        """As Jupyter Server does it where ``allow_tracebacks`` is off."""
+        if self.multi_kernel_manager.allow_tracebacks or message.channel != "iopub" or message.msg_type != "error":
+            return message
+        replaced = {
+            "ename": "ExecutionError",
+            "evalue": "Execution error",
+            "traceback": [self.kernel_manager.traceback_replacement_message],
+        }
+        return message.with_content({**json_object(message.content), **replaced})
+
+
+class _PageSocket:
+    """Writes to the page of a connection."""
+
+    def __init__(self, connection: KernelSocket) -> None:
+        self._connection = connection
+        self._last: asyncio.Future[None] | None = None
+
+    def write(self, message: PageMessage) -> None:
+        connection = self._connection
+        try:
+            data = to_websocket(connection.hide_traceback(message), connection.subprotocol)
+        except (ValueError, LookupError, TypeError):  # a kernel may send anything
+            log.warning("kernel %s: message %s is malformed and left out", connection.kernel_id, message.seq)
+            return
+        try:
+            self._last = connection.write_message(data, binary=isinstance(data, bytes))
+        except WebSocketClosedError as error:
+            raise PageGone from error
+        self._last.add_done_callback(_look_at)
+
+    def ping(self, payload: bytes) -> None:
+        try:
+            self._connection.websocket_handler.ping(payload)
+        except (WebSocketClosedError, StreamClosedError) as error:
+            raise PageGone from error
+
+    async def drain(self) -> None:
+        try:
+            if self._last:
+                await asyncio.shield(self._last)
+        except WebSocketClosedError as error:
+            raise PageGone from error
+
+
+class _Channel:
+    """Stands where Jupyter Server keeps a ZMQ socket to the kernel; `Session` sends through it."""
+
+    def __init__(self, name: str, page: Page) -> None:
+        self._name = name
+        self._page = page
+
+    def send_multipart(self, parts: Sequence[bytes], *_flags: Any, **_options: Any) -> None:
+        self._page.ask(self._name, [bytes(part) for part in parts])
+
+
+def _retire(stale: Any) -> None:
+    """The page came back before its old connection was seen to be dead: that one ends now, and moves no cursor."""
+    connection = getattr(stale, "connection", None)
+    if isinstance(connection, KernelSocket):
+        connection.disconnect()
+
+
+def _hear_pongs(handler: Any, page: Page) -> None:
+    """Tornado gives pongs to the handler, which is Jupyter Server's."""
+    hear = handler.on_pong
+
+    def on_pong(payload: bytes) -> None:
+        hear(payload)
+        page.arrived(payload)
+
+    handler.on_pong = on_pong
+
+
+def _cursors_of(settings: dict[str, Any]) -> Cursors:
+    """One file for all connections of a server."""
+    if _CURSORS not in settings:
+        settings[_CURSORS] = Cursors(_cursors_path())
+    cursors: Cursors = settings[_CURSORS]
+    return cursors
+
+
+def _cursors_path() -> Path | None:
+    try:
+        return data_dir() / "kernels" / "cursors.bin"
+    except JournalUnwritable as error:
+        log.warning("%s", error)
+        return None
+
+
+def _look_at(write: asyncio.Future[None]) -> None:
+    """A write that failed with its connection is no news."""
+    if not write.cancelled():
+        write.exception()

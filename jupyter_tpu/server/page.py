@@ -1,0 +1,246 @@
+"""One page at a kernel's record: it gets what it has not got yet, each message once and in order, as fast as it reads.
+
+Nothing is kept for a page while it is away but a number, because the record is on the worker. Knows WebSockets only as
+something to write to.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, Literal, Protocol
+
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.follower import Deliver, Follower, KernelMessage
+from jupyter_tpu.kernels.words import event_words
+from jupyter_tpu.server.cursors import Cursors
+from jupyter_tpu.server.floods import Floods
+from jupyter_tpu.server.page_messages import MakeHeader, PageMessage, json_object
+from jupyter_tpu.server.page_opening import opening_messages, status_message
+from jupyter_tpu.server.receipts import Receipts
+from jupyter_tpu.server.request_listing import list_requests
+
+log = logging.getLogger(__name__)
+
+_OPEN_LINKS = ("live", "resuming")
+_MOST_WAITING = 10_000
+
+
+class Kernel(Protocol):
+    """What is needed of a kernel's provisioner."""
+
+    @property
+    def link_state(self) -> Any: ...
+
+    async def call(self, method: str, **params: Any) -> dict[str, Any]: ...
+
+    async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> Follower: ...
+
+
+class Socket(Protocol):
+    """The page's WebSocket; `drain` waits until it has taken what was written. All raise `PageGone`."""
+
+    def write(self, message: PageMessage) -> None: ...
+
+    def ping(self, payload: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+
+class PageGone(Exception):
+    """There is nobody to write to any more."""
+
+
+class Page:
+    """A page with its session id, from `open` to `close`.
+
+    Args:
+        is_here: whether a page with the given session id is open on this kernel.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        socket: Socket,
+        *,
+        kernel_id: str,
+        session_id: str,
+        cursors: Cursors,
+        floods: Floods,
+        make_header: MakeHeader,
+        is_here: Callable[[bytes], bool],
+    ) -> None:
+        self._kernel = kernel
+        self._socket = socket
+        self._kernel_id = kernel_id
+        self._session_id = session_id
+        self._cursors = cursors
+        self._floods = floods
+        self._make_header = make_header
+        self._is_here = is_here
+        self._receipts = Receipts(0)
+        self._follower: Follower | None = None
+        self._asked: list[tuple[str, list[bytes]]] = []
+        self._is_told = asyncio.Event()
+        self._writing = asyncio.Lock()
+        self._renewal: asyncio.Task[None] | None = None
+        self._last_parent = b"{}"
+        self._is_gone = False
+
+    async def open(self) -> None:
+        """Begin where the session left off, or tell a new one how things are and go on from there."""
+        arrived = self._cursors.find(self._kernel_id, self._session_id)
+        try:
+            if arrived is None:
+                await self._begin()
+            else:
+                self._receipts = Receipts(arrived)
+                await self._follow(arrived + 1)
+        except TpuError as error:
+            await self._write([self._words(str(error))])
+        self._is_told.set()
+
+    def ask(self, channel: str, parts: Sequence[bytes]) -> None:
+        """Send a message to the kernel; it waits until this page would see the answer."""
+        message = [self._session_id.encode(), *parts]
+        if self._follower is None:
+            if len(self._asked) < _MOST_WAITING:
+                self._asked.append((channel, message))
+            return
+        try:
+            self._follower.send(channel, message)  # type: ignore[arg-type]
+        except TpuError as error:
+            with suppress(PageGone):
+                self._socket.write(self._words(str(error)))
+
+    def arrived(self, payload: bytes) -> None:
+        """A pong came in."""
+        if not self._is_gone and self._receipts.returned(payload):
+            self._keep_place()
+
+    def leave(self) -> None:
+        """Somebody else follows for this session from now on: write nothing more and move no cursor."""
+        self._is_gone = True
+
+    async def close(self) -> None:
+        """Stop following."""
+        self.leave()
+        if self._renewal:
+            self._renewal.cancel()
+        if self._follower:
+            await self._follower.close()
+
+    # -- opening -------------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """What comes from now on, behind what has been: the page hears it in this order."""
+        follower = await self._kernel.follow("end", self._deliver)
+        if self._kernel.link_state.state not in _OPEN_LINKS:
+            await self._write([status_message(self._make_header, "unknown")])
+        if follower.first_seq is None:  # only the worker knows where the record ends
+            await follower.close()
+            listing = await self._listing()
+            await self._follow(listing.next_seq)
+            await self._tell(listing.next_seq)
+        else:
+            self._use(follower)
+            await self._tell(follower.first_seq)
+
+    async def _tell(self, before_seq: int) -> None:
+        try:
+            listing = await self._listing()
+            opening = await opening_messages(self._kernel, listing, self._make_header, before_seq)
+        except TpuError as error:
+            log.warning("a page of kernel %s cannot be told what runs there: %s", self._kernel_id, error)
+            opening = [status_message(self._make_header, "unknown")]
+        await self._write(opening, before_seq - 1)
+
+    async def _listing(self) -> Any:
+        """What the agent knows of the kernel's requests, as soon as the link is there."""
+        if self._kernel.link_state.state not in _OPEN_LINKS:
+            await self._kernel.call("kernel_info")
+        return await list_requests(self._kernel)
+
+    async def _follow(self, from_seq: int) -> None:
+        self._use(await self._kernel.follow(from_seq, self._deliver))
+
+    def _use(self, follower: Follower) -> None:
+        self._follower = follower
+        asked, self._asked = self._asked, []
+        for channel, message in asked:
+            self.ask(channel, message[1:])
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    async def _deliver(self, batch: list[KernelMessage]) -> None:
+        """Called by the follower; the next batch comes when the page has taken this one."""
+        await self._is_told.wait()
+        wanted = [wanted for message in batch if (wanted := self._for_this_page(message))]
+        messages = self._floods.feed(wanted, asyncio.get_running_loop().time())
+        seqs = [message.seq for message in batch if not message.is_early]
+        await self._write(messages, seqs[-1] if seqs else None)
+        self._plan_renewal()
+
+    def _for_this_page(self, message: KernelMessage) -> PageMessage | None:
+        if message.channel == "event":
+            return self._learn(json_object(message.parts[0]))
+        if message.channel == "iopub":
+            found = PageMessage.from_parts(message.seq, message.channel, message.parts)
+            self._last_parent = found.parent_header if found else self._last_parent
+            return found
+        return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
+
+    def _is_mine(self, message: KernelMessage) -> bool:
+        """Replies go to who asked. So do questions, unless nobody is there any more to answer."""
+        asked = message.parts[0]
+        if message.channel == "stdin":
+            return asked == self._session_id.encode() or not self._is_here(asked)
+        return message.channel in ("shell", "control") and asked == self._session_id.encode()
+
+    def _learn(self, event: dict[str, Any]) -> PageMessage | None:
+        if event.get("event") == "new_record":
+            self._receipts.begin_anew()
+            self._keep_place()
+        words = event_words(event)
+        return self._words(words) if words else None
+
+    def _words(self, text: str) -> PageMessage:
+        """Words of ours, in the cell that the kernel spoke of last: pages show nothing else."""
+        content = {"name": "stderr", "text": text + "\n"}
+        return PageMessage.made(self._make_header("stream"), self._last_parent, content)
+
+    # -- writing -------------------------------------------------------------------------------------------------------
+
+    async def _write(self, messages: Sequence[PageMessage], seq: int | None = None) -> None:
+        """Write and wait until the page's connection has taken it; everything up to `seq` is then done."""
+        async with self._writing:
+            if self._is_gone:
+                return
+            with suppress(PageGone):
+                for message in messages:
+                    self._socket.write(message)
+                if seq is not None:
+                    self._ask_for_receipt(seq, said_something=bool(messages))
+                await self._socket.drain()
+
+    def _ask_for_receipt(self, seq: int, *, said_something: bool) -> None:
+        before = self._receipts.arrived
+        ping = self._receipts.written(seq, said_something=said_something)
+        if ping:
+            self._socket.ping(ping)
+        if self._receipts.arrived != before:
+            self._keep_place()
+
+    def _keep_place(self) -> None:
+        self._cursors.move(self._kernel_id, self._session_id, self._receipts.arrived)
+
+    def _plan_renewal(self) -> None:
+        if self._floods.due_s is not None and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.create_task(self._renew(self._floods.due_s))
+
+    async def _renew(self, due_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        await asyncio.sleep(due_s - loop.time())
+        await self._write(self._floods.renew(loop.time()))

@@ -1,0 +1,79 @@
+"""What a page is told that was not there before: the kernel's true state, and the last request so that it can go on.
+
+JupyterLab and Notebook ignore messages of requests that they did not send; VS Code knows the request that it was
+showing when it closed, and takes it up with the first of these messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from jupyter_tpu.outputs import Request, compact
+from jupyter_tpu.server.output_views import reduced
+from jupyter_tpu.server.page_messages import MakeHeader, PageMessage
+from jupyter_tpu.server.request_listing import Excerpt, Listed, Listing, Provisioner, read_request
+from jupyter_tpu.wire.entries import EntryDecoder
+from jupyter_tpu.wire.messages import channel_name
+
+
+async def opening_messages(
+    kernel: Provisioner, listing: Listing, make_header: MakeHeader, before_seq: int
+) -> list[PageMessage]:
+    """The messages, for a page that gets everything from `before_seq` on by itself.
+
+    Raises:
+        TpuError: the worker does not answer, or answers nonsense.
+    """
+    last = _last_begun(listing.requests, before_seq)
+    if last is None:
+        return [status_message(make_header, listing.execution_state)]
+    excerpt = await read_request(kernel, last.msg_id)
+    request = await asyncio.to_thread(_reduce, excerpt, before_seq - 1)
+    if request is None:
+        return [status_message(make_header, listing.execution_state)]
+    parent_header = json.dumps(request.header).encode()
+    return [
+        status_message(make_header, "busy", parent_header),  # the word that makes VS Code take the cell up
+        PageMessage.made(make_header("clear_output"), parent_header, {"wait": False}).at(last.first_seq),
+        *_compacted(request, last.first_seq),
+        status_message(
+            make_header, listing.execution_state, parent_header if listing.execution_state == "busy" else b"{}"
+        ),
+        *_input_request(excerpt, last, before_seq),
+    ]
+
+
+def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:
+    """What a kernel says of its state."""
+    return PageMessage.made(make_header("status"), parent_header, {"execution_state": state})
+
+
+def _last_begun(requests: Sequence[Listed], before_seq: int) -> Listed | None:
+    begun = (each for each in reversed(requests) if each.state != "queued" and each.first_seq < before_seq)
+    return next(begun, None)
+
+
+def _reduce(excerpt: Excerpt, last_seq: int) -> Request | None:
+    return reduced([excerpt], last_seq).requests.get(excerpt.msg_id)
+
+
+def _compacted(request: Request, first_seq: int) -> list[PageMessage]:
+    return [_from_compacted(message, first_seq) for message in compact(request)]
+
+
+def _from_compacted(message: dict[str, Any], first_seq: int) -> PageMessage:
+    parent_header = json.dumps(message["parent_header"]).encode()
+    made = PageMessage.made(message["header"], parent_header, message["content"])
+    return made.at(int(message["metadata"]["jupyter_tpu"]["seq"]), first_seq)
+
+
+def _input_request(excerpt: Excerpt, request: Listed, before_seq: int) -> list[PageMessage]:
+    """The question that waits for an answer, whoever was asked first."""
+    if request.input_seq is None or request.input_seq >= before_seq:
+        return []
+    entries = (entry for entry in EntryDecoder().feed(excerpt.entries) if entry.seq == request.input_seq)
+    found = [PageMessage.from_parts(entry.seq, channel_name(entry.channel), entry.parts) for entry in entries]
+    return [message for message in found if message]
