@@ -12,7 +12,7 @@ import asyncio
 import json
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -79,6 +79,7 @@ class Bridge:
         self._waiting: list[tuple[str, Parts]] = []
         self._last_parent = b""
         self._stream: Stream | None = None
+        self._foretold: Mapping[str, Any] | None = None
         self._has_reader = asyncio.Event()
         self._iopub = _Publisher(self._hold, self._resume, patience_s)
 
@@ -103,12 +104,17 @@ class Bridge:
         """Renew the sockets' public names."""
         self._addresses.publish()
 
-    def join(self, stream: Stream) -> None:
-        """Give requests to `stream` from now on, those that waited first."""
-        self._stream = stream
+    def join(self, stream: Stream, foretold: Mapping[str, Any] | None = None) -> None:
+        """Give requests to `stream` from now on, those that waited first.
+
+        Args:
+            foretold: what the kernel will answer to a kernel_info_request. Until something else was asked or the kernel
+                has spoken, that is answered here: it saves who waits for a kernel a round trip, and is true.
+        """
+        self._stream, self._foretold = stream, foretold
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
-            stream.send(channel, parts)
+            self._pass_on(stream, channel, parts)
 
     async def wait_for_reader(self) -> None:
         """Wait until somebody listens to output, for a moment at most."""
@@ -118,6 +124,8 @@ class Bridge:
 
     def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
         """Give a message of the kernel to the clients."""
+        if channel in ("iopub", *_ROUTED):
+            self._foretold = None
         if channel == "iopub":
             self._last_parent = _parent_header(parts)
             self._iopub.send(parts)
@@ -151,11 +159,33 @@ class Bridge:
     def _taker_of(self, channel: str) -> Callable[[Parts], None]:
         def take(parts: Parts) -> None:
             if self._stream:
-                self._stream.send(channel, parts)
+                self._pass_on(self._stream, channel, parts)
             else:
                 self._waiting.append((channel, parts))
 
         return take
+
+    def _pass_on(self, stream: Stream, channel: str, parts: Parts) -> None:
+        if self._foretold is not None and self._answer(channel, parts, self._foretold):
+            return
+        self._foretold = None
+        stream.send(channel, parts)
+
+    def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:
+        """Answer a kernel_info_request as the kernel would; whether it was one."""
+        try:
+            identities, rest = self._session.feed_identities(parts)
+            request = self._session.deserialize(rest)
+        except (ValueError, TypeError, KeyError):  # the kernel shall judge it
+            return False
+        if request["msg_type"] != "kernel_info_request":
+            return False
+        header = request["header"]
+        self._publish("status", {"execution_state": "busy"}, parent=header)
+        reply = self._session.msg("kernel_info_reply", dict(kernel_info), parent=header)
+        self._deliver_to(channel, [*identities, *self._session.serialize(reply)])
+        self._publish("status", {"execution_state": "idle"}, parent=header)
+        return True
 
     def _deliver_to(self, channel: str, parts: Parts) -> None:
         self._sockets[channel].send(parts)

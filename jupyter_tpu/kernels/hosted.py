@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -48,6 +49,7 @@ class HostedKernel:
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()
+        self._owner = uuid.uuid4().hex
 
     @property
     def is_started(self) -> bool:
@@ -70,7 +72,7 @@ class HostedKernel:
             await self._join_worker(on_progress)
             self._tell(on_progress, "Starting the kernel")
             await self.kernel.start(launch)
-            self._bridge.join(self)
+            self._bridge.join(self, self.kernel.foretold)
             await self.kernel.wait_until_up()
 
     async def find(self, kernel_id: str, on_progress: OnProgress) -> None:
@@ -96,24 +98,22 @@ class HostedKernel:
             await self._join_worker(on_progress)
         self._tell(on_progress, "Starting the kernel again")
         await self.kernel.restart(launch)
+        self._bridge.join(self, self.kernel.foretold)
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
-        """Give everything back; a kernel that has ended is forgotten by its worker."""
-        if self._kernel and self._kernel.exit_code is not None:
-            await self._kernel.forget()
-        await self._give_back()
+        """Give everything back; a kernel that has ended is forgotten by its worker, for which a cut link is waited."""
+        has_ended = self._kernel is not None and self._kernel.exit_code is not None
+        await self._give_back(and_forget=has_ended)
 
     async def leave(self) -> None:
         """Give everything back; the kernel goes on, and what its worker keeps of it stays."""
-        await self._give_back()
+        await self._give_back(and_forget=False)
 
     async def give_up(self) -> None:
         """Leave nothing, here or on the worker, however far a start has come; one that is under way ends first."""
         async with self._changing:
-            if self._kernel:
-                await self._kernel.forget()
-            await self._give_back()
+            await self._give_back(and_forget=True)
 
     async def follow(self, follower: Follower, from_seq: Seq) -> None:
         """Have `follower` read the kernel's record from `from_seq`, or from what comes next."""
@@ -150,10 +150,15 @@ class HostedKernel:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    async def _give_back(self) -> None:
+    async def _give_back(self, *, and_forget: bool) -> None:
         self._following.tell("closed")
+        self._following.disconnect()
         self._bridge.close()
-        await self._leave_worker()
+        try:
+            if and_forget and self._kernel:
+                await self._kernel.forget()
+        finally:
+            await self._leave_worker()
 
     def connection_info(self) -> dict[str, Any]:
         """What jupyter_client wants to know of the sockets."""
@@ -179,7 +184,8 @@ class HostedKernel:
 
     def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
         self._shared = shared
-        self._kernel = RemoteKernel(shared.link, self._following, on_progress)
+        generation = self._kernel.generation if self._kernel else 0
+        self._kernel = RemoteKernel(shared.link, self._following, on_progress, owner=self._owner, generation=generation)
         shared.watchers.append(self._link_changed)
 
     def _link_changed(self, status: LinkStatus) -> None:

@@ -32,6 +32,12 @@ START_WHILE_CUT_S = 15
 
 LOST = -signal.SIGKILL
 
+_READY = {"phase": "ready", "message": "The kernel runs", "fraction": 1.0}
+_MAY_RUN_ON = (
+    "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is killed there: %s"
+)
+_WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program still runs then."
+
 TRAVELS = ("JPY_SESSION_NAME",)
 """The only variables of this machine's environment that a kernel on a worker gets."""
 
@@ -68,16 +74,20 @@ class RemoteKernel:
     """A kernel that the agent behind `link` owns; what it says goes to `following`, which outlives the link.
 
     Args:
-        tell: called when the kernel has died: ``{"phase": "died", "message", "fraction", "error_code"}``.
+        tell: called when the kernel is ready, and when it has died: ``{"phase", "message", "fraction", "error_code"}``.
+        owner: by what the agent knows whose start the last one was; a late wish to end an older one does nothing.
+        generation: how often the kernel is known to have been started.
 
     Attributes:
         exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
         reason: why it is gone, in words.
         is_asked_to_end: whether the user wanted its end; another end is a death.
         is_gone: whether nothing is left to come back to: no such node or kernel, or somebody else has ended it.
+        generation: how often it is known to have been started.
+        foretold: what the kernel will answer to a kernel_info_request, if that is known before it has spoken.
     """
 
-    def __init__(self, link: Link, following: Following, tell: Tell) -> None:
+    def __init__(self, link: Link, following: Following, tell: Tell, *, owner: str = "", generation: int = 0) -> None:
         self.exit_code: int | None = None
         self.reason = ""
         self.is_asked_to_end = False
@@ -85,9 +95,13 @@ class RemoteKernel:
         self._link = link
         self._following = following
         self._tell = tell
+        self._owner = owner
         self._kernel_id = ""
-        self._generation = 0
-        self._asked_generation = 1
+        self.generation = generation
+        self.foretold: Mapping[str, Any] | None = None
+        self._asked_generation = generation + 1
+        self._seen_generation = 0
+        self._starting: asyncio.Task[None] | None = None
         self._is_up = False
         self._first_sign = asyncio.Event()
         self._ended = asyncio.Event()
@@ -122,7 +136,7 @@ class RemoteKernel:
         except TpuError as error:
             self.lose(str(error), is_gone=isinstance(error, (KernelFailed, NodeNotFound, WrongState)))
             return {}
-        self._generation = max(self._generation, int(info["generation"]))
+        self.generation = max(self.generation, int(info["generation"]))
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
@@ -130,11 +144,13 @@ class RemoteKernel:
         return info
 
     async def wait_until_up(self) -> None:
-        """Wait for the first sign of life.
+        """Wait for the first sign of life, unless the kernel is trusted to come: then requests may follow at once.
 
         Raises:
             KernelFailed: the kernel died instead.
         """
+        if self._starting:
+            return
         try:
             async with asyncio.timeout(FIRST_SIGN_S):
                 await self._first_sign.wait()
@@ -148,6 +164,7 @@ class RemoteKernel:
                 raw=self.reason,
             )
         self._is_up = True
+        self._tell(_READY)
 
     @property
     def has_died(self) -> bool:
@@ -193,21 +210,20 @@ class RemoteKernel:
         return self.exit_code
 
     async def forget(self) -> None:
-        """End the kernel and have its record removed, once; the log says so if the worker does not answer."""
-        if not self._kernel_id:
+        """End the kernel and have its record removed, once. While the link is cut that waits, and the log says so."""
+        kernel_id, self._kernel_id = self._kernel_id, ""
+        if not kernel_id:
             return
+        self._stop_starting()
+        waiting = asyncio.get_running_loop().call_later(self._patience_s, log.warning, _MAY_RUN_ON, kernel_id, _WAITS)
         try:
-            await self._ask("forget_kernel")
+            await self._link.call("forget_kernel", {"kernel_id": kernel_id, "owner": self._owner})
         except (KernelFailed, NodeNotFound, WrongState) as error:
-            log.info("nothing is left of kernel %s: %s", self._kernel_id, error)
+            log.info("nothing is left of kernel %s: %s", kernel_id, error)
         except TpuError as error:
-            log.warning(
-                "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is "
-                "killed there: %s",
-                self._kernel_id,
-                error,
-            )
-        self._kernel_id = ""
+            log.warning(_MAY_RUN_ON, kernel_id, error)
+        finally:
+            waiting.cancel()
 
     def lose(self, reason: str, *, is_gone: bool = False) -> None:
         """The kernel is gone, or out of reach for good."""
@@ -235,21 +251,64 @@ class RemoteKernel:
 
     def close(self) -> None:
         """Leave the kernel; it goes on."""
+        self._stop_starting()
         self._following.disconnect()
 
     async def _launch(self, method: str, launch: Launch) -> None:
+        self._stop_starting()
         self._kernel_id = launch.kernel_id
-        self._asked_generation = self._generation + 1
+        self._asked_generation = self.generation + 1
         self._is_up = self.is_asked_to_end = False
         self._revive()
+        if self._is_trusted_to_come(method, launch):
+            await self._trust(method, launch)
+        else:
+            await self._make_sure(method, launch)
+        if self._following.stream is None:
+            self._following.connect(self._attach, self._receive)
+
+    def _is_trusted_to_come(self, method: str, launch: Launch) -> bool:
+        """A spare that waits on the worker saves a round trip; a wish to restart outlives a cut of the link."""
+        if not self._link.is_up:
+            return method == "restart_kernel"
+        return self._link.spare is not None and not launch.extra_arguments and not launch.replaces
+
+    async def _trust(self, method: str, launch: Launch) -> None:
+        self.foretold = (self._link.spare or {}).get("kernel_info")
+        self._is_up = True
+        self._starting = asyncio.create_task(self._start_behind(method, launch))
+        await asyncio.sleep(0)  # so that the call goes out before everything that follows it
+
+    async def _start_behind(self, method: str, launch: Launch) -> None:
+        """Start without anybody who waits for it: a failure is a death."""
         try:
-            answer = await self._call_to_start(method, launch)
+            self._has_started(await self._link.call(method, self._params(launch)))
+            await self._first_sign.wait()
+        except TpuError as error:
+            self._die(LOST, str(error))
+        if self.exit_code is None:
+            self._tell(_READY)
+
+    async def _make_sure(self, method: str, launch: Launch) -> None:
+        self.foretold = None
+        try:
+            self._has_started(await self._call_to_start(method, launch))
         except TpuError as error:
             self.lose(str(error))
             raise
+
+    def _has_started(self, answer: Mapping[str, Any]) -> None:
         self._advance(int(answer["generation"]))
-        if self._following.stream is None:
-            self._following.connect(self._attach, self._receive)
+        if answer.get("execution_state") in ("idle", "busy"):  # a spare, which has spoken long ago
+            self._first_sign.set()
+
+    def _params(self, launch: Launch) -> dict[str, Any]:
+        return {**launch.to_params(), "owner": self._owner}
+
+    def _stop_starting(self) -> None:
+        if self._starting:
+            self._starting.cancel()
+            self._starting = None
 
     def _attach(self, from_seq: Seq, on_message: OnMessage, on_express: OnMessage) -> KernelStream:
         return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message, on_express=on_express)
@@ -263,7 +322,7 @@ class RemoteKernel:
         """Not for as long as the link may take to come back: somebody is waiting for the kernel."""
         try:
             async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
-                return await self._link.call(method, launch.to_params())
+                return await self._link.call(method, self._params(launch))
         except TimeoutError:
             raise self._link.error or WorkerUnreachable(
                 "The worker did not answer.",
@@ -271,8 +330,12 @@ class RemoteKernel:
                 hint="Try again when the link is back, or look at the node in the TPU panel.",
             ) from None
 
+    @property
+    def _patience_s(self) -> float:
+        return ANSWER_S if self._link.is_up else ANSWER_WHILE_CUT_S
+
     async def _ask(self, method: str, **params: Any) -> None:
-        patience_s = ANSWER_S if self._link.is_up else ANSWER_WHILE_CUT_S
+        patience_s = self._patience_s
         try:
             async with asyncio.timeout(patience_s):
                 await self._link.call(method, {"kernel_id": self._kernel_id, **params})
@@ -285,14 +348,16 @@ class RemoteKernel:
         if channel == "event":
             self._learn(json.loads(parts[0]))
             return
-        if not self._first_sign.is_set() and _is_sign_of_life(parts):
+        is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
+        if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
             self._first_sign.set()
 
     def _learn(self, event: Mapping[str, Any]) -> None:
         kind = event.get("event")
         if kind == "started":
-            self._advance(int(event["generation"]))
-        elif kind == "exited" and int(event["generation"]) >= max(self._generation, self._asked_generation):
+            self._seen_generation = int(event["generation"])
+            self._advance(self._seen_generation)
+        elif kind == "exited" and int(event["generation"]) >= max(self.generation, self._asked_generation):
             self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
             self._die(_exit_code(event), _last_words(event))
         elif kind == "gone":
@@ -300,8 +365,8 @@ class RemoteKernel:
 
     def _advance(self, generation: int) -> None:
         """A newer process runs: whatever was known of an end was of an older one."""
-        if generation > self._generation:
-            self._generation = generation
+        if generation > self.generation:
+            self.generation = generation
             self._revive()
 
     def _revive(self) -> None:
@@ -314,13 +379,13 @@ class RemoteKernel:
         self._first_sign.set()
         self._ended.set()
         if exit_code and self._is_up and not self.is_asked_to_end:
-            message = f"The kernel died ({ending(exit_code)}). {reason}".strip()
+            message = f"The kernel died ({ending(exit_code)}). {reason}".strip() if self.generation else reason
             self._tell({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
 
 
-def _is_sign_of_life(parts: Parts) -> bool:
+def _is_sign_of_life(channel: str, parts: Parts) -> bool:
     """Whether this is a status or a reply. Other messages come earlier, from ipykernel's output thread."""
-    return any(b'"status"' in part for part in parts)
+    return channel != "request" and any(b'"status"' in part for part in parts)
 
 
 def _exit_code(event: Mapping[str, Any]) -> int:

@@ -20,6 +20,7 @@ import socket
 import sys
 import uuid
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
 
 _GRACE_S = 3
+_LEAVE_S = 6
 _PARENT_CHECK_S = 2
 
 
@@ -87,7 +89,13 @@ class _Launcher:
                 return 0
             return self._outcome()
         finally:
-            await self._hosted.give_up()
+            await self._leave()
+
+    async def _leave(self) -> None:
+        """End the kernel, if the worker can be told now: nobody waits for a launcher."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVE_S):
+                await self._hosted.give_up()
 
     async def _end_kernel(self) -> None:
         kernel = self._hosted.kernel

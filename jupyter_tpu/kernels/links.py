@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -167,10 +168,34 @@ class LinkThread:
         """Await `work` in the thread's loop, from any other loop; cancelling cancels it there too."""
         return await asyncio.wrap_future(self.submit(work))
 
+    async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
+        """Do the last `work` of a user, who leaves with its end; whether that came within `patience_s`.
+
+        Otherwise it goes on, and the thread with it: a wish may have to wait for a link that is cut.
+        """
+        loop, ended, ending = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
+        ending.add_done_callback(lambda _: _call_in(loop, ended.set))
+        try:
+            async with asyncio.timeout(patience_s):
+                await ended.wait()
+        except BaseException as error:
+            ending.add_done_callback(lambda _: self.leave())
+            if isinstance(error, TimeoutError):
+                return False
+            raise
+        await asyncio.to_thread(self.leave)
+        ending.result()
+        return True
+
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin `work` in the thread's loop."""
         assert self._running, "nobody has entered"
         return asyncio.run_coroutine_threadsafe(work, self._running.loop)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # it is closed: nobody waits there any more
+        loop.call_soon_threadsafe(function)
 
 
 class _Running:
@@ -184,9 +209,10 @@ class _Running:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and wait for the thread."""
+        """End the loop and wait for the thread, unless this is it."""
         self.loop.call_soon_threadsafe(self._stopped.set)
-        self._thread.join()
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
 
     def _main(self) -> None:
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner:

@@ -31,6 +31,7 @@ from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_traceb
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
 
+_LAST_WORK_S = 6
 _PLACE = ("node", "endpoint", "worker_id")
 
 
@@ -266,7 +267,6 @@ class TPUProvisioner(KernelProvisionerBase):
         else:
             self._hosted = await self._host_noted(launch, report)
         self._noting.tell()
-        report({"phase": "ready", "message": "The kernel runs", "fraction": 1.0})
 
     async def _restart(self, hosted: HostedKernel, launch: Launch, report: ProgressReport) -> None:
         if hosted.kernel.is_gone and self._is_for_restarter():
@@ -398,12 +398,9 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
 
-async def _leave_after(work: Coroutine[Any, Any, None]) -> None:
-    """Do the last `work` in the link thread."""
-    try:
-        await link_thread.run(work)
-    finally:
-        await asyncio.to_thread(link_thread.leave)
+async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
+    """Do the last `work` in the link thread; whether it has ended. What a cut link keeps from ending goes on."""
+    return await link_thread.finish(work, _LAST_WORK_S)
 
 
 def _as_text(value: Any) -> Any:

@@ -146,6 +146,9 @@ def bare_cloud(folders: Path) -> Iterator[Cloud]:
 def nothing_is_left_behind(folders: Path) -> Iterator[None]:
     """No thread of ours and no folder of sockets outlives the tests of a module."""
     yield
+    for thread in threading.enumerate():
+        if thread.name == "jupyter-tpu links":
+            thread.join(30)  # it may have a last wish to carry out
     assert "jupyter-tpu links" not in {thread.name for thread in threading.enumerate()}
     assert list(folders.glob("jtpu-kernel-*")) == []
 

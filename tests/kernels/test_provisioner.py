@@ -152,7 +152,7 @@ async def test_the_phases_of_a_start_and_a_death_are_events(kernel_name: str) ->
     await manager.shutdown_kernel()
     await logger.gather_listeners()
     phases = [event["phase"] for event in events]
-    assert phases[0] == "finding_node"
+    assert "connecting" in phases
     assert phases[-2:] == ["ready", "died"]
     assert events[-1]["error_code"] == "kernel_failed"
     assert {event["kernel_id"] for event in events} == {manager.provisioner.kernel_id}

@@ -167,7 +167,7 @@ async def test_a_kernel_comes_back_after_its_node_was_stopped_and_started(cloud:
     await manager.shutdown_kernel()
 
 
-async def test_a_kernel_out_of_reach_can_be_let_go(
+async def test_a_kernel_shut_down_while_the_link_is_cut_is_let_go_and_ends_once_the_link_is_back(
     cloud: Any, node: Node, manager: AsyncKernelManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     await manager.start_kernel()
@@ -177,8 +177,59 @@ async def test_a_kernel_out_of_reach_can_be_let_go(
             await manager.shutdown_kernel(now=True)
         assert not await manager.is_alive()
         assert "may run on and keep the accelerator busy until the node is stopped" in caplog.text
+        assert cloud.kernels_on(node)
     finally:
         cloud.control.open_ssh(str(node.name))
+    await until_nothing_is_left(cloud, node)
+
+
+async def until_nothing_is_left(cloud: Any, node: Node) -> None:
+    async with asyncio.timeout(60):
+        while cloud.kernels_on(node):  # noqa: ASYNC110 - stands for another machine's folder
+            await asyncio.sleep(0.01)
+
+
+async def test_a_restart_asked_for_while_the_link_is_cut_does_not_wait_and_happens_once_it_is_back(
+    cloud: Any, node: Node, manager: AsyncKernelManager
+) -> None:
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    try:
+        await client.wait_for_ready(timeout=60)
+        await client.execute_interactive("x = 1", timeout=30)
+        cloud.control.close_ssh(str(node.name))
+        async with asyncio.timeout(30):
+            await manager.restart_kernel(now=True)
+        assert await manager.is_alive()
+        cloud.control.open_ssh(str(node.name))
+        await client.wait_for_ready(timeout=60)
+        reply = await client.execute_interactive("x", timeout=30)
+        assert reply["content"]["ename"] == "NameError"
+    finally:
+        cloud.control.open_ssh(str(node.name))
+        client.stop_channels()
+        await manager.shutdown_kernel(now=True)
+
+
+async def test_a_shutdown_that_comes_late_spares_a_newer_kernel_of_the_same_id(
+    cloud: Any, node: Node, kernel_name: str
+) -> None:
+    old = AsyncKernelManager(kernel_name=kernel_name)
+    await old.start_kernel(kernel_id="reused")
+    cloud.control.close_ssh(str(node.name))
+    try:
+        await old.shutdown_kernel(now=True)
+        starting = AsyncKernelManager(kernel_name=kernel_name)
+    finally:
+        cloud.control.open_ssh(str(node.name))
+    await starting.start_kernel(kernel_id="reused")
+    client = starting.client()
+    client.start_channels(hb=False)
+    await client.wait_for_ready(timeout=60)
+    assert (await client.execute_interactive("1 + 1", timeout=30))["content"]["status"] == "ok"
+    client.stop_channels()
+    await starting.shutdown_kernel(now=True)
 
 
 async def until_logged(caplog: pytest.LogCaptureFixture, words: str) -> None:
