@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import psutil
 
@@ -29,8 +29,11 @@ log = logging.getLogger(__name__)
 
 Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
+Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
-_REMEMBERED = 1000
+_REMEMBERED = 100
+_REMEMBERED_CLIENTS = 1000
+_ONLY_READ = ("kernel_info", "list_kernels", "list_requests", "read_request", "status")
 _NOTE_BYTES = 16 * 1024
 # Together, and a third more as base64, they fit in one RESULT frame.
 # With one entry more of each, and in base64, they must fit in a RESULT frame.
@@ -190,20 +193,34 @@ def _signal(number: Any) -> int:
 
 
 class Calls:
-    """Performs calls, each once: a client repeats after a cut what it has no answer to."""
+    """Performs calls, each once: a client repeats after a cut what it has no answer to.
+
+    Answers are remembered for each client apart, so that none makes us forget what another still waits for. What only
+    reads is not remembered: it may be performed twice, and its answers are large.
+    """
 
     def __init__(self, methods: Methods) -> None:
         self._methods = methods
-        self._tasks: OrderedDict[tuple[str, int], asyncio.Task[dict[str, Any]]] = OrderedDict()
+        self._answers: OrderedDict[str, OrderedDict[int, Answer]] = OrderedDict()
+        self._running: set[Answer] = set()
 
-    def perform(self, client_id: str, number: int, call: Params) -> asyncio.Task[dict[str, Any]]:
+    def perform(self, client_id: str, number: int, call: Params) -> Answer:
         """The call as a task that ends with the content of the RESULT frame and never fails."""
-        key = (client_id, number)
-        if key not in self._tasks:
+        if call.get("method") in _ONLY_READ:
+            return self._begin(call)
+        answers = self._answers.setdefault(client_id, OrderedDict())
+        self._answers.move_to_end(client_id)
+        if number not in answers:
             self._methods.announce(call)
-            self._tasks[key] = asyncio.create_task(self._outcome(call))
-            self._forget_old()
-        return self._tasks[key]
+            answers[number] = self._begin(call)
+            self._forget_old(answers)
+        return answers[number]
+
+    def _begin(self, call: Params) -> Answer:
+        task = asyncio.create_task(self._outcome(call))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        return task
 
     async def _outcome(self, call: Params) -> dict[str, Any]:
         try:
@@ -215,12 +232,14 @@ class Calls:
             broken = AgentBroken(f"The agent failed at {call.get('method')!r}.", raw=f"{type(error).__name__}: {error}")
             return {"error": broken.to_json()}
 
-    def _forget_old(self) -> None:
-        for key, task in list(self._tasks.items())[: max(0, len(self._tasks) - _REMEMBERED)]:
-            if task.done():
-                del self._tasks[key]
+    def _forget_old(self, answers: OrderedDict[int, Answer]) -> None:
+        if len(answers) > _REMEMBERED and next(iter(answers.values())).done():
+            answers.popitem(last=False)
+        if len(self._answers) > _REMEMBERED_CLIENTS:
+            self._answers.popitem(last=False)
 
     async def close(self) -> None:
-        for task in self._tasks.values():
+        running = tuple(self._running)
+        for task in running:
             task.cancel()
-        await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        await asyncio.gather(*running, return_exceptions=True)

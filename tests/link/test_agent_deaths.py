@@ -29,6 +29,11 @@ def lines_printed(count: int) -> Callable[[dict[str, Any]], bool]:
     return wanted
 
 
+def answers(cell: str) -> Callable[[dict[str, Any]], bool]:
+    """True at a message that belongs to this request."""
+    return lambda message: bool(message.get("parent_header", {}).get("msg_id") == cell)
+
+
 def events(client: Any) -> list[str]:
     return [message["event"] for message in client.messages if message["channel"] == "event"]
 
@@ -123,9 +128,7 @@ async def test_each_of_many_cells_runs_once_and_is_answered_while_agents_die(
     for number in range(60):
         cells.append(client.execute(f"ran.append({number})"))
         if moments.random() < 0.1:
-            await client.wait(
-                lambda message, cell=moments.choice(cells): message.get("parent_header", {}).get("msg_id") == cell
-            )
+            await client.wait(answers(moments.choice(cells)))
             worker.kill(client.link.agent["pid"])
             await asyncio.sleep(0)
     for cell in cells:
