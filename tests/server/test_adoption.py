@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+import secrets
 import signal
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +20,9 @@ import psutil
 import pytest
 from jupyter_client.blocking import BlockingKernelClient
 
+from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.kernels.notes import KernelNotes
+from jupyter_tpu.models import NodeName
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server, StartServer
@@ -56,6 +63,19 @@ class Home:
         self.started.append(server)
         return server
 
+    def do(self, action: str) -> None:
+        """Have something done to the node, and wait until it is."""
+        name = NodeName.parse(self.node_name)
+        asyncio.run(perform(CloudSettings(project=name.project, endpoint=self.cloud.grpc), action, name))
+
+    def tpu(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run `jupyter tpu …` beside the server."""
+        folders = {"JUPYTER_DATA_DIR": "data", "JUPYTER_TPU_DATA_DIR": "tpu", "HOME": "."}
+        environment = {name: str(self.server.folder / folder) for name, folder in folders.items()}
+        command = [sys.executable, "-m", "jupyter_tpu.cli", *argv]
+        variables = {**os.environ, **environment, **self.cloud.variables}
+        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=100)
+
     def end_kernels(self) -> None:
         """End those of servers that run, then those that nobody has."""
         for server in self.started:
@@ -66,8 +86,15 @@ class Home:
 
     def kernels_on_node(self) -> list[str]:
         """What the node's first worker keeps of kernels."""
-        worker_home = Path(self.cloud.control.workers(self.node_name)[0]["home"])
-        return [path.name for path in (worker_home / ".jupyter-tpu" / "kernels").iterdir()]
+        return [path.name for path in self._folder_on_node.iterdir()]
+
+    def note_on_node(self, kernel_id: str) -> dict[str, Any]:
+        """What the agent was told of the kernel."""
+        return dict(json.loads((self._folder_on_node / kernel_id / "kernel.json").read_text())["note"])
+
+    @property
+    def _folder_on_node(self) -> Path:
+        return Path(self.cloud.control.workers(self.node_name)[0]["home"]) / ".jupyter-tpu" / "kernels"
 
 
 @pytest.fixture(scope="module")
@@ -91,10 +118,20 @@ def home(first_home: Server, cloud: Cloud, start_server: StartServer) -> Iterato
 @pytest.fixture
 def own_home(cloud: Cloud, start_server: StartServer) -> Home:
     """A node that the test may stop or delete."""
+    node_id = f"own-node-{secrets.token_hex(3)}"
     server = start_server(**cloud.variables)
-    make_node(server, "own-node")
+    make_node(server, node_id)
     server.stop()
-    return Home(server=server, cloud=cloud, start=start_server, node_id="own-node")
+    return Home(server=server, cloud=cloud, start=start_server, node_id=node_id)
+
+
+async def perform(settings: CloudSettings, action: str, name: NodeName) -> None:
+    cloud = await connect_cloud(settings)
+    operation = await getattr(cloud, action)(name)
+    while not operation.done:
+        await asyncio.sleep(0.05)
+        operation = await cloud.get_operation(operation.name)
+    await cloud.aclose()
 
 
 def end_kernels_of(server: Server) -> None:
@@ -165,6 +202,22 @@ def state_of(server: Server, kernel_id: str) -> str:
     return str(server.request("GET", f"api/kernels/{kernel_id}").json["execution_state"])
 
 
+def reply_to(client: BlockingKernelClient, msg_id: str) -> dict[str, Any]:
+    while (reply := client.get_shell_msg(timeout=60))["parent_header"]["msg_id"] != msg_id:
+        pass
+    return dict(reply["content"])
+
+
+def pid_of(server: Server, kernel_id: str) -> int:
+    return int(value_of(server, kernel_id, "__import__('os').getpid()"))
+
+
+def reason_of(server: Server, kernel_id: str) -> str:
+    """Why the kernel is dead, once it is."""
+    until(lambda: state_of(server, kernel_id) == "dead")
+    return str(server.request("GET", f"api/kernels/{kernel_id}").json["reason"])
+
+
 def cell_that_waits_for(path: Path) -> str:
     return f"import pathlib, time\nwhile not pathlib.Path({str(path)!r}).exists():\n    time.sleep(0.05)"
 
@@ -200,3 +253,204 @@ def test_a_server_gives_back_the_busy_kernel_of_one_that_ended(home: Home, tmp_p
     (tmp_path / "go").touch()
     until(lambda: state_of(second, kernel_id) == "idle")
     assert (value_of(second, kernel_id, "x"), value_of(second, kernel_id, "os.getpid()")) == ("41", pid)
+
+
+@pytest.fixture
+def given_back(home: Home) -> tuple[Server, dict[str, Any]]:
+    """A server that has the session of one that was killed."""
+    first = home.next_server()
+    session = start_session(first, home)
+    first.kill()
+    return home.next_server(), session
+
+
+def test_a_kernel_that_was_given_back_is_interrupted_restarted_and_ended(
+    home: Home, given_back: tuple[Server, dict[str, Any]]
+) -> None:
+    server, session = given_back
+    kernel_id = session["kernel"]["id"]
+    pid = value_of(server, kernel_id, "__import__('os').getpid()")
+    with console(server, kernel_id) as client:
+        cell = client.execute("import time\nwhile True: time.sleep(0.05)")
+        until(lambda: state_of(server, kernel_id) == "busy")
+        assert server.request("POST", f"api/kernels/{kernel_id}/interrupt").status == 204
+        assert reply_to(client, cell)["ename"] == "KeyboardInterrupt"
+
+    assert server.request("POST", f"api/kernels/{kernel_id}/restart").status == 200
+    assert value_of(server, kernel_id, "__import__('os').getpid()") != pid
+
+    assert server.request("DELETE", f"api/sessions/{session['id']}").status == 204
+    assert server.request("GET", "api/kernels").json == []
+    assert home.kernels_on_node() == []
+    assert home.notes.list() == ()
+
+
+def test_all_that_front_ends_have_open_is_given_back(home: Home) -> None:
+    first = home.next_server()
+    notebook = start_session(first, home, "old name.ipynb")
+    kernel = {"id": notebook["kernel"]["id"]}
+    start_session(first, home, "old name.ipynb-jvsc-7", type="console", kernel=kernel)
+    renamed = {"path": "sub folder/new ü name.ipynb", "name": "new ü name.ipynb"}
+    assert first.request("PATCH", f"api/sessions/{notebook['id']}", renamed).status == 200
+    bare = first.request("POST", "api/kernels", {"name": home.kernel_name}).json
+    expected = without_kernel_state(first.request("GET", "api/sessions").json)
+
+    first.kill()
+    second = home.next_server()
+
+    assert without_kernel_state(second.request("GET", "api/sessions").json) == expected
+    assert {each["id"] for each in second.request("GET", "api/kernels").json} == {kernel["id"], bare["id"]}
+    assert value_of(second, bare["id"], "6 * 7") == "42"
+    assert renamed["path"] in [each["path"] for each in home.note_on_node(kernel["id"])["sessions"]]
+
+
+def test_a_server_leaves_the_kernels_of_one_that_runs(home: Home) -> None:
+    first = home.next_server()
+    session = start_session(first, home)
+
+    second = home.next_server()
+
+    assert second.request("GET", "api/kernels").json == []
+    assert second.request("GET", "api/sessions").json == []
+    asked = {"name": home.kernel_name, "id": session["kernel"]["id"]}
+    refused = second.request("POST", "api/sessions", {"path": "x", "type": "notebook", "kernel": asked})
+    assert (refused.status, "another Jupyter server" in refused.text) == (500, True)
+    second.stop()
+    assert value_of(first, session["kernel"]["id"], "6 * 7") == "42"
+
+
+def test_a_server_of_another_folder_leaves_the_kernels_alone(home: Home, tmp_path: Path) -> None:
+    first = home.next_server()
+    session = start_session(first, home)
+    first.kill()
+
+    second = home.next_server(f"--ServerApp.root_dir={tmp_path}")
+
+    assert second.request("GET", "api/kernels").json == []
+    assert [note.kernel_id for note in home.notes.list()] == [session["kernel"]["id"]]
+
+
+def test_a_kernel_whose_node_cannot_be_reached_is_given_back_and_comes_alive_later(home: Home) -> None:
+    first = home.next_server()
+    session = start_session(first, home)
+    kernel_id = session["kernel"]["id"]
+    run(first, kernel_id, "x = 41")
+    first.kill()
+    home.cloud.control.close_ssh(home.node_name)
+
+    second = home.next_server()
+    found = second.request("GET", "api/sessions").json
+    home.cloud.control.open_ssh(home.node_name)
+
+    assert without_kernel_state(found) == without_kernel_state([session])
+    assert found[0]["kernel"]["execution_state"] == "unknown"
+    assert value_of(second, kernel_id, "x") == "41"
+    until(lambda: state_of(second, kernel_id) == "idle")
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [(lambda pid: os.kill(pid, signal.SIGKILL), "SIGKILL"), (lambda pid: os.kill(pid, signal.SIGUSR2), "SIGUSR2")],
+    ids=["SIGKILL", "SIGUSR2"],
+)
+def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_and_can_be_restarted(
+    home: Home, end: Callable[[int], None], words: str
+) -> None:
+    first = home.next_server()
+    kernel_id = start_session(first, home)["kernel"]["id"]
+    pid = pid_of(first, kernel_id)
+    first.kill()
+    end(pid)
+    until(lambda: not psutil.pid_exists(pid))
+
+    second = home.next_server()
+
+    assert words in reason_of(second, kernel_id)
+    assert words in second.log()
+    assert len(second.request("GET", "api/sessions").json) == 1
+    assert second.request("POST", f"api/kernels/{kernel_id}/restart").status == 200
+    assert pid_of(second, kernel_id) != pid
+    assert [note.kernel_id for note in home.notes.list()] == [kernel_id]
+
+
+@pytest.mark.parametrize("action", ["stop_node", "delete_node"])
+def test_a_kernel_whose_node_is_gone_is_dead_and_its_note_goes(own_home: Home, action: str) -> None:
+    first = own_home.next_server()
+    kernel_id = start_session(first, own_home)["kernel"]["id"]
+    first.kill()
+    own_home.do(action)
+
+    second = own_home.next_server()
+
+    assert own_home.node_id in reason_of(second, kernel_id)
+    until(lambda: own_home.notes.list() == ())
+    assert "is gone, and its note with it" in second.log()
+
+
+def test_a_kernel_that_somebody_else_has_ended_is_not_started_again(home: Home) -> None:
+    server = home.next_server()
+    kernel_id = start_session(server, home)["kernel"]["id"]
+    pid = pid_of(server, kernel_id)
+
+    ended = home.tpu("kernels", "end", kernel_id, "--yes")
+
+    assert ended.returncode == 0, ended.stderr
+    until(lambda: server.request("GET", "api/kernels").json == [])
+    assert not psutil.pid_exists(pid)
+    assert home.kernels_on_node() == []
+    assert home.notes.list() == ()
+
+
+def test_kernels_end_with_a_server_that_is_to_keep_none(home: Home) -> None:
+    server = home.next_server(traits={"keep_kernels": False})
+    start_session(server, home)
+
+    server.stop()
+
+    assert home.kernels_on_node() == []
+    assert home.notes.list() == ()
+
+
+def test_a_kernel_that_cannot_be_noted_runs_and_ends_with_its_server(home: Home) -> None:
+    server = home.next_server()
+    kernel_id = "00000000-0000-4000-8000-000000000000"
+    in_the_way = home.notes.folder / f"{kernel_id}.json" / "folder"
+    in_the_way.mkdir(parents=True)
+
+    start_session(server, home, kernel={"name": home.kernel_name, "id": kernel_id})
+    assert value_of(server, kernel_id, "6 * 7") == "42"
+    server.stop()
+
+    assert f"The kernel {kernel_id} cannot be noted" in server.log()
+    assert home.kernels_on_node() == []
+    in_the_way.rmdir()
+    in_the_way.parent.rmdir()
+
+
+def test_a_note_that_cannot_be_read_is_named_and_keeps_no_other_from_being_used(home: Home) -> None:
+    first = home.next_server()
+    kernel_id = start_session(first, home)["kernel"]["id"]
+    first.kill()
+    damaged = home.notes.folder / "damaged.json"
+    damaged.write_text("{")
+
+    second = home.next_server()
+
+    assert [each["id"] for each in second.request("GET", "api/kernels").json] == [kernel_id]
+    assert str(damaged) in second.log()
+    damaged.unlink()
+
+
+def test_activity_goes_on_counting_from_what_the_kernel_said_last(home: Home) -> None:
+    first = home.next_server()
+    kernel_id = start_session(first, home)["kernel"]["id"]
+    run(first, kernel_id, "print('last words')")
+    first.stop()
+    ended_at = datetime.now(UTC)
+
+    second = home.next_server()
+
+    until(lambda: state_of(second, kernel_id) == "idle")
+    model = second.request("GET", f"api/kernels/{kernel_id}").json
+    assert datetime.fromisoformat(model["last_activity"]) < ended_at
+    assert model["connections"] == 0
