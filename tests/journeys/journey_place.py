@@ -1,0 +1,209 @@
+"""Where a journey happens: an emulated cloud with a READY node, and a Jupyter server that may be killed and come back.
+
+All of it runs in processes of its own, in a folder of its own; nothing of the product is known here but its commands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from jupyter_tpu.emulator.control import EmulatorControl
+
+ZONE = "us-central1-a"
+NODE = "my-node"
+_OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+_LOOK_EVERY_S = 0.05
+
+
+def wait_for(what: Callable[[], Any], failure: Callable[[], str], within_s: float = 60) -> Any:
+    """What `what` returns once that is true; other processes cannot call us, so they are asked again and again."""
+    deadline = time.monotonic() + within_s
+    while not (result := what()):
+        if time.monotonic() > deadline:
+            raise AssertionError(failure())
+        time.sleep(_LOOK_EVERY_S)
+    return result
+
+
+class Place:
+    """`cloud` and `node` come first; the server is started, killed and started again on the same port and token."""
+
+    def __init__(self, folder: Path, *emulator_options: str) -> None:
+        self.folder = folder
+        self.token = secrets.token_hex(8)
+        self.port = _free_port()
+        self.kernel_name = ""
+        self.server: subprocess.Popen[bytes] | None = None
+        self.environment = {
+            **os.environ,
+            **{f"JUPYTER_{name}_DIR": str(folder / name.lower()) for name in ("DATA", "CONFIG", "RUNTIME", "TPU_DATA")},
+            "IPYTHONDIR": str(folder / "ipython"),
+            "JUPYTER_TOKEN": self.token,
+            "PYTHONUNBUFFERED": "1",
+        }
+        self.notebooks = folder / "notebooks"
+        self.notebooks.mkdir()
+        self._start_cloud(emulator_options)
+
+    def _start_cloud(self, options: tuple[str, ...]) -> None:
+        command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", "--link-faults"]
+        command += ["--state-dir", str(self.folder / "cloud"), *options]
+        with self.log_file("emulator").open("ab") as log:
+            self.emulator = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+        assert self.emulator.stdout is not None
+        ready = json.loads(self.emulator.stdout.readline())
+        self.environment.update(JUPYTER_TPU_ENDPOINT=ready["grpc"], JUPYTER_TPU_PROJECT=ready["project"])
+        self.cloud = EmulatorControl(ready["rest"])
+        self.node = f"projects/{ready['project']}/locations/{ZONE}/nodes/{NODE}"
+
+    def create_node(self) -> None:
+        """By the command line, as a user would."""
+        self.tpu("create", NODE, "--type", "v5litepod-8", "--zone", ZONE)
+        self.kernel_name = str(json.loads(self.tpu("describe", NODE, "--zone", ZONE, "--json"))["kernelspec"])
+
+    def tpu(self, *argv: str) -> str:
+        command = [sys.executable, "-m", "jupyter_tpu.cli", *argv]
+        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=110, check=False)
+        assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def log_file(self, name: str) -> Path:
+        return self.folder / f"{name}.log"
+
+    # -- the server
+
+    def start_server(self) -> None:
+        """It listens when this returns."""
+        command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}"]
+        command += ["--ServerApp.port_retries=0", "--no-browser", "--allow-root", "--expose-app-in-browser"]
+        command += [f"--ServerApp.root_dir={self.notebooks}", "--LabApp.news_url=None"]
+        with self.log_file("server").open("ab") as log:
+            self.server = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, cwd=self.notebooks)
+        wait_for(self._server_answers, self.server_log)
+
+    def kill_server(self) -> None:
+        """As the system does when memory is short: nothing is told to anybody."""
+        assert self.server is not None
+        self.server.send_signal(signal.SIGKILL)
+        self.server.wait(timeout=30)
+
+    def server_log(self) -> str:
+        return self.log_file("server").read_text(errors="replace")[-8000:]
+
+    def _server_answers(self) -> bool:
+        assert self.server is not None
+        assert self.server.poll() is None, f"the server ended:\n{self.server_log()}"
+        try:
+            self.ask("GET", "api/status")
+        except OSError:
+            return False
+        return True
+
+    def ask(self, verb: str, route: str, body: Any = None, *, port: int = 0) -> Any:
+        """The JSON of a route's answer; RuntimeError with the refusal."""
+        request = urllib.request.Request(
+            f"http://127.0.0.1:{port or self.port}/{route}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"token {self.token}", "Content-Type": "application/json"},
+            method=verb,
+        )
+        try:
+            with _OPENER.open(request, timeout=60) as answer:
+                text = answer.read()
+                return json.loads(text) if text else None
+        except urllib.error.HTTPError as refusal:
+            with refusal:
+                raise RuntimeError(f"{verb} {route}: {refusal.code} {refusal.read()[:2000]!r}") from None
+
+    # -- the worker
+
+    @property
+    def home(self) -> Path:
+        """The worker's home folder."""
+        return Path(self.cloud.workers(self.node)[0]["home"])
+
+    def worker_processes(self, word: str) -> list[psutil.Process]:
+        """Those of the worker whose command line has this word."""
+        token = self.cloud.workers(self.node)[0]["token"]
+        found = []
+        for process in psutil.process_iter():
+            with contextlib.suppress(psutil.Error):
+                if any(word in part for part in process.cmdline()) and token in process.environ().values():
+                    found.append(process)
+        return found
+
+    def kill_agent(self) -> None:
+        """Its supervisor starts another one."""
+        for process in self.worker_processes("agent"):
+            if "supervise" not in process.cmdline():
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+
+    def allow(self, gate: str) -> None:
+        """Let a cell go on that waits for this file; see `GATES`."""
+        (self.home / gate).touch()
+
+    def wait_for_mark(self, mark: str) -> None:
+        """Until a cell has left this mark."""
+        path = self.home / mark
+        wait_for(path.exists, lambda: f"no cell has come to {mark}\n{self.server_log()}")
+
+    def close(self) -> None:
+        if self.server is not None and self.server.poll() is None:
+            self.server.kill()
+            self.server.wait(timeout=30)
+        self.emulator.terminate()
+        self.emulator.wait(timeout=60)
+        if self.emulator.stdout is not None:
+            self.emulator.stdout.close()
+
+
+GATES = """
+from pathlib import Path as _Path
+import time as _time
+
+def come_to(mark):
+    (_Path.home() / mark).touch()
+
+def wait_at(gate):
+    come_to(f"at-{gate}")
+    while not (_Path.home() / gate).exists():
+        _time.sleep(0.01)
+"""
+"""What a cell needs to be led by a test: it says where it is, and waits until it may go on."""
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.contextmanager
+def a_place(*emulator_options: str) -> Iterator[Place]:
+    """A place with a READY node, and no server yet; nothing of it is left at the end."""
+    folder = Path(tempfile.mkdtemp(prefix="jt-"))  # pytest's own folders have names too long for Unix sockets
+    place = Place(folder, *emulator_options)
+    try:
+        place.create_node()
+        yield place
+    finally:
+        place.close()
+        shutil.rmtree(folder, ignore_errors=True)
