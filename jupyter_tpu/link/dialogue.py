@@ -35,7 +35,8 @@ class Dialogue:
         Raises:
             ProtocolError: it is no agent, or speaks no protocol of ours.
             WorkerUnreachable: it does not answer.
-            EOFError: the connection ended first.
+            EOFError: it hung up.
+            OSError, WorkerUnreachable: the connection broke.
         """
         self.send(encode_json(Kind.HELLO, hello))
         try:
@@ -54,7 +55,7 @@ class Dialogue:
         return about if isinstance(about, dict) else {}
 
     async def _first_frame(self) -> Frame:
-        while data := await self._read():
+        while data := await self._stream.read(_READ_BYTES):
             self._early += self._decoder.feed(data)
             if self._early:
                 return self._early.pop(0)
