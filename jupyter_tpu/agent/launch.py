@@ -19,6 +19,7 @@ class Launch:
         cwd: a folder on the worker; the home folder where there is no such folder.
         env: added to the environment that the agent was started in.
         extra_arguments: passed on to ipykernel.
+        owner: who asks, by a word of their own: what they say later, and late, concerns no start of somebody else's.
     """
 
     key: str
@@ -27,6 +28,7 @@ class Launch:
     cwd: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     extra_arguments: Sequence[str] = ()
+    owner: str = ""
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Launch:
@@ -45,6 +47,7 @@ class Launch:
             cwd=_text(params, "cwd", ""),
             env={_variable_name(name): _text(env, name) for name in env},
             extra_arguments=[_text({"extra_arguments": argument}, "extra_arguments") for argument in arguments],
+            owner=_text(params, "owner", ""),
         )
 
 

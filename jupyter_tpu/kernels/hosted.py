@@ -81,6 +81,7 @@ class HostedKernel:
             self._bridge.open()
             self._clients.close()
             self._clients = self._following.read(self._bridge.deliver, "end")
+            self._owner = ""  # its start was somebody else's
             self._take_link(self._pool.join(self._key), on_progress)
             self.kernel.find(kernel_id)
             self._bridge.join(self)
