@@ -180,6 +180,38 @@ async def test_what_is_said_of_the_link_stands_in_the_cell_that_spoke_last(
     assert [parent.get("msg_id") for parent in said] == [request["header"]["msg_id"], None]
 
 
+async def test_what_is_known_of_a_kernel_is_answered_for_it_until_it_is_asked_something_else(
+    bridge: Bridge, client: Client
+) -> None:
+    session, stream = Session(key=b"key"), NotedStream()
+    iopub, shell = await welcomed(client), client.connect(zmq.DEALER, "shell")
+    bridge.join(stream, {"implementation": "ipython"})
+    await shell.send_multipart(session.serialize(session.msg("kernel_info_request")))
+    reply = session.deserialize(session.feed_identities(await asyncio.wait_for(shell.recv_multipart(), 10))[1])
+    assert (reply["msg_type"], reply["content"]) == ("kernel_info_reply", {"implementation": "ipython"})
+    states = [session.deserialize(session.feed_identities(await iopub.recv_multipart())[1]) for _ in range(2)]
+    assert [state["content"]["execution_state"] for state in states] == ["busy", "idle"]
+    assert {state["parent_header"]["msg_id"] for state in states} == {reply["parent_header"]["msg_id"]}
+    for kind in ("execute_request", "kernel_info_request"):
+        await shell.send_multipart(session.serialize(session.msg(kind)))
+        await asyncio.wait_for(stream.requests.get(), 10)
+
+
+async def test_a_kernel_that_has_spoken_answers_for_itself(bridge: Bridge, client: Client) -> None:
+    session, stream = Session(key=b"key"), NotedStream()
+    bridge.join(stream, {"implementation": "ipython"})
+    bridge.deliver(1, "iopub", session.serialize(session.msg("status", {"execution_state": "busy"})))
+    await client.connect(zmq.DEALER, "shell").send_multipart(session.serialize(session.msg("kernel_info_request")))
+    await asyncio.wait_for(stream.requests.get(), 10)
+
+
+async def test_a_request_with_a_wrong_signature_is_not_answered_for_the_kernel(bridge: Bridge, client: Client) -> None:
+    session, stream = Session(key=b"another key"), NotedStream()
+    bridge.join(stream, {"implementation": "ipython"})
+    await client.connect(zmq.DEALER, "shell").send_multipart(session.serialize(session.msg("kernel_info_request")))
+    await asyncio.wait_for(stream.requests.get(), 10)
+
+
 async def next_stream(end: zmq.asyncio.Socket) -> dict[str, Any]:
     """The parent header of the next thing printed."""
     while True:

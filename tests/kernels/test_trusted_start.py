@@ -1,0 +1,156 @@
+"""Starting a kernel without waiting for the answer: with a spare on the worker, or while the link is cut."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import KernelFailed, TpuError, WorkerUnreachable
+from jupyter_tpu.kernels.following import Following
+from jupyter_tpu.kernels.kernel import Launch, RemoteKernel
+
+INFO = {"kernel_info": {"implementation": "ipython"}}
+STATUS = [b"<IDS|MSG>", b"", b'{"msg_type": "status"}', b"{}", b"{}", b'{"execution_state": "idle"}']
+
+
+class NotedLink:
+    """A link that notes what is asked of it and answers when the test says so."""
+
+    error: TpuError | None = None
+
+    def __init__(self, spare: Mapping[str, Any] | None = None, *, is_up: bool = True) -> None:
+        self.spare = spare
+        self.is_up = is_up
+        self.asked: list[str] = []
+        self.is_asked = asyncio.Event()
+        self.answers: list[asyncio.Future[dict[str, Any]]] = []
+        self.streams: list[NotedStream] = []
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked.append(method)
+        self.is_asked.set()
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return await self.answers[-1]
+
+    def attach(self, kernel_id: str, *, from_seq: Any, on_message: Any, on_express: Any) -> NotedStream:
+        self.asked.append("attach")
+        self.streams.append(NotedStream(on_message))
+        return self.streams[-1]
+
+
+class NotedStream:
+    """The kernel's stream; it brings what the test wants."""
+
+    def __init__(self, on_message: Any) -> None:
+        self._on_message = on_message
+        self.applied_seq = 0
+        self.is_closed, self.has_begun = False, True
+
+    def bring(self, channel: str, parts: list[bytes]) -> None:
+        self.applied_seq += 1
+        self._on_message(self.applied_seq, channel, parts)
+
+    def event(self, **event: Any) -> None:
+        self.bring("event", [json.dumps(event).encode()])
+
+    def hold(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Started:
+    """A kernel on a noted link, with what it told."""
+
+    def __init__(self, link: NotedLink) -> None:
+        self.told: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
+        self.kernel = RemoteKernel(link, Following(), self.told.put_nowait, owner="me")  # type: ignore[arg-type]
+
+
+LAUNCH = Launch(kernel_id="k", key="secret")
+
+
+async def test_with_a_spare_a_start_waits_for_nothing_and_is_asked_for_before_its_output() -> None:
+    link = NotedLink(INFO)
+    started = Started(link)
+    await started.kernel.start(LAUNCH)
+    await started.kernel.wait_until_up()
+    assert link.asked == ["start_kernel", "attach"]
+    assert started.kernel.foretold == INFO["kernel_info"]
+    assert started.told.empty()
+    link.answers[0].set_result({"generation": 1})
+    link.streams[0].event(event="started", generation=1)
+    link.streams[0].bring("iopub", STATUS)
+    assert (await started.told.get())["phase"] == "ready"
+    started.kernel.close()
+
+
+@pytest.mark.parametrize("launch", [LAUNCH, Launch(kernel_id="k", key="secret", extra_arguments=("--debug",))])
+async def test_without_a_spare_that_fits_a_start_waits_for_the_kernel(launch: Launch) -> None:
+    link = NotedLink(INFO if launch.extra_arguments else None)
+    started = Started(link)
+    starting = asyncio.create_task(started.kernel.start(launch))
+    await link.is_asked.wait()
+    assert not starting.done()
+    link.answers[0].set_result({"generation": 1})
+    await starting
+    assert started.kernel.foretold is None
+    started.kernel.close()
+
+
+async def test_a_spare_that_comes_to_nothing_after_all_is_a_death_with_its_reason() -> None:
+    link = NotedLink(INFO)
+    started = Started(link)
+    await started.kernel.start(LAUNCH)
+    assert started.kernel.exit_code is None
+    link.answers[0].set_exception(KernelFailed("The disk is full."))
+    told = await started.told.get()
+    assert (told["phase"], told["message"]) == ("died", "The disk is full.")
+    assert await started.kernel.wait() == -9
+    assert started.kernel.has_died
+
+
+async def test_a_start_that_nobody_wants_any_more_is_not_asked_for_again() -> None:
+    link = NotedLink(INFO)
+    started = Started(link)
+    await started.kernel.start(LAUNCH)
+    started.kernel.close()
+    await asyncio.sleep(0)
+    assert link.answers[0].cancelled()
+
+
+async def test_a_restart_while_the_link_is_cut_waits_for_nothing_and_the_old_end_is_no_death() -> None:
+    link = NotedLink()
+    started = Started(link)
+    starting = asyncio.create_task(started.kernel.start(LAUNCH))
+    await link.is_asked.wait()
+    link.answers[0].set_result({"generation": 1, "execution_state": "idle"})
+    await starting
+    await started.kernel.wait_until_up()
+    link.is_up = False
+    await started.kernel.restart(LAUNCH)
+    await started.kernel.wait_until_up()
+    link.streams[0].event(event="exited", generation=1, exit_code=None, signal="SIGKILL", asked=True)
+    assert started.kernel.exit_code is None
+    link.streams[0].event(event="started", generation=2)
+    link.streams[0].bring("iopub", STATUS)
+    link.answers[1].set_result({"generation": 2})
+    assert [(await started.told.get())["phase"] for _ in range(2)] == ["ready", "ready"]
+    started.kernel.close()
+
+
+async def test_a_kernel_that_is_asked_for_on_a_lost_link_is_refused() -> None:
+    link = NotedLink()
+    started = Started(link)
+    starting = asyncio.create_task(started.kernel.start(LAUNCH))
+    await link.is_asked.wait()
+    link.answers[0].set_exception(WorkerUnreachable("It is gone."))
+    with pytest.raises(WorkerUnreachable):
+        await starting
+    assert started.kernel.exit_code is not None
