@@ -193,7 +193,7 @@ def _read(path: Path) -> KernelNote | None:
         note = KernelNote.from_json(data)
     except FileNotFoundError:
         return None
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning(
             "%s cannot be used (%s); its kernel may run on, see `jupyter tpu kernels`. Remove the file to read this no "
             "more.",
