@@ -81,14 +81,14 @@ class Excerpt:
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Entries from `seq` on, undecoded; those that are trimmed meanwhile are left out."""
+    """Entries from `seq` on, undecoded; those that are trimmed meanwhile, or damaged, are left out."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:
         try:
             data = record.read(offset, SLICE_BYTES)
         except LookupError:
-            offset, _ = record.locate(record.first_seq)
+            offset, _ = record.go_on(offset)
             buffer.clear()
             continue
         if not data:

@@ -11,12 +11,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.agent.calls import Calls
 from jupyter_tpu.agent.kernel import Kernel
 from jupyter_tpu.agent.kernels import Kernels
+from jupyter_tpu.agent.record import Record
 from jupyter_tpu.errors import AgentBroken, KernelFailed, TpuError
 from jupyter_tpu.wire.flow import Window
 from jupyter_tpu.wire.frames import (
@@ -200,7 +202,7 @@ class Session:
                 hint="Restart the kernel.",
             )
         self._forget_in_flight(number)
-        offset, found = kernel.record.locate(seq)
+        offset, found = _locate(kernel.record, seq)
         self._streams[number] = Stream(kernel, offset, offset)
         self._say_position(number, kernel, offset, found)
         self._output.set()
@@ -295,11 +297,20 @@ class Session:
         self._window.sent(len(data), time.monotonic(), starved=starved)
 
     def _jump(self, number: int, stream: Stream) -> None:
-        """The record was trimmed under a slow client: go on at its oldest entry, which the client sees as a cut."""
+        """What comes next was trimmed away, or is damaged: go on behind it, which the client sees as a cut."""
         self._forget_in_flight(number)
-        stream.offset, seq = stream.kernel.record.locate(stream.kernel.record.first_seq)
+        stream.offset, seq = stream.kernel.record.go_on(stream.offset)
         stream.received = stream.offset
         self._say_position(number, stream.kernel, stream.offset, seq)
+
+
+def _locate(record: Record, seq: int) -> tuple[int, int]:
+    """Where `seq` is, or the end when damage hides the place: the client is told of the cut, and new output goes on."""
+    with suppress(ProtocolError):
+        offset, found = record.locate(seq)
+        if found <= record.next_seq:
+            return offset, found
+    return record.locate(record.next_seq)
 
 
 _HANDLERS = {

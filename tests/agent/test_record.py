@@ -27,10 +27,17 @@ def read_from(record: Record, seq: int, slice_bytes: int = 1000) -> list[int | C
     offset, found = record.locate(seq)
     cut = replay.position(offset, found)
     items: list[int | Cut] = [cut] if cut else []
-    while data := record.read(offset, slice_bytes):
+    while True:
+        try:
+            data = record.read(offset, slice_bytes)
+        except LookupError:
+            offset, found = record.go_on(offset)
+            items += filter(None, [replay.position(offset, found)])
+            continue
+        if not data:
+            return items
         items += [item if isinstance(item, Cut) else item.seq for item in replay.data(offset, data)]
         offset += len(data)
-    return items
 
 
 def test_what_was_appended_is_read(tmp_path: Path) -> None:
@@ -100,7 +107,7 @@ def test_a_record_goes_on_after_it_was_opened_again(tmp_path: Path, cap_bytes: i
 
 @settings(max_examples=60, deadline=None)
 @given(st.integers(0, 3000), st.binary(max_size=60))
-def test_any_torn_tail_is_cut_off_and_the_rest_kept(
+def test_a_damaged_tail_is_cut_off_and_the_rest_kept(
     tmp_path_factory: pytest.TempPathFactory, keep: int, garbage: bytes
 ) -> None:
     folder = tmp_path_factory.mktemp("record")
@@ -111,22 +118,100 @@ def test_any_torn_tail_is_cut_off_and_the_rest_kept(
     (segment,) = folder.iterdir()
     segment.write_bytes(segment.read_bytes()[:keep] + garbage)
     record = Record(folder)
+    whole = sum(end <= keep for end in ends)
+    assert record.next_seq > whole
+    fill(record, 1)
+    seqs = [item for item in read_from(record, 1) if not isinstance(item, Cut)]
+    assert seqs == [*range(1, whole + 1), record.next_seq - 1]
+    record.close()
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 3000))
+def test_an_entry_that_was_cut_short_leaves_no_gap(tmp_path_factory: pytest.TempPathFactory, keep: int) -> None:
+    folder = tmp_path_factory.mktemp("record")
+    record = Record(folder)
+    fill(record, 30, size=50)
+    ends = [record.locate(seq)[0] for seq in range(2, 32)]
+    record.close()
+    (segment,) = folder.iterdir()
+    segment.write_bytes(segment.read_bytes()[:keep])
+    record = Record(folder)
     assert record.next_seq - 1 == sum(end <= keep for end in ends)
     fill(record, 1)
     assert read_from(record, 1) == list(range(1, record.next_seq))
     record.close()
 
 
-def test_damage_in_the_middle_loses_what_follows_and_nothing_before(tmp_path: Path) -> None:
+def damaged(path: Path, content: bytes, at: int, flip: int) -> None:
+    path.write_bytes(content[:at] + bytes([content[at] ^ flip]) + content[at + 1 :])
+
+
+@pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
+def test_whichever_byte_is_damaged_only_its_entry_is_lost_and_no_seq_is_given_twice(tmp_path: Path, flip: int) -> None:
     record = Record(tmp_path)
-    fill(record, 10)
+    fill(record, 6, size=20)
+    ends = [record.locate(seq)[0] for seq in range(2, 8)]
     record.close()
     (segment,) = tmp_path.iterdir()
-    content = bytearray(segment.read_bytes())
-    content[len(content) // 2] ^= 1
-    segment.write_bytes(content)
-    record = Record(tmp_path)
-    assert read_from(record, 1) == [1, 2, 3, 4, 5]
+    content = segment.read_bytes()
+    for at in range(len(content)):
+        damaged(segment, content, at, flip)
+        hit = sum(end <= at for end in ends) + 1
+        record = Record(tmp_path)
+        assert record.next_seq >= 7
+        fill(record, 1)
+        seqs = [item for item in read_from(record, 1) if not isinstance(item, Cut)]
+        assert seqs == [*(seq for seq in range(1, 7) if seq != hit), record.next_seq - 1]
+        assert read_from(record, hit)[0] == Cut(hit, seqs[hit - 1] - 1)
+        record.close()
+
+
+@pytest.mark.parametrize("hole", [b"", b"\0" * 60_000, b"\0\0\0\x01" * 4000])
+def test_a_hole_in_the_middle_costs_only_what_was_there(tmp_path: Path, hole: bytes) -> None:
+    record = Record(tmp_path, cap_bytes=4 * 1024 * 1024)
+    fill(record, 300, size=1000)
+    fill(record, 300, size=1000)
+    record.close()
+    first, *_ = sorted(tmp_path.iterdir())
+    content = first.read_bytes()
+    first.write_bytes(content[:100_000] + hole + content[200_000:])
+    record = Record(tmp_path, cap_bytes=4 * 1024 * 1024)
+    items = read_from(record, 1, slice_bytes=5000)
+    cuts = [item for item in items if isinstance(item, Cut)]
+    seqs = [item for item in items if not isinstance(item, Cut)]
+    assert 90 < cuts[0].last_seq - cuts[0].first_seq < 100
+    assert len(cuts) == 1
+    assert seqs == [*range(1, cuts[0].first_seq), *range(cuts[0].last_seq + 1, 601)]
+    assert [entry.seq for entry, _ in record.entries()] == seqs
+    record.close()
+
+
+def test_a_segment_that_is_gone_shows_as_a_cut(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=256 * 1024)
+    for _ in range(100):
+        fill(record, 1, size=1000)
+    record.close()
+    second = sorted(tmp_path.iterdir())[1]
+    second.unlink()
+    (tmp_path / "nonsense.segment").write_bytes(b"?")
+    record = Record(tmp_path, cap_bytes=256 * 1024)
+    items = read_from(record, 1)
+    (cut,) = [item for item in items if isinstance(item, Cut)]
+    assert items == [*range(1, cut.first_seq), cut, *range(cut.last_seq + 1, 101)]
+    record.close()
+
+
+def test_damage_in_an_older_file_is_found_when_it_is_read(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=256 * 1024)
+    for _ in range(100):
+        fill(record, 1, size=1000)
+    record.close()
+    first = min(tmp_path.iterdir())
+    damaged(first, first.read_bytes(), 5000, 0xFF)
+    record = Record(tmp_path, cap_bytes=256 * 1024)
+    assert read_from(record, 1) == [1, 2, 3, 4, Cut(5, 5), *range(6, 101)]
+    assert read_from(record, 5) == [Cut(5, 5), *range(6, 101)]
     record.close()
 
 
