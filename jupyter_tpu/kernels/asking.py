@@ -4,39 +4,35 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
-from jupyter_tpu.kernels.notes import KernelNotes
+from jupyter_tpu.kernels.notes import KernelNote, KernelNotes
 from jupyter_tpu.kernels.worker import Worker, WorkerKey
 from jupyter_tpu.link import Link
-from jupyter_tpu.models import Node
+from jupyter_tpu.models import Node, NodeName
 
 PATIENCE_S = 60.0
 """How long a worker may take to answer; one that was never used is prepared first."""
 
 
 def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:
-    """The first worker of each node, and those of which this machine knows a kernel, by their kernelspecs' way."""
+    """The first worker of each node, and those of which this machine knows a kernel."""
+    places = {(str(node.name), 0) for node in nodes}
+    names = {name for name, _ in places}
     noted = {(note.node, note.worker_id) for note in KernelNotes().list() if note.endpoint == settings.endpoint}
-    specs = {spec.node_name: spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint}
-    keys: list[WorkerKey] = []
-    for node in nodes:
-        spec, name = specs.get(str(node.name)), str(node.name)
-        for worker_id in sorted({0} | {worker_id for noted_name, worker_id in noted if noted_name == name}):
-            keys.append(
-                WorkerKey(
-                    node=node.name,
-                    endpoint=settings.endpoint,
-                    worker_id=worker_id,
-                    proxy_command=spec.proxy_command if spec else "",
-                    ssh_user=spec.ssh_user if spec else "",
-                )
-            )
-    return tuple(keys)
+    places |= {place for place in noted if place[0] in names}
+    return tuple(_worker(name, settings.endpoint, worker_id) for name, worker_id in sorted(places))
+
+
+def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:
+    """A worker by the way that its node's kernelspec names."""
+    specs = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (node_name, endpoint)]
+    way = {"proxy_command": specs[0].proxy_command, "ssh_user": specs[0].ssh_user} if specs else {}
+    return WorkerKey(node=NodeName.parse(node_name), endpoint=endpoint, worker_id=worker_id, **way)
 
 
 async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[dict[str, Any]]], list[TpuError]]:
@@ -56,6 +52,17 @@ async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
     """
     await _ask(key, "forget_kernel", {"kernel_id": kernel_id})
     KernelNotes().remove(kernel_id)
+
+
+async def end_noted_kernel(note: KernelNote) -> None:
+    """End a kernel that its user has ended when its node could not be told.
+
+    Raises:
+        TpuError: the worker does not answer this time either; the note stays.
+    """
+    with suppress(KernelFailed, NodeNotFound, WrongState):  # it is gone without us
+        await _ask(_worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id})
+    KernelNotes().remove(note.kernel_id)
 
 
 async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:

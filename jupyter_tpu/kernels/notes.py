@@ -52,6 +52,7 @@ class KernelNote:
         key: the HMAC key of the kernel's messages.
         root_dir: the server's folder of notebooks; only a server of the same folder gives the kernel back.
         owner: the process that the kernel belongs to, as `jupyter_tpu.journal.owner` writes it.
+        is_ended: whether its user has ended it while its node could not be reached; it may run on there until then.
     """
 
     kernel_id: str
@@ -66,6 +67,7 @@ class KernelNote:
     root_dir: str = ""
     owner: str = ""
     sessions: tuple[NotedSession, ...] = ()
+    is_ended: bool = False
 
     def with_session(self, session: NotedSession) -> KernelNote:
         """The same with a session that is new or has changed."""
@@ -88,7 +90,7 @@ class KernelNote:
 
 
 _TEXTS = ("kernel_id", "kernel_name", "node", "endpoint", "python", "key", "signature_scheme", "root_dir", "owner")
-_KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "worker_id": int}
+_KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "worker_id": int, "is_ended": bool}
 
 
 def _tuples(data: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from jupyter_tpu.errors import TpuError
@@ -72,6 +73,14 @@ class Noting:
             if self._note and self._is_on_disk:
                 self._is_on_disk = False
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
+
+    async def end(self) -> None:
+        """The kernel was ended, but its node has not heard of it: if it never does, the next server tells it."""
+        self.close()
+        async with self._changing:
+            if self._note and self._is_on_disk:
+                await self._write(replace(self._note, is_ended=True))
+                self._is_on_disk = False
 
     def tell(self) -> None:
         """Tell the agent what it has to know, in the background."""

@@ -32,6 +32,7 @@ from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
 
 _LAST_WORK_S = 6
+_WAIT_WHILE_CUT_S = 1.0
 _PLACE = ("node", "endpoint", "worker_id")
 
 
@@ -152,8 +153,10 @@ class TPUProvisioner(KernelProvisionerBase):
         """Called after every shutdown, in some hosts twice, or before any start."""
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
-            await _leave_after(hosted.close())
-            await self._noting.remove()
+            if await _leave_after(hosted.close()):
+                await self._noting.remove()
+            else:
+                await self._noting.end()
 
     @property
     def note(self) -> KernelNote | None:
@@ -251,8 +254,9 @@ class TPUProvisioner(KernelProvisionerBase):
             setattr(self, name, provisioner_info[name])
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """A message and its answer may have a long way."""
-        return max(recommended, 10.0)
+        """A message and its answer may have a long way; while the link is cut there is none to wait for."""
+        is_cut = self._hosted is not None and self._hosted.link_status.state not in ("live", "resuming")
+        return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 
     def get_stable_start_time(self, recommended: float = 10.0) -> float:
         """A kernel may start more slowly on a small VM."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -17,6 +17,7 @@ from jupyter_client.kernelspec import NoSuchKernel
 from jupyter_core.utils import ensure_async
 
 from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.asking import end_noted_kernel
 from jupyter_tpu.kernels.notes import KernelNote, KernelNotes, NotedSession
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 
@@ -50,9 +51,12 @@ class Adoption:
 
     async def adopt(self, notes: tuple[KernelNote, ...]) -> None:
         """Take the kernels of `notes`, and wait a moment for their nodes; the rest is learned in the background."""
-        await asyncio.gather(*map(self._adopt, notes))
+        await asyncio.gather(*(self._adopt(note) for note in notes if not note.is_ended))
         if self._settling:
             await asyncio.wait(self._settling, timeout=PATIENCE_S)
+        for note in notes:
+            if note.is_ended:
+                self._in_background(self._end(note))
 
     def follow_sessions(self) -> None:
         """Note sessions as they come and change. SessionManager tells nobody of it, so two of its methods are wrapped.
@@ -115,9 +119,18 @@ class Adoption:
         except Exception:  # the others, and the server, have to start
             self.log.exception("The kernel %s on %s is not given back.", note.kernel_id, note.node)
         else:
-            task = asyncio.create_task(self._settle(note))
-            self._settling.add(task)
-            task.add_done_callback(self._settling.discard)
+            self._in_background(self._settle(note))
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._settling.add(task)
+        task.add_done_callback(self._settling.discard)
+
+    async def _end(self, note: KernelNote) -> None:
+        try:
+            await end_noted_kernel(note)
+        except TpuError as error:
+            self.log.warning("%s: the kernel %s, which was ended, may run on. %s", note.node, note.kernel_id, error)
 
     async def _start(self, note: KernelNote) -> None:
         """To Jupyter it is a start; our provisioner finds its note."""

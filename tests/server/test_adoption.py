@@ -454,3 +454,21 @@ def test_activity_goes_on_counting_from_what_the_kernel_said_last(home: Home) ->
     model = second.request("GET", f"api/kernels/{kernel_id}").json
     assert datetime.fromisoformat(model["last_activity"]) < ended_at
     assert model["connections"] == 0
+
+
+def test_a_kernel_that_was_ended_when_its_node_could_not_be_told_is_ended_later(home: Home) -> None:
+    first = home.next_server()
+    session = start_session(first, home)
+    first.kill()
+    home.cloud.control.close_ssh(home.node_name)
+    second = home.next_server()
+    ended = second.request("DELETE", f"api/sessions/{session['id']}").status
+    second.kill()
+    home.cloud.control.open_ssh(home.node_name)
+
+    third = home.next_server()
+
+    assert ended == 204
+    assert third.request("GET", "api/kernels").json == []
+    until(lambda: home.kernels_on_node() == [])
+    until(lambda: home.notes.list() == ())
