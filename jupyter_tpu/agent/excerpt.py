@@ -80,6 +80,16 @@ class Excerpt:
                 yield entry, data
 
 
+async def first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool]) -> Entry | None:
+    """The first entry within the span for which `wanted` is true."""
+    async for seq, data in _walk(record, span.first_seq):
+        if seq > span.last_seq:
+            return None
+        if wanted(entry := decode_entry(data)):
+            return entry
+    return None
+
+
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
     """Entries from `seq` on, undecoded; those that are trimmed meanwhile, or damaged, are left out."""
     offset, _ = record.locate(seq)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from jupyter_tpu.agent.heard import Heard
+from jupyter_tpu.agent.jupyter_messages import header_place
 from jupyter_tpu.agent.line import ATTACH, parse_head
 from jupyter_tpu.agent.record import Record
 from jupyter_tpu.agent.request_index import RequestIndex
@@ -23,6 +24,9 @@ _DISK_FULL = (
     "The worker's disk takes nothing more; it is probably full. Output is still shown, but no longer recorded there, "
     "and lost if the agent ends now. Remove files in the terminal (`jupyter tpu ssh`) or from this kernel."
 )
+PROBE = "jupyter-tpu-probe-"
+"""Begins the msg_id of an agent's own request. What answers it is not recorded."""
+_PROBE_BYTES = f'"{PROBE}'.encode()
 _OVERFLOW = "The kernel printed more than it could keep while no agent ran on the worker."
 
 
@@ -32,6 +36,9 @@ class Intake:
     Args:
         on_output: called after each batch that was recorded.
         on_written: called with the number up to which the kernel's line is on disk.
+
+    Attributes:
+        on_probe_answer: called with ``(channel, parts)`` of what answers the agent's own request.
     """
 
     def __init__(
@@ -39,6 +46,7 @@ class Intake:
     ) -> None:
         self.requests = RequestIndex()
         self.last_output_at: float | None = None
+        self.on_probe_answer: Callable[[int, list[bytes]], None] = _ignore
         self._record = record
         self._heard = heard
         self._number = 0
@@ -105,6 +113,9 @@ class Intake:
         self._number = number
 
     def _append(self, channel: int, parts: list[bytes], now: float) -> None:
+        if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
+            self.on_probe_answer(channel, parts)
+            return
         seq, size = self._record.append(channel, parts, now)
         self.requests.observe(seq, now, channel, parts, size)
 
@@ -135,6 +146,10 @@ class Intake:
         is_new, self._told_of_full_disk = self._record.is_held and not self._told_of_full_disk, self._record.is_held
         if is_new:
             self.event("disk_full", message=_DISK_FULL)
+
+
+def _ignore(channel: int, parts: list[bytes]) -> None:
+    """Nobody asked, or an agent that is gone."""
 
 
 def _event(name: str, content: dict[str, Any]) -> list[bytes]:

@@ -34,6 +34,12 @@ def json_object(frame: bytes) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
+def is_execute_request(parts: Sequence[bytes]) -> bool:
+    """Whether a message asks to run a cell."""
+    place = header_place(parts)
+    return bool(place) and json_object(parts[place]).get("msg_type") == "execute_request"
+
+
 def text_of(header: dict[str, Any], name: str) -> str:
     """A field that should be a text; empty when it is none."""
     value = header.get(name)

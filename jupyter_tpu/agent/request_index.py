@@ -72,6 +72,10 @@ class RequestIndex:
         """The request of this id, unless it is too old."""
         return self._requests.get(msg_id) if isinstance(msg_id, str) else None
 
+    def all(self) -> list[Asked]:
+        """All requests, in the order they were asked."""
+        return list(self._requests.values())
+
     def describe(self) -> list[dict[str, Any]]:
         """All requests as JSON objects, in the order they were asked."""
         return [asdict(request) for request in self._requests.values()]
