@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,23 +19,23 @@ import zmq
 from jupyter_client.session import DELIM, Session
 
 from jupyter_tpu.kernels.addresses import Addresses
+from jupyter_tpu.kernels.publisher import Publisher
 from jupyter_tpu.kernels.sockets import LoopSocket, Parts
 from jupyter_tpu.kernels.words import event_words
 
-log = logging.getLogger(__name__)
-
-_IOPUB_QUEUE = 1000
+_IOPUB_QUEUE = 200  # messages, and with that some MiB of a flood; ZMQ counts no bytes
 _READER_COMES_S = 2.0
 PATIENCE_S = 10.0
-_ROUTED = ("shell", "control", "stdin")
+ROUTED = ("shell", "control", "stdin")
 
 
 class Stream(Protocol):
-    """The kernel's stream, as `jupyter_tpu.link.KernelStream` gives it."""
+    """Where requests go and messages come from."""
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None: ...
     def hold(self) -> None: ...
     def resume(self) -> None: ...
+    def let_replies_pass(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +58,7 @@ class Bridge:
     Requests that come before `join` wait, so clients may speak before the kernel is up.
 
     Args:
-        patience_s: how long a client may read no output at all before it loses some.
+        patience_s: how long a client may read no output at all before others are more important.
     """
 
     def __init__(
@@ -81,7 +79,7 @@ class Bridge:
         self._stream: Stream | None = None
         self._foretold: Mapping[str, Any] | None = None
         self._has_reader = asyncio.Event()
-        self._iopub = _Publisher(self._hold, self._resume, patience_s)
+        self._iopub = Publisher(self._hold, self._resume, self._starve, patience_s)
 
     def open(self) -> None:
         """Bind and publish the sockets.
@@ -90,7 +88,7 @@ class Bridge:
             zmq.ZMQError: an address is taken.
         """
         try:
-            for channel in _ROUTED:
+            for channel in ROUTED:
                 self._open(channel, zmq.ROUTER, self._taker_of(channel))
             self._open("hb", zmq.ROUTER, lambda parts: self._deliver_to("hb", parts))
             self._open("iopub", zmq.XPUB, self._subscribed)
@@ -124,12 +122,12 @@ class Bridge:
 
     def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
         """Give a message of the kernel to the clients."""
-        if channel in ("iopub", *_ROUTED):
+        if channel in ("iopub", *ROUTED):
             self._foretold = None
         if channel == "iopub":
             self._last_parent = _parent_header(parts)
             self._iopub.send(parts)
-        elif channel in _ROUTED:
+        elif channel in ROUTED:
             self._deliver_to(channel, parts)
         elif channel == "event" and (words := event_words(_json_object(parts[0]))):
             self.say(words)
@@ -192,9 +190,9 @@ class Bridge:
 
     def _subscribed(self, parts: Parts) -> None:
         wish = parts[0]
+        self._iopub.subscriptions += 1 if wish[:1] == b"\x01" else -1
         if wish[:1] == b"\x01":
             self._has_reader.set()
-            self._iopub.insist()
             self._publish("iopub_welcome", {"subscription": wish[1:].decode(errors="replace")}, topic=wish[1:])
 
     def _publish(
@@ -207,6 +205,10 @@ class Bridge:
     def _hold(self) -> None:
         if self._stream:
             self._stream.hold()
+
+    def _starve(self) -> None:
+        if self._stream:
+            self._stream.let_replies_pass()
 
     def _resume(self) -> None:
         if self._stream:
@@ -228,71 +230,9 @@ def _json_object(text: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-class _Publisher:
-    """Sends to subscribers without losing what a slow one has not read yet.
-
-    When a queue is full the stream is held and messages wait here. A subscriber that reads nothing at all for some
-    seconds then loses messages, as with any local kernel, instead of stopping everybody.
-    """
-
-    def __init__(self, hold: Callable[[], None], resume: Callable[[], None], patience_s: float) -> None:
-        self.socket: LoopSocket | None = None
-        self._hold = hold
-        self._resume = resume
-        self._patience_s = patience_s
-        self._backlog: deque[Parts] = deque()
-        self._patience: asyncio.TimerHandle | None = None
-
-    def send(self, parts: Parts) -> None:
-        if self.socket is None:
-            return
-        if self._backlog or not self.socket.send(parts):
-            self._wait_with(parts)
-
-    def flush(self) -> None:
-        """Send what waits, as far as the queues take it."""
-        waiting = len(self._backlog)
-        while self._backlog and self.socket and self.socket.send(self._backlog[0]):
-            self._backlog.popleft()
-        if len(self._backlog) < waiting:
-            self._stop_patience()
-            self._start_patience() if self._backlog else self._resume()
-
-    def insist(self) -> None:
-        """Lose nothing again: somebody new listens."""
-        if self.socket:
-            self.socket.set_option(zmq.XPUB_NODROP, 1)
-
-    def close(self) -> None:
-        self._stop_patience()
-        self.socket = None
-
-    def _wait_with(self, parts: Parts) -> None:
-        if not self._backlog:
-            self._hold()
-            self._start_patience()
-        self._backlog.append(parts)
-
-    def _start_patience(self) -> None:
-        if self._patience is None:
-            self._patience = asyncio.get_running_loop().call_later(self._patience_s, self._give_up)
-
-    def _stop_patience(self) -> None:
-        if self._patience:
-            self._patience.cancel()
-            self._patience = None
-
-    def _give_up(self) -> None:
-        self._patience = None
-        if self.socket:
-            log.warning("A client has read no output for %s s; it loses some, so that others go on.", self._patience_s)
-            self.socket.set_option(zmq.XPUB_NODROP, 0)
-            self.flush()
-
-
 def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes] | None) -> None:
     if kind == zmq.XPUB:
-        socket.set(zmq.XPUB_VERBOSE, 1)  # tell of every subscriber, also of a second one to the same topic
+        socket.set(zmq.XPUB_VERBOSER, 1)  # tell of each that comes or goes, also of a second one to the same topic
         socket.set(zmq.XPUB_NODROP, 1)
         socket.set(zmq.SNDHWM, _IOPUB_QUEUE)
     else:

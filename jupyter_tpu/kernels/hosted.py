@@ -15,6 +15,7 @@ from typing import Any
 from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import Addresses
 from jupyter_tpu.kernels.bridge import Bridge, Secrets
+from jupyter_tpu.kernels.clients import LocalClients
 from jupyter_tpu.kernels.follower import Follower
 from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.kernel import Launch, RemoteKernel
@@ -45,7 +46,7 @@ class HostedKernel:
         self._on_link = on_link
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._following = Following()
-        self._clients = self._following.read(self._bridge.deliver, 0)
+        self._clients = LocalClients(self._bridge, self._following, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()
@@ -80,7 +81,7 @@ class HostedKernel:
         async with self._changing:
             self._bridge.open()
             self._clients.close()
-            self._clients = self._following.read(self._bridge.deliver, "end")
+            self._clients = LocalClients(self._bridge, self._following, "end")
             self._owner = ""  # its start was somebody else's
             self._take_link(self._pool.join(self._key), on_progress)
             self.kernel.find(kernel_id)
@@ -144,10 +145,13 @@ class HostedKernel:
             self._bridge.say(str(error))
 
     def hold(self) -> None:
-        self._clients.pause()
+        self._clients.hold()
 
     def resume(self) -> None:
         self._clients.resume()
+
+    def let_replies_pass(self) -> None:
+        self._clients.let_replies_pass()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ class NotedStream:
     def __init__(self) -> None:
         self.requests: asyncio.Queue[tuple[str, list[bytes]]] = asyncio.Queue()
         self.is_held = False
+        self.are_replies_let_past = asyncio.Event()
         self.changed = asyncio.Event()
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
@@ -36,6 +37,9 @@ class NotedStream:
     def resume(self) -> None:
         self.is_held = False
         self.changed.set()
+
+    def let_replies_pass(self) -> None:
+        self.are_replies_let_past.set()
 
 
 class PickyStream(NotedStream):
@@ -263,6 +267,33 @@ async def test_a_subscriber_that_never_reads_does_not_stop_the_others(addresses:
         stream.changed.clear()
         await asyncio.wait_for(stream.changed.wait(), 10)
     sleeper.close()
+    bridge.close()
+    context.destroy(linger=0)
+
+
+async def test_a_subscriber_that_is_alone_loses_nothing_however_long_it_does_not_read(
+    addresses: Addresses, client: Client
+) -> None:
+    context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+    bridge = Bridge(addresses, Secrets(key=b"key"), context, patience_s=0.05)
+    bridge.open()
+    stream = NotedStream()
+    bridge.join(stream)
+    gone = Client(addresses, b"gone")
+    await welcomed(gone)
+    gone.close()
+    end = await welcomed(client, receive_queue=10)
+    count, body = 0, b"x" * 10_000
+    while not stream.are_replies_let_past.is_set():
+        if not stream.is_held:
+            bridge.deliver(1, "iopub", [b"%d" % count, body])
+            count += 1
+        await asyncio.sleep(0)
+    for number in range(count):
+        assert (await asyncio.wait_for(end.recv_multipart(), 10))[0] == b"%d" % number
+    while stream.is_held:
+        stream.changed.clear()
+        await asyncio.wait_for(stream.changed.wait(), 10)
     bridge.close()
     context.destroy(linger=0)
 

@@ -10,6 +10,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from jupyter_tpu.kernels.clients import LocalClients
 from jupyter_tpu.kernels.following import SLACK_BYTES, Following, Reader
 
 OnMessage = Callable[[int, str, list[bytes]], None]
@@ -34,6 +35,10 @@ class NotedRecord:
 
     def trim(self, count: int) -> None:
         self.first_seq = min(self.first_seq + count, self.next_seq)
+
+    @property
+    def replies(self) -> range:
+        return range(3, self.next_seq, 3)
 
     @property
     def open_streams(self) -> list[NotedStream]:
@@ -70,7 +75,8 @@ class NotedStream:
             if self.applied_seq + 1 == self._record.next_seq:
                 return
             self.applied_seq += 1
-            self._on_message(self.applied_seq, "iopub", [b"x" * self._record.size])
+            channel = "shell" if self.applied_seq in self._record.replies else "iopub"
+            self._on_message(self.applied_seq, channel, [b"x" * self._record.size])
 
     def overtake(self, count: int) -> None:
         """Deliver the newest message, or one `count` before it, ahead of its turn."""
@@ -247,3 +253,35 @@ def test_readers_follow_a_kernel_that_was_forgotten_into_its_next_record() -> No
     readers.settle()
     assert [event["event"] for event in noter.events] == ["gone"]
     assert noter.seqs == [1, 2, 3, 4, 5, 1, 2]
+
+
+class NotedBridge:
+    """A bridge whose clients read no output while it is full."""
+
+    def __init__(self) -> None:
+        self.delivered: list[tuple[int, str]] = []
+
+    def deliver(self, seq: int, channel: str, parts: list[bytes]) -> None:
+        self.delivered.append((seq, channel))
+
+
+@given(st.integers(0, 12), st.integers(0, 12), st.integers(0, 12))
+def test_replies_that_were_let_past_output_are_not_delivered_again(first: int, second: int, third: int) -> None:
+    readers, bridge = Readers(), NotedBridge()
+    readers.record.size = SLACK_BYTES
+    clients = LocalClients(bridge, readers.following, 0)  # type: ignore[arg-type]
+    readers.record.grow(first)
+    readers.settle()
+    clients.hold()
+    readers.record.grow(second)
+    readers.settle()
+    clients.let_replies_pass()
+    readers.settle()
+    assert {seq for seq, channel in bridge.delivered if channel == "shell"} == set(readers.record.replies)
+    readers.record.grow(third)
+    clients.resume()
+    readers.settle()
+    assert sorted(seq for seq, _ in bridge.delivered) == list(range(1, readers.record.next_seq))
+    output = [seq for seq, channel in bridge.delivered if channel == "iopub"]
+    assert output == sorted(output)
+    assert len(readers.record.open_streams) == 1

@@ -185,6 +185,18 @@ async def test_a_flood_of_output_arrives_whole_and_in_order(kernel: tuple[AsyncK
     assert text.split() == [str(n) for n in range(5000)]
 
 
+async def test_a_client_that_waits_for_its_reply_and_reads_no_output_gets_both(start: Any, kernel_name: str) -> None:
+    _, client = await start(kernel_name)
+    request = client.execute("for n in range(4000): print(n, 'x' * 4000, flush=True)")
+    async with asyncio.timeout(60):
+        await reply_to(client, request)
+    text = ""
+    while text.count("\n") < 4000:
+        message = await client.get_iopub_msg(timeout=30)
+        text += message["content"].get("text", "")
+    assert [line.partition(" ")[0] for line in text.splitlines()] == [str(n) for n in range(4000)]
+
+
 async def test_a_kernel_that_dies_is_seen_dead_and_starts_again(kernel: tuple[AsyncKernelManager, Client]) -> None:
     manager, client = kernel
     client.execute("import os; os._exit(3)")
