@@ -18,11 +18,13 @@ from jupyter_tpu.kernels.sockets import LoopSocket, Parts
 
 log = logging.getLogger(__name__)
 
+FULL_BYTES = 4 * 1024 * 1024
+_LOW_BYTES = 1024 * 1024
 _TICKS = 10
 
 
 class Publisher:
-    """Holds its source while a queue is full.
+    """Keeps what does not fit in a full queue, and holds its source when that has become much.
 
     Args:
         hold, resume: stop the source and let it go on; little comes after `hold`.
@@ -40,6 +42,8 @@ class Publisher:
         self._patience_s = patience_s
         self._may_lose = False
         self._backlog: deque[Parts] = deque()
+        self._backlog_bytes = 0
+        self._is_holding = False
         self._ticks_left = 0
         self._tick: asyncio.TimerHandle | None = None
 
@@ -53,10 +57,14 @@ class Publisher:
         """Send what waits, as far as the queues take it."""
         waiting = len(self._backlog)
         while self._backlog and self.socket and self._try(self.socket, self._backlog[0]):
-            self._backlog.popleft()
+            self._backlog_bytes -= _size(self._backlog.popleft())
         if len(self._backlog) < waiting:
             self._stop_patience()
-            self._start_patience() if self._backlog else self._resume()
+            if self._backlog:
+                self._start_patience()
+            if self._is_holding and self._backlog_bytes <= _LOW_BYTES:
+                self._is_holding = False
+                self._resume()
 
     def close(self) -> None:
         self._stop_patience()
@@ -75,9 +83,12 @@ class Publisher:
 
     def _wait_with(self, parts: Parts) -> None:
         if not self._backlog:
-            self._hold()
             self._start_patience()
         self._backlog.append(parts)
+        self._backlog_bytes += _size(parts)
+        if self._backlog_bytes > FULL_BYTES and not self._is_holding:
+            self._is_holding = True
+            self._hold()
 
     def _start_patience(self) -> None:
         """Patience is counted in ticks of the loop: while this process stands still nobody can read."""
@@ -108,3 +119,7 @@ class Publisher:
         else:
             self._starve()
             self._start_patience()  # others may come
+
+
+def _size(parts: Parts) -> int:
+    return sum(map(len, parts))
