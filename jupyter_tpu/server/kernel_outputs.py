@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 
+from jupyter_tpu.errors import BadInput
 from jupyter_tpu.server.output_views import answer, by_urgency
 from jupyter_tpu.server.request_listing import (
     HEAD_BYTES,
@@ -62,15 +64,21 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _read_all(provisioner: Provisioner, requests: Iterable[Listed]) -> list[Excerpt]:
+    """Of each what there is; one that the agent has forgotten since it was listed is left out."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
-    async def read(listed: Listed) -> Excerpt:
+    async def read(listed: Listed) -> Excerpt | None:
         async with gate:
-            return await read_request(provisioner, listed.msg_id)
+            with suppress(BadInput):
+                return await read_request(provisioner, listed.msg_id)
+        return None
 
-    async with asyncio.TaskGroup() as group:
-        reading = [group.create_task(read(listed)) for listed in requests]
-    return [each.result() for each in reading]
+    try:
+        async with asyncio.TaskGroup() as group:
+            reading = [group.create_task(read(listed)) for listed in requests]
+    except ExceptionGroup as failed:
+        raise failed.exceptions[0] from None
+    return [excerpt for each in reading if (excerpt := each.result())]
 
 
 def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:

@@ -82,7 +82,7 @@ async def list_requests(provisioner: Provisioner) -> Listing:
     answer = await _ask(provisioner, "list_requests")
     link = asdict(provisioner.link_state)
     try:
-        requests = [Listed(**{name: each[name] for name in Listed.__slots__}) for each in answer["requests"]]
+        requests = [_listed(each) for each in answer["requests"]]
         return Listing(requests, int(answer["next_seq"]), str(answer["execution_state"]), link)
     except (KeyError, TypeError, ValueError) as error:
         raise nonsense(error) from error
@@ -102,6 +102,14 @@ async def read_request(provisioner: Provisioner, msg_id: str) -> Excerpt:
         return Excerpt(msg_id, entries, int(answer["head_seq"]), *omitted)
     except (KeyError, TypeError, ValueError) as error:
         raise nonsense(error) from error
+
+
+def _listed(told: Mapping[str, Any]) -> Listed:
+    listed = Listed(**{name: told[name] for name in Listed.__slots__})
+    numbers = (listed.first_seq, listed.last_seq, listed.bytes)
+    if not isinstance(listed.msg_id, str) or not all(isinstance(number, int) for number in numbers):
+        raise TypeError(f"a request of {str(told)[:200]}")
+    return listed
 
 
 async def _ask(provisioner: Provisioner, method: str, **params: Any) -> dict[str, Any]:
