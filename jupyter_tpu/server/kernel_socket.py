@@ -99,6 +99,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         self._open_sockets.add(self)
         self._page = page = self._make_page(kernel)
         self.channels = {name: _Channel(name, page) for name in ("shell", "control", "stdin")}
+        self.websocket_handler.set_nodelay(True)  # or each ping would wait for the answer to what was written before
         _hear_pongs(self.websocket_handler, page)
         self._task = asyncio.create_task(self._open(page))
 

@@ -20,6 +20,8 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
+from jupyter_client.session import Session
+from jupyter_server.services.kernels.connection.base import deserialize_msg_from_ws_v1, serialize_msg_to_ws_v1
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
@@ -29,6 +31,7 @@ CONFIG = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}, "open_brow
 START_TIMEOUT_S = 60
 EVENT_TIMEOUT_S = 90  # a fleet that is not sure whether the cloud heard it looks for a minute
 NOTHING: Mapping[str, str] = MappingProxyType({})
+V1_PROTOCOL = "v1.kernel.websocket.jupyter.org"
 _OPENER = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
@@ -200,9 +203,7 @@ def server(cloud: Cloud, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         yield start(**cloud.variables)
 
 
-def _started(
-    folder: Path, options: tuple[str, ...], traits: Mapping[str, Any], variables: dict[str, str]
-) -> Server:
+def _started(folder: Path, options: tuple[str, ...], traits: Mapping[str, Any], variables: dict[str, str]) -> Server:
     (folder / "config").mkdir(parents=True, exist_ok=True)
     (folder / "config" / "jupyter_server_config.json").write_text(json.dumps({**CONFIG, "TPUApp": dict(traits)}))
     token = secrets.token_hex(8)
@@ -243,3 +244,152 @@ def _address(process: subprocess.Popen[bytes], folder: Path) -> str:
 def _listens(port: int) -> bool:
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+class OpenPages:
+    """Pages of one test; those that are still open are closed with it."""
+
+    def __init__(self) -> None:
+        self._opened: list[Page] = []
+
+    async def __call__(self, server: Server, kernel_id: str, session_id: str = "", **options: Any) -> Page:
+        """An open page, of a new session unless one is given."""
+        page = Page(server, kernel_id, session_id or secrets.token_hex(8), **options)
+        self._opened.append(page)
+        await page.open()
+        return page
+
+    async def close(self) -> None:
+        for page in self._opened:
+            await page.close()
+
+
+@pytest.fixture
+async def open_page() -> AsyncIterator[OpenPages]:
+    """Opens pages on kernels."""
+    pages = OpenPages()
+    yield pages
+    await pages.close()
+
+
+Message = dict[str, Any]
+
+
+class Page:
+    """One page without a browser. It reads all the time, and keeps what it heard."""
+
+    def __init__(
+        self, server: Server, kernel_id: str, session_id: str, *, protocol: str = V1_PROTOCOL, address: str = ""
+    ) -> None:
+        self.session_id = session_id
+        self.heard: list[Message] = []
+        self.is_closed = False
+        url = (address or server.url).replace("http", "ws", 1)
+        self._address = f"{url}api/kernels/{kernel_id}/channels?session_id={session_id}"
+        self._token = server.token
+        self._protocol = protocol
+        self._session = Session(session=session_id)
+        self._news = asyncio.Condition()
+        self._socket: WebSocketClientConnection | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        request = HTTPRequest(self._address, headers={"Authorization": f"token {self._token}"}, request_timeout=60)
+        protocols = [self._protocol] if self._protocol else []
+        self._socket = await websocket_connect(request, subprotocols=protocols, max_message_size=1 << 30)
+        self._reading = asyncio.create_task(self._read(self._socket))
+
+    async def close(self) -> None:
+        """As a browser does: what arrives afterwards is thrown away."""
+        if self._socket and self._reading:
+            self._socket.close()
+            self.is_closed = True
+            await self._reading
+
+    async def settle(self) -> None:
+        """Until the server knows that everything has arrived that has: it answers a ping after all pongs before it."""
+        assert self._socket is not None
+        answered = asyncio.get_running_loop().create_future()
+        self._socket.on_pong = lambda _: answered.done() or answered.set_result(None)  # type: ignore[assignment]
+        self._socket.ping(b"settled?")
+        async with asyncio.timeout(EVENT_TIMEOUT_S):
+            await answered
+
+    def send(
+        self, kind: str, content: Mapping[str, Any], channel: str = "shell", parent: Any = None, **fields: Any
+    ) -> str:
+        """Returns the msg_id."""
+        assert self._socket is not None
+        message = {**self._session.msg(kind, dict(content), parent=parent), **fields}
+        if self._protocol == V1_PROTOCOL:
+            data = serialize_msg_to_ws_v1(message, channel, self._session.pack)
+            self._socket.write_message(data, binary=True)
+        else:
+            self._socket.write_message(json.dumps({**message, "channel": channel, "buffers": []}, default=str))
+        return str(message["header"]["msg_id"])
+
+    def execute(self, code: str, **content: Any) -> str:
+        whole = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": True}
+        return self.send("execute_request", {**whole, "stop_on_error": False, **content})
+
+    async def until(self, is_it: Callable[[Message], bool]) -> Message:
+        """The first message, of all that came, for which `is_it` says yes."""
+        try:
+            async with asyncio.timeout(EVENT_TIMEOUT_S), self._news:
+                await self._news.wait_for(lambda: any(map(is_it, self.heard)) or self.is_closed)
+        except TimeoutError:
+            pass
+        found = next(filter(is_it, self.heard), None)
+        assert found, f"it did not come; what did: {[(m['msg_type'], m['content']) for m in self.heard[-20:]]}"
+        return found
+
+    async def until_idle(self, msg_id: str) -> None:
+        """Until a request is over for a page: its reply and its idle are there."""
+        await self.until(lambda message: is_idle(message, msg_id))
+        await self.until(lambda message: message["msg_type"] == "execute_reply" and parent_of(message) == msg_id)
+
+    def text(self, msg_id: str) -> str:
+        """What a request has printed here."""
+        return "".join(
+            message["content"]["text"]
+            for message in self.heard
+            if message["msg_type"] == "stream" and parent_of(message) == msg_id
+        )
+
+    def kinds(self, msg_id: str) -> list[str]:
+        return [message["msg_type"] for message in self.heard if parent_of(message) == msg_id]
+
+    async def _read(self, socket: WebSocketClientConnection) -> None:
+        while (data := await socket.read_message()) is not None:
+            async with self._news:
+                if not self.is_closed:
+                    self.heard.append(_unpacked(data))
+                self._news.notify_all()
+        async with self._news:
+            self.is_closed = True
+            self._news.notify_all()
+
+
+def parent_of(message: Message) -> str:
+    return str((message["parent_header"] or {}).get("msg_id", ""))
+
+
+def is_idle(message: Message, msg_id: str) -> bool:
+    return parent_of(message) == msg_id and message["content"].get("execution_state") == "idle"
+
+
+def _unpacked(data: str | bytes) -> Message:
+    if isinstance(data, str):
+        message: Message = json.loads(data)
+        return message
+    channel, frames = deserialize_msg_from_ws_v1(data)
+    header, parent_header, metadata, content = (json.loads(frame) for frame in frames[:4])
+    return {
+        "channel": channel,
+        "msg_type": header["msg_type"],
+        "header": header,
+        "parent_header": parent_header,
+        "metadata": metadata,
+        "content": content,
+        "buffers": frames[4:],
+    }

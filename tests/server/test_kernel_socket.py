@@ -1,0 +1,311 @@
+"""A page gets all that its kernel has said, once, whatever becomes of its connection meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_tpu.emulator.fault_proxy import FaultProxy
+from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
+
+if TYPE_CHECKING:
+    from conftest import Cloud, OpenPages, Page, Server, StartServer
+
+pytestmark = pytest.mark.timeout(240)
+
+NODE = {"zone": "us-central1-a", "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"}
+LINES = [f"line {number}\n" for number in range(100)]
+
+
+@pytest.fixture(scope="module")
+def server(cloud: Cloud, start_lasting_server: StartServer) -> Server:
+    """A server with a READY node."""
+    server = start_lasting_server(**cloud.variables)
+    server.tpu("POST", "nodes", {**NODE, "node_id": "my-node"})
+    until(lambda: any(node["kernelspec"] for node in server.tpu("GET", "nodes").json["nodes"]))
+    return server
+
+
+@pytest.fixture
+def kernel_id(server: Server) -> Iterator[str]:
+    """A kernel on the node."""
+    yield from kernel_of(server, "tpu-my-node-us-central1-a")
+
+
+@pytest.fixture
+def local_kernel_id(server: Server) -> Iterator[str]:
+    """A kernel on this machine."""
+    yield from kernel_of(server, "python3")
+
+
+def kernel_of(server: Server, name: str) -> Iterator[str]:
+    answer = server.request("POST", "api/kernels", {"name": name})
+    assert answer.status == 201, answer.text
+    yield answer.json["id"]
+    server.request("DELETE", f"api/kernels/{answer.json['id']}")
+
+
+def until(check: Callable[[], Any]) -> Any:
+    """What `check` finds; asked over and over, because a REST API never calls."""
+    for _ in range(1200):
+        if found := check():
+            return found
+        signal.sigtimedwait([], 0.05)
+    raise AssertionError("it did not happen")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A cell that prints 100 lines in two halves, and waits between them to be told to go on."""
+
+    gate: Path
+
+    @property
+    def code(self) -> str:
+        return (
+            "import pathlib, time\n"
+            "for number in range(100):\n"
+            "    print('line', number, flush=True)\n"
+            f"    while number == 49 and not pathlib.Path({str(self.gate)!r}).exists():\n"
+            "        time.sleep(0.02)\n"
+        )
+
+    def go_on(self) -> None:
+        self.gate.touch()
+
+
+@pytest.fixture
+def cell(tmp_path: Path) -> Cell:
+    return Cell(tmp_path / "go")
+
+
+async def half_printed(page: Page, cell: Cell) -> str:
+    """Run the cell until its first half has arrived, and the server knows it."""
+    msg_id = page.execute(cell.code)
+    await page.until(lambda _: page.text(msg_id).endswith("line 49\n"))
+    await page.settle()
+    return msg_id
+
+
+async def until_over(server: Server, kernel_id: str) -> None:
+    """Until the kernel is idle, as somebody sees who has no page."""
+    await asyncio.to_thread(
+        until, lambda: server.request("GET", f"api/kernels/{kernel_id}").json["execution_state"] == "idle"
+    )
+
+
+async def test_a_dropped_connection_loses_and_repeats_nothing(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = await half_printed(first, cell)
+    await first.close()
+    cell.go_on()
+    again = await open_page(server, kernel_id, first.session_id)
+    await again.until_idle(msg_id)
+
+    assert (first.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+    assert first.kinds(msg_id) == ["status", "execute_input", *["stream"] * first.kinds(msg_id).count("stream")]
+    assert [kind for kind in again.kinds(msg_id) if kind != "stream"] == ["execute_reply", "status"]
+
+
+async def test_a_page_that_was_away_until_the_cell_ended_gets_the_rest_with_its_reply(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = await half_printed(first, cell)
+    await first.close()
+    cell.go_on()
+    await until_over(server, kernel_id)
+    again = await open_page(server, kernel_id, first.session_id)
+    await again.until_idle(msg_id)
+
+    assert (first.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "when it is over"])
+async def test_a_new_page_can_take_up_the_last_cell_with_all_its_lines(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages, is_over: bool
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = await half_printed(first, cell)
+    await first.close()
+    if is_over:
+        cell.go_on()
+        await until_over(server, kernel_id)
+    second = await open_page(server, kernel_id)
+    await second.until(lambda message: message["msg_type"] == "clear_output")
+    cell.go_on()
+    await second.until(lambda message: is_idle(message, msg_id))
+
+    assert second.text(msg_id).splitlines(keepends=True) == LINES
+    assert second.kinds(msg_id)[:4] == ["status", "clear_output", "status", "execute_input"]
+    assert next(m["content"] for m in second.heard if m["msg_type"] == "status") == {"execution_state": "busy"}
+
+
+async def test_a_page_that_looks_in_meanwhile_takes_nothing_away(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = await half_printed(first, cell)
+    await first.close()
+    other = await open_page(server, kernel_id)
+    cell.go_on()
+    await other.until(lambda message: is_idle(message, msg_id))
+    await other.close()
+    again = await open_page(server, kernel_id, first.session_id)
+    await again.until_idle(msg_id)
+
+    assert (first.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+    assert other.text(msg_id).splitlines(keepends=True) == LINES
+    assert "execute_reply" not in other.kinds(msg_id)
+
+
+async def test_a_connection_that_hangs_in_the_air_is_replaced_by_the_next_and_loses_nothing(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    async with proxy_before(server) as (proxy, address):
+        first = await open_page(server, kernel_id, address=address)
+        msg_id = await half_printed(first, cell)
+        proxy.apply(LinkFault(verb="black_hole"))
+        cell.go_on()
+        await until_over(server, kernel_id)  # all of it is written, into nothing
+        again = await open_page(server, kernel_id, first.session_id)
+        await again.until_idle(msg_id)
+
+    assert (first.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+
+
+async def test_two_pages_see_the_same(server: Server, kernel_id: str, cell: Cell, open_page: OpenPages) -> None:
+    one, other = await open_page(server, kernel_id), await open_page(server, kernel_id)
+    msg_id = one.execute(cell.code)
+    cell.go_on()
+    await one.until_idle(msg_id)
+    await other.until(lambda message: is_idle(message, msg_id))
+
+    assert one.text(msg_id) == other.text(msg_id) == "".join(LINES)
+    assert [kind for kind in one.kinds(msg_id) if kind not in ("stream", "execute_reply")] == [
+        kind for kind in other.kinds(msg_id) if kind != "stream"
+    ]
+
+
+async def test_the_old_protocol_carries_the_same(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id, protocol="")
+    msg_id = await half_printed(page, cell)
+    await page.close()
+    cell.go_on()
+    again = await open_page(server, kernel_id, page.session_id, protocol="")
+    await again.until_idle(msg_id)
+
+    assert (page.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+
+
+async def test_every_message_says_where_it_stands_in_the_record(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    cell.go_on()
+    msg_id = page.execute(cell.code)
+    await page.until_idle(msg_id)
+
+    seqs = [m["metadata"]["jupyter_tpu"]["seq"] for m in page.heard if m["parent_header"].get("msg_id") == msg_id]
+    assert seqs == sorted(set(seqs))
+
+
+async def test_a_question_that_somebody_was_asked_who_is_gone_is_asked_the_next_page(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = first.execute("print('hello', input('name? '))")
+    await first.until(lambda message: message["msg_type"] == "input_request")
+    await first.settle()
+    await first.close()
+    second = await open_page(server, kernel_id)
+    question = await second.until(lambda message: message["msg_type"] == "input_request")
+    second.send("input_reply", {"value": "ada", "status": "ok"}, "stdin", parent=question["header"])
+    await second.until(lambda message: is_idle(message, msg_id))
+    third = await open_page(server, kernel_id)
+    await third.until(lambda message: message["msg_type"] == "status" and not message["parent_header"])
+
+    assert question["content"]["prompt"] == "name? "
+    assert second.text(msg_id) == "hello ada\n"
+    assert "input_request" not in [message["msg_type"] for message in third.heard]
+
+
+async def test_a_question_is_not_asked_of_a_page_beside_the_one_that_was_asked(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    one, other = await open_page(server, kernel_id), await open_page(server, kernel_id)
+    msg_id = one.execute("print('hello', input('name? '))")
+    question = await one.until(lambda message: message["msg_type"] == "input_request")
+    one.send("input_reply", {"value": "bob", "status": "ok"}, "stdin", parent=question["header"])
+    await other.until(lambda message: is_idle(message, msg_id))
+
+    assert "input_request" not in other.kinds(msg_id)
+
+
+async def test_a_kernel_that_dies_and_one_that_is_restarted_go_on_in_the_same_page(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    page.execute("import os; os.kill(os.getpid(), 9)")
+    await page.until(lambda message: message["content"].get("execution_state") == "restarting")
+    await page.until_idle(page.execute("x = 1"))
+    restarted = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
+    msg_id = page.execute("print('x' in globals())")
+    await page.until_idle(msg_id)
+
+    assert restarted.status == 200
+    assert page.text(msg_id) == "False\n"
+
+
+async def test_a_page_counts_as_a_connection_while_it_is_open(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    def connections() -> int:
+        return int(server.request("GET", f"api/kernels/{kernel_id}").json["connections"])
+
+    page = await open_page(server, kernel_id)
+    await page.until_idle(page.execute("1"))
+    assert connections() == 1
+
+    await page.close()
+    await asyncio.to_thread(until, lambda: connections() == 0)
+
+
+async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
+    server: Server, local_kernel_id: str, open_page: OpenPages
+) -> None:
+    first = await open_page(server, local_kernel_id)
+    msg_id = first.execute("print('before')\ninput()\nprint('after')")
+    question = await first.until(lambda message: message["msg_type"] == "input_request")
+    await first.close()
+    again = await open_page(server, local_kernel_id, first.session_id)
+    again.send("input_reply", {"value": "", "status": "ok"}, "stdin", parent=question["header"])
+    await again.until_idle(msg_id)
+
+    assert first.text(msg_id) + again.text(msg_id) == "before\nafter\n"
+    assert all("jupyter_tpu" not in message["metadata"] for message in first.heard + again.heard)
+
+
+@asynccontextmanager
+async def proxy_before(server: Server) -> AsyncIterator[tuple[FaultProxy, str]]:
+    """A network between page and server; yields it and the server's address through it."""
+    port = int(server.url.split(":")[2].partition("/")[0])
+    proxy = FaultProxy(("127.0.0.1", port))
+    proxy.listen(("127.0.0.1", 0))
+    yield proxy, server.url.replace(f":{port}/", f":{proxy.port}/")
+    await proxy.close()
+
+
+def is_idle(message: dict[str, Any], msg_id: str) -> bool:
+    return message["parent_header"].get("msg_id") == msg_id and message["content"].get("execution_state") == "idle"
