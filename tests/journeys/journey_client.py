@@ -25,7 +25,7 @@ MAX_MESSAGE_BYTES = 256 * 1024 * 1024
 
 @dataclass
 class Cell:
-    """One request and what came of it; `outputs` are as nbclient makes them of the messages."""
+    """One request and what came of it."""
 
     msg_id: str
     code: str
@@ -36,43 +36,115 @@ class Cell:
     def is_done(self) -> bool:
         return any(m["content"].get("execution_state") == "idle" for m in self.messages)
 
-    def outputs(self) -> list[Any]:
-        notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(self.code)])
-        client = NotebookClient(notebook, record_timing=False)
-        client.reset_execution_trackers()
-        client.clear_before_next_output = False
-        for message in self.messages:
-            with contextlib.suppress(CellExecutionComplete):
-                client.process_message(message, notebook.cells[0], 0)
-        return list(notebook.cells[0].outputs)
-
     def text(self) -> str:
         """What was printed."""
-        return "".join(out["text"] for out in self.outputs() if out["output_type"] == "stream")
+        return "".join(out["text"] for out in outputs_of([self])[0] if out["output_type"] == "stream")
 
 
-class FrontEnd:
-    """A tab with one notebook: `connect`, `drop` and `connect` again; a new object is a new tab."""
+def outputs_of(cells: list[Cell]) -> list[list[Any]]:
+    """What nbclient makes of the messages of the cells of a notebook; prints that follow each other are one output."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell.code) for cell in cells])
+    client = NotebookClient(notebook, record_timing=False)
+    client.reset_execution_trackers()
+    client.clear_before_next_output = False
+    for index, cell in enumerate(cells):
+        for message in cell.messages:
+            with contextlib.suppress(CellExecutionComplete):
+                client.process_message(message, notebook.cells[index], index)
+    return [joined(cell.outputs) for cell in notebook.cells]
 
-    def __init__(self, place: Place, kernel_id: str, *, port: int = 0) -> None:
-        self._place = place
-        self.kernel_id = kernel_id
-        self.port = port or place.port
+
+def joined(outputs: list[Any]) -> list[Any]:
+    """Outputs as plain JSON, with prints to one stream that follow each other as one."""
+    result: list[Any] = []
+    for output in json.loads(json.dumps(outputs)):
+        output.pop("transient", None)
+        if output["output_type"] == "stream":
+            output["text"] = "".join(output["text"])
+            if result and result[-1].get("name") == output["name"]:
+                result[-1]["text"] += output["text"]
+                continue
+        result.append(output)
+    return result
+
+
+class Tab:
+    """What a user sees of a kernel, whichever way its messages come: cells, and waiting for what they show."""
+
+    def __init__(self) -> None:
         self.session = uuid.uuid4().hex
         self.messages: list[Message] = []
         self.cells: dict[str, Cell] = {}
-        self._socket: WebSocketClientConnection | None = None
-        self._readings: dict[WebSocketClientConnection, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
 
-    # -- the websocket
+    def take(self, message: Message) -> None:
+        """The next message from the kernel; `channel` is among its keys."""
+        self.messages.append(message)
+        cell = self.cells.get(message["parent_header"].get("msg_id", ""))
+        if cell is not None:
+            (cell.messages if message["channel"] == "iopub" else cell.replies).append(message)
+        self._news.set()
+
+    def ask(self, msg_type: str, content: Message, parent: Message | None = None) -> Message:
+        """A request to send."""
+        header = {"msg_id": uuid.uuid4().hex, "msg_type": msg_type, "session": self.session, "username": ""}
+        header.update(version="5.3", date=datetime.now(UTC).isoformat())
+        return {"header": header, "parent_header": parent or {}, "metadata": {}, "content": content}
+
+    def ask_to_execute(self, code: str) -> tuple[Message, Cell]:
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True, "stop_on_error": False}
+        request = self.ask("execute_request", content)
+        request["metadata"]["cellId"] = uuid.uuid4().hex
+        msg_id = request["header"]["msg_id"]
+        return request, self.cells.setdefault(msg_id, Cell(msg_id, code))
+
+    async def until(self, is_so: Callable[[], bool], within_s: float = WITHIN_S) -> None:
+        """Until something holds; it is looked at again with each message."""
+        try:
+            async with asyncio.timeout(within_s):
+                while not is_so():
+                    self._news.clear()
+                    await self._news.wait()
+        except TimeoutError:
+            raise AssertionError(f"it did not happen; last of {len(self.messages)}:\n{self._newest()}") from None
+
+    def _newest(self) -> str:
+        return "\n".join(json.dumps(message, default=repr)[:300] for message in self.messages[-5:])
+
+
+class FrontEnd(Tab):
+    """A tab with one notebook: `connect`, `drop` and `connect` again; a new object is a new tab."""
+
+    def __init__(self, place: Place, kernel_id: str, *, port: int = 0) -> None:
+        super().__init__()
+        self._place = place
+        self.kernel_id = kernel_id
+        self.port = port or place.port
+        self._answered_seq = 0
+        self._last_seq = 0
+        self.repeated = 0
+        self._socket: WebSocketClientConnection | None = None
+        self._readings: dict[WebSocketClientConnection, asyncio.Task[None]] = {}
 
     async def connect(self) -> None:
         address = f"ws://127.0.0.1:{self.port}/api/kernels/{self.kernel_id}/channels?session_id={self.session}"
         headers = {"Authorization": f"token {self._place.token}"}
         request = HTTPRequest(address, headers=headers, connect_timeout=WITHIN_S, request_timeout=WITHIN_S)
         self._socket = await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
+        self._socket.on_ping = self._hear_ping  # type: ignore[method-assign]  # tornado's way to listen
         self._readings[self._socket] = asyncio.ensure_future(self._read(self._socket))
+
+    def _hear_ping(self, payload: bytes) -> None:
+        """The server asks whether what it wrote has arrived; it is told so by itself."""
+        *_, seq = payload.split() or [b""]
+        self._answered_seq = int(seq) if seq.isdigit() else 0
+        self._news.set()
+
+    async def settle(self) -> None:
+        """Until the server knows that this page has got what it shows."""
+        newest = self._last_seq
+        await self.until(lambda: self._answered_seq >= newest)
+        await asyncio.to_thread(self._place.ask, "GET", "api/status")  # it has heard the answer before it answers this
 
     async def drop(self) -> None:
         """Close it in good order, and read what was on the way."""
@@ -98,31 +170,26 @@ class FrontEnd:
     async def _read(self, connection: WebSocketClientConnection) -> None:
         while (data := await connection.read_message()) is not None:
             if connection is self._socket:
-                self._take(json.loads(data))
+                self._take_once(json.loads(data))
 
-    def _take(self, message: Message) -> None:
-        self.messages.append(message)
-        cell = self.cells.get(message["parent_header"].get("msg_id", ""))
-        if cell is not None:
-            (cell.messages if message["channel"] == "iopub" else cell.replies).append(message)
-        self._news.set()
+    def _take_once(self, message: Message) -> None:
+        """What a connection that broke had brought, and the server was not told so, comes again with the same seq."""
+        seq = message["metadata"].get("jupyter_tpu", {}).get("seq")
+        if seq is None or seq > self._last_seq:
+            self._last_seq = seq or self._last_seq
+            self.take(message)
+        else:
+            self.repeated += 1
 
-    # -- what the user does
-
-    async def send(self, channel: str, msg_type: str, content: Message, **more: Any) -> str:
+    async def send(self, channel: str, request: Message) -> None:
         assert self._socket is not None
-        msg_id = uuid.uuid4().hex
-        header = {"msg_id": msg_id, "msg_type": msg_type, "session": self.session, "username": "", "version": "5.3"}
-        header["date"] = datetime.now(UTC).isoformat()
-        message = {"channel": channel, "header": header, "parent_header": {}, "metadata": {}, "content": content}
-        await self._socket.write_message(json.dumps({**message, "buffers": [], **more}))
-        return msg_id
+        await self._socket.write_message(json.dumps({**request, "channel": channel, "buffers": []}))
 
     async def execute(self, code: str) -> Cell:
         """Ask for a cell to be run."""
-        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": True, "stop_on_error": False}
-        msg_id = await self.send("shell", "execute_request", content, metadata={"cellId": uuid.uuid4().hex})
-        return self.cells.setdefault(msg_id, Cell(msg_id, code))
+        request, cell = self.ask_to_execute(code)
+        await self.send("shell", request)
+        return cell
 
     async def run(self, code: str) -> str:
         """What a cell prints, once it is done."""
@@ -133,19 +200,6 @@ class FrontEnd:
     def look_at(self, other: Cell) -> Cell:
         """The cell of another tab, empty, as this one sees it."""
         return self.cells.setdefault(other.msg_id, Cell(other.msg_id, other.code))
-
-    async def until(self, is_so: Callable[[], bool]) -> None:
-        """Until something holds; it is looked at again with each message."""
-        try:
-            async with asyncio.timeout(WITHIN_S):
-                while not is_so():
-                    self._news.clear()
-                    await self._news.wait()
-        except TimeoutError:
-            raise AssertionError(f"it did not happen; last of {len(self.messages)}:\n{self._newest()}") from None
-
-    def _newest(self) -> str:
-        return "\n".join(json.dumps(message)[:300] for message in self.messages[-5:])
 
 
 def open_session(place: Place, path: str = "a.ipynb") -> str:

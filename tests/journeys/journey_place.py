@@ -25,6 +25,7 @@ from typing import Any
 import psutil
 
 from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
 
 ZONE = "us-central1-a"
 NODE = "my-node"
@@ -132,29 +133,41 @@ class Place:
             with refusal:
                 raise RuntimeError(f"{verb} {route}: {refusal.code} {refusal.read()[:2000]!r}") from None
 
-    # -- the worker
+    # -- the way to the worker, and the worker
+
+    def fault_link(self, fault: LinkFault) -> None:
+        """Break the SSH connections to the worker, or mend them."""
+        fields = fault.to_json()
+        self.cloud.fault_link(self.node, fields.pop("verb"), **{name: value for name, value in fields.items() if value})
 
     @property
     def home(self) -> Path:
         """The worker's home folder."""
         return Path(self.cloud.workers(self.node)[0]["home"])
 
-    def worker_processes(self, word: str) -> list[psutil.Process]:
-        """Those of the worker whose command line has this word."""
+    def worker_processes(self) -> dict[psutil.Process, list[str]]:
+        """The processes of the worker, with their command lines."""
         token = self.cloud.workers(self.node)[0]["token"]
-        found = []
+        found = {}
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
-                if any(word in part for part in process.cmdline()) and token in process.environ().values():
-                    found.append(process)
+                if token in process.environ().values():
+                    found[process] = process.cmdline()
         return found
+
+    def agents(self) -> list[psutil.Process]:
+        return [each for each, line in self.worker_processes().items() if "agent" in line and "supervise" not in line]
 
     def kill_agent(self) -> None:
         """Its supervisor starts another one."""
-        for process in self.worker_processes("agent"):
-            if "supervise" not in process.cmdline():
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
+        for process in self.agents():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
+    def agent_log(self) -> str:
+        """The newest of what the agent's log and the supervisor's say."""
+        logs = sorted((self.home / ".jupyter-tpu").glob("**/*.log"))
+        return "\n".join(f"{log.name}: {log.read_text(errors='replace')[-1500:]}" for log in logs)
 
     def allow(self, gate: str) -> None:
         """Let a cell go on that waits for this file; see `GATES`."""

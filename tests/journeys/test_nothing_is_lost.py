@@ -48,6 +48,7 @@ class Journey:
         """The tab sees the first 30 lines; the cell waits to go on."""
         cell = await self.tab.execute(HUNDRED_LINES)
         await self.tab.until(lambda: cell.text().count("\n") == 30)
+        await self.tab.settle()
         return cell
 
     async def print_on(self, gate: int) -> None:
