@@ -26,7 +26,8 @@ from jupyter_tpu.errors import BadInput
 NOTEBOOK = "digits.ipynb"
 _MARKER = ".jupyter-tpu-demo.json"
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
-_SERVER = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}}}
+# kernels end with the demo, as its cloud does
+_SERVER = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}}, "TPUApp": {"keep_kernels": False}}
 
 
 def default_folder() -> Path:
@@ -95,8 +96,9 @@ class DemoFolder:
         """Make folders and settings, and put the example notebook in unless the user has made it theirs."""
         for path in (self.cloud, self.notebooks, self.runtime):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # of the last run's cloud, which had another port; the server writes those of the nodes that are there
+        # kernelspecs and kernels of the last run's cloud, which had another port; the server writes new kernelspecs
         shutil.rmtree(self.root / "jupyter" / "data" / "kernels", ignore_errors=True)
+        shutil.rmtree(self.root / "jupyter" / "tpu" / "kernels", ignore_errors=True)
         config = self.root / "jupyter" / "config"
         _write_json(config / "labconfig" / "default_setting_overrides.json", _NO_NEWS)
         _write_json(config / "jupyter_server_config.json", _SERVER)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
@@ -60,8 +60,13 @@ async def end_noted_kernel(note: KernelNote) -> None:
     Raises:
         TpuError: the worker does not answer this time either; the note stays.
     """
-    with suppress(KernelFailed, NodeNotFound, WrongState):  # it is gone without us
+    try:
         await _ask(_worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id})
+    except (KernelFailed, NodeNotFound, WrongState):  # it is gone without us
+        pass
+    except TpuError:
+        if not note.endpoint:  # an emulated cloud that does not answer has ended, with all that ran on it
+            raise
     KernelNotes().remove(note.kernel_id)
 
 

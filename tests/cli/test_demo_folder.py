@@ -64,6 +64,20 @@ def test_a_reset_leaves_nothing_of_earlier_demos(tmp_path: Path) -> None:
     assert (folder.notebooks / NOTEBOOK).read_text() != "mine"
 
 
+def test_kernels_of_an_earlier_cloud_are_forgotten(tmp_path: Path) -> None:
+    folder = DemoFolder(tmp_path / "demo")
+    with folder.held():
+        folder.prepare()
+    note = folder.root / "jupyter" / "tpu" / "kernels" / "some-kernel.json"
+    note.parent.mkdir(parents=True)
+    note.write_text("{}")
+
+    with folder.held():
+        folder.prepare()
+
+    assert not note.exists()
+
+
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
 
