@@ -72,6 +72,7 @@ class Dialogue:
         try:
             for frame in self._early:
                 handle(frame)
+            after_batch()
             await self._receive(handle, after_batch)
         finally:
             pulse.cancel()

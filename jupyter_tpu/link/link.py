@@ -219,7 +219,7 @@ class Link:
         return stream
 
     def _find_end(self, stream: KernelStream) -> None:
-        """Ask where the record ends. A call, because its answer stays the same when a cut makes us ask again."""
+        """Ask where the record ends, by a call that agents of all versions know; what is sent meanwhile waits."""
         if self._state == "lost":
             return
         call = self._calls.add("kernel_info", {"kernel_id": stream.kernel_id})

@@ -221,7 +221,7 @@ class KernelStream:
         """Nobody needs these copies: one that is damaged, or one too many, comes again in its turn."""
         with suppress(DamagedEntry):
             entry = decode_entry(frame.payload)
-            is_news = entry.seq >= self._replay.next_seq and entry.seq not in self._ahead
+            is_news = self._has_begun and entry.seq >= self._replay.next_seq and entry.seq not in self._ahead
             if self._on_express and is_news and len(self._ahead) < _MOST_AHEAD:
                 self._ahead.add(entry.seq)
                 self._call(self._on_express, entry.seq, channel_name(entry.channel), entry.parts)

@@ -95,11 +95,26 @@ class EntryDecoder:
     def _next(self) -> Entry | None:
         if len(self._buffer) < self._wanted:
             return None
-        span = entry_span(self._buffer, 0)
-        self._wanted = span[1] if span else HEADER_BYTES
+        self._wanted = _bytes_needed(self._buffer)
         if len(self._buffer) < self._wanted:
             return None
         entry = decode_entry(bytes(self._buffer[: self._wanted]))
         del self._buffer[: self._wanted]
         self._wanted = HEADER_BYTES
         return entry
+
+
+def _bytes_needed(data: bytearray) -> int:
+    """How much of `data` to wait for: never for gigabytes because a length is damaged, which its parts would tell."""
+    span = entry_span(data, 0)
+    if span is None:
+        return HEADER_BYTES
+    length: int = span[1] - HEADER_BYTES
+    count: int = _HEADER.unpack_from(data)[4]
+    if 4 * count > length:
+        raise DamagedEntry(f"an entry of {count} parts in {length} bytes")
+    if len(data) < HEADER_BYTES + 4 * count:
+        return HEADER_BYTES + 4 * count
+    if 4 * count + sum(struct.unpack_from(f"!{count}I", data, HEADER_BYTES)) != length:
+        raise DamagedEntry(f"an entry of {length} bytes whose parts have another length")
+    return span[1]

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import pytest
 
@@ -119,6 +120,7 @@ class ScriptedKernel:
     def __init__(self, folder: Path, on_output: Callable[[], None]) -> None:
         self.kernel_id = folder.name
         self.record = Record(folder)
+        self._folder = folder
         self.is_closed = False
         self._on_output = on_output
         self._seen = SeenRequests()
@@ -128,6 +130,13 @@ class ScriptedKernel:
             self.record.append(channel, [body], 0.0)
         self.record.flush()
         self._on_output()
+
+    def damage(self, at: int) -> None:
+        """Flip the bits of one byte of the record on disk."""
+        (segment,) = self._folder.glob("*.segment")
+        data = bytearray(segment.read_bytes())
+        data[at] ^= 0xFF
+        segment.write_bytes(data)
 
     def request(self, client_id: str, number: int, channel: int, parts: list[bytes]) -> None:
         if self._seen.accept(client_id, number):
@@ -177,6 +186,7 @@ class Place:
         self._folder = folder
         self._kernels = Kernels()
         self._calls = Calls(ScriptedMethods(self._kernels))  # type: ignore[arg-type]
+        self._links: WeakSet[Link] = WeakSet()
         self._served: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.notice: dict[str, Any] = {"spare": None}
@@ -190,6 +200,10 @@ class Place:
     async def close(self) -> None:
         assert self._server
         self._server.close()
+        for link in self._links:
+            await link.close()
+        for session in self.sessions:
+            session.end()
         if self._served:
             await asyncio.wait(self._served)
         await self._calls.close()
@@ -252,6 +266,7 @@ class Place:
                 link.hurry()
 
         link = Link(connect, **{"on_state": on_state, **options})
+        self._links.add(link)
         return link
 
 

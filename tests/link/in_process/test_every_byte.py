@@ -12,7 +12,7 @@ from jupyter_tpu.wire.messages import Channel
 
 
 async def all_exchanges(place: Any, link: Any, ear: Any) -> None:
-    """Greeting, notice, calls, attach, data, requests, express, hold, detach; and a call that must be performed once."""
+    """Greeting, notice, calls, attach, data, requests, express, hold, detach; one call must be performed once."""
     kernel, other = place.new_kernel(), place.new_kernel()
     kernel.say(Channel.IOPUB, b"one", b"two")
     link.begin()
