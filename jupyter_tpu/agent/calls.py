@@ -87,15 +87,16 @@ class Methods:
     async def start_kernel(self, params: Params) -> dict[str, Any]:
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         try:
-            await kernel.start(Launch.from_params(params))
+            launch = Launch.from_params(params)
+            kernel = await self._kernels.launch(kernel.kernel_id, lambda kernel: kernel.start(launch))
         except TpuError:
             await self._kernels.drop_unborn(kernel)
             raise
         return kernel.describe()
 
     async def restart_kernel(self, params: Params) -> dict[str, Any]:
-        kernel = self._kernels.get_or_make(params.get("kernel_id"))
-        await kernel.restart(Launch.from_params(params))
+        launch = Launch.from_params(params)
+        kernel = await self._kernels.launch(params.get("kernel_id"), lambda kernel: kernel.restart(launch))
         return kernel.describe()
 
     async def kill_kernel(self, params: Params) -> dict[str, Any]:
@@ -113,7 +114,7 @@ class Methods:
         return kernel.describe()
 
     async def forget_kernel(self, params: Params) -> dict[str, Any]:
-        await self._kernels.forget(params.get("kernel_id"))
+        await self._kernels.forget(params.get("kernel_id"), str(params.get("owner", "")))
         return {}
 
     async def kernel_info(self, params: Params) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class KernelFolder:
         return self._path / "output.log"
 
     @property
-    def _connection(self) -> Path:
+    def connection_file(self) -> Path:
         return self._path / "connection.json"
 
     @property
@@ -96,25 +96,29 @@ class KernelFolder:
 
     def prepare_launch(self, launch: Launch) -> Path:
         """Clear the sockets of an earlier process and write the connection file; its path."""
+        self.clear_sockets()
+        write_connection_file(self.connection_file, self.socket_prefix, launch.key, launch.signature_scheme)
+        return self.connection_file
+
+    def clear_sockets(self) -> None:
+        """Remove the sockets of an earlier process."""
         for path in self._sockets.iterdir():
             path.unlink()
-        content = {
-            **PORTS,
-            "transport": "ipc",
-            "ip": str(self.socket_prefix),
-            "key": launch.key,
-            "signature_scheme": launch.signature_scheme,
-            "kernel_name": "python3",
-        }
-        self._connection.unlink(missing_ok=True)
-        self._connection.touch(mode=0o600)
-        self._connection.write_text(json.dumps(content))
-        return self._connection
+
+    def take_over(self, sockets: Path, output: Path) -> None:
+        """Make the sockets and the output of a process that is to be this kernel's those of the kernel.
+
+        A socket's file may be moved while it is listened on.
+        """
+        for path in sockets.glob(f"{self.socket_prefix.name}-*"):
+            path.replace(self._sockets / path.name)
+        shutil.rmtree(sockets)
+        output.replace(self.output)
 
     def signer(self) -> Signer:
         """Signs with the key of the last launch."""
         try:
-            content = json.loads(self._connection.read_text())
+            content = json.loads(self.connection_file.read_text())
             return Signer(content["key"], content["signature_scheme"])
         except (OSError, ValueError, KeyError) as error:
             log.warning("%s: the kernel's key cannot be read: %s", self._path, error)
@@ -142,3 +146,18 @@ class KernelFolder:
         """Delete everything."""
         shutil.rmtree(self._path, ignore_errors=True)
         shutil.rmtree(self._sockets, ignore_errors=True)
+
+
+def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_scheme: str = "hmac-sha256") -> None:
+    """Tell a kernel where to listen, and what to sign with; for nobody else's eyes."""
+    content = {
+        **PORTS,
+        "transport": "ipc",
+        "ip": str(socket_prefix),
+        "key": key,
+        "signature_scheme": signature_scheme,
+        "kernel_name": "python3",
+    }
+    path.unlink(missing_ok=True)
+    path.touch(mode=0o600)
+    path.write_text(json.dumps(content))

@@ -38,6 +38,7 @@ class Intake:
         on_written: called with the number up to which the kernel's line is on disk.
 
     Attributes:
+        is_attached: the kernel keeps what it says until it is on disk, and has sent what was missing.
         on_probe_answer: called with ``(channel, parts)`` of what answers the agent's own request.
     """
 
@@ -50,7 +51,7 @@ class Intake:
         self._record = record
         self._heard = heard
         self._number = 0
-        self._is_attached = False
+        self.is_attached = False
         self._on_output = on_output
         self._on_written = on_written
         self._told_of_full_disk = False
@@ -72,7 +73,7 @@ class Intake:
     def begin_line(self) -> None:
         """A new process begins to count."""
         self._number = 0
-        self._is_attached = False
+        self.is_attached = False
         self._heard.save(0, self._record.next_seq)
 
     def take(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
@@ -88,10 +89,10 @@ class Intake:
         for parts in batch:
             numbered = parse_head(parts[0])
             if parts[0].startswith(ATTACH):
-                self._is_attached = True
+                self.is_attached = True
             elif numbered is None:
                 self._append(Channel.IOPUB, parts, now)
-            elif self._is_attached and numbered[1] > self._number:
+            elif self.is_attached and numbered[1] > self._number:
                 self._advance(numbered[1], now)
                 self._append(numbered[0], parts[1:], now)
         self._flush(now)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import zmq
@@ -17,17 +15,16 @@ import zmq
 from jupyter_tpu.agent.folder import KernelFolder
 from jupyter_tpu.agent.heard import Heard
 from jupyter_tpu.agent.intake import Intake
-from jupyter_tpu.agent.jupyter_messages import header_place, json_object, without_content
+from jupyter_tpu.agent.jupyter_messages import header_place, is_execute_request, without_content
 from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.agent.launcher import Launcher
+from jupyter_tpu.agent.loose_ends import LooseEnds
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.record import Record
 from jupyter_tpu.agent.sockets import KernelSockets
-from jupyter_tpu.errors import KernelFailed
 from jupyter_tpu.wire.messages import Channel
 
-_BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
-_EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 # Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
 _SKIP_AFTER_BOOT = 10_000_000
 _ENDED_UNHEARD = "The kernel ended while no agent ran on the worker; what it said last is lost."
@@ -40,7 +37,7 @@ class Surroundings:
     home: Home
     context: zmq.Context[zmq.Socket[bytes]]
     reports: ReportedExits
-    python: str
+    launcher: Launcher
 
 
 class Kernel:
@@ -60,6 +57,7 @@ class Kernel:
         self.requests = self._intake.requests
         self._process: Process | None = None
         self._sockets: KernelSockets | None = None
+        self._loose_ends: LooseEnds | None = None
         self._waiting: list[tuple[Channel, list[bytes]]] = []
         self._changing = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
@@ -85,8 +83,8 @@ class Kernel:
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
-            if self._process is None:
-                self._launch(launch)
+            if self._process is None and not self.is_closed:
+                await self._launch(launch)
 
     async def restart(self, launch: Launch) -> None:
         """End the process, wait until it is gone (it may hold the accelerator), start another under the same record.
@@ -96,12 +94,16 @@ class Kernel:
         """
         async with self._changing:
             await self._end()
-            self._launch(launch)
+            if not self.is_closed:
+                await self._launch(launch)
 
-    async def kill(self) -> None:
-        """End the process at once; returns when its end is recorded."""
+    async def kill(self, owner: str = "") -> bool:
+        """End the process at once, unless another owner than that has started it; True when its end is recorded."""
         async with self._changing:
+            if owner and self._folder.state.get("owner", owner) != owner:
+                return False
             await self._end()
+            return True
 
     def send_signal(self, number: int) -> None:
         """Signal the kernel's process and its children; nothing happens when it is gone."""
@@ -120,6 +122,8 @@ class Kernel:
             self._record_end(state["pid"], Exit())
         elif process := Process.find(state["pid"], state["started"], self._around.reports):
             self._connect(process)
+            self._loose_ends = LooseEnds(self.record, self._intake, self._folder.signer(), self._send)
+            self._intake.on_probe_answer = self._loose_ends.probe_answered
         else:
             self._watch = asyncio.create_task(self._learn_of_end(state["pid"]))
 
@@ -132,6 +136,7 @@ class Kernel:
             self._sockets.close()
         if self._process is not None:
             self._process.close()
+        self._let_ends_go()
         self._intake.close()
         self.record.close()
         self._folder.close()
@@ -147,6 +152,10 @@ class Kernel:
         if not self._folder.is_new_request(client_id, number):
             return
         self._record_request(channel, parts)
+        if self._loose_ends is None or not self._loose_ends.hold(channel, parts):
+            self._send(channel, parts)
+
+    def _send(self, channel: Channel, parts: list[bytes]) -> None:
         if self._sockets is None:
             self._waiting.append((channel, parts))
         else:
@@ -154,11 +163,9 @@ class Kernel:
 
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
         """Cells and answers to ``input()``, before they are passed on; what was answered may be a password."""
-        place = header_place(parts)
-        kind = json_object(parts[place]).get("msg_type") if place else None
-        if kind == "execute_request":
+        if channel == Channel.SHELL and is_execute_request(parts):
             self._intake.take(Channel.REQUEST, [parts])
-        elif kind == "input_reply" and channel == Channel.STDIN:
+        elif channel == Channel.STDIN and header_place(parts):
             self._intake.take(Channel.REQUEST, [without_content(parts, self._folder.signer())])
 
     @property
@@ -192,9 +199,8 @@ class Kernel:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    def _launch(self, launch: Launch) -> None:
-        python = launch.python or self._around.python
-        process = self._run(python, launch)
+    async def _launch(self, launch: Launch) -> None:
+        process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
         generation = int(self._folder.state.get("generation", 0)) + 1
         self._folder.save(
             pid=process.pid,
@@ -202,42 +208,15 @@ class Kernel:
             boot_id=boot_id(),
             identity=secrets.token_hex(16),
             generation=generation,
-            python=python,
+            python=self._around.launcher.python_of(launch),
             started_at=time.time(),
+            notebook=launch.env.get("JPY_SESSION_NAME", ""),
+            owner=launch.owner,
             exit=None,
         )
         self._intake.begin_line()
         self._connect(process)
         self._intake.event("started", pid=process.pid, generation=generation)
-
-    def _run(self, python: str, launch: Launch) -> Process:
-        try:
-            connection_file = str(self._folder.prepare_launch(launch))
-            # ipykernel's own kernelspec turns frozen modules off too: the debugger cannot stop in them.
-            argv = [python, "-Xfrozen_modules=off", str(_BOOTSTRAP), launch.cwd, connection_file, _EXTENSION]
-            return Process.start(
-                [*argv, *launch.extra_arguments],
-                env=self._environment(launch),
-                cwd=Path.home(),
-                output=self._folder.output,
-                reports=self._around.reports,
-            )
-        except OSError as error:
-            raise KernelFailed(
-                f"No kernel could be started on the worker with {python}.",
-                hint="Look whether this Python exists there, and whether the disk is full.",
-                raw=str(error),
-            ) from error
-
-    def _environment(self, launch: Launch) -> dict[str, str]:
-        return {
-            **os.environ,
-            **launch.env,
-            "JUPYTER_TPU_AGENT_SOCKET": str(self._around.home.socket),
-            "JUPYTER_TPU_KERNEL_ID": self.kernel_id,
-            # ipykernel would end itself with its parent, which for us is only the agent; 1 means "do not watch".
-            "JPY_PARENT_PID": "1",
-        }
 
     def _connect(self, process: Process) -> None:
         self._process = process
@@ -267,8 +246,14 @@ class Kernel:
         await sockets.drain()
         sockets.close()
         process.close()
+        self._let_ends_go()
         self._sockets = self._process = None
         self._record_end(process.pid, ended)
+
+    def _let_ends_go(self) -> None:
+        if self._loose_ends is not None:
+            self._loose_ends.close()
+            self._loose_ends = None
 
     async def _learn_of_end(self, pid: int) -> None:
         ended = await self._around.reports.of(pid)

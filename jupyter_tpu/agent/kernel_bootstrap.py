@@ -11,7 +11,7 @@ import os
 import sys
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jupyter_tpu.agent.kernel_output import Voice
@@ -60,17 +60,37 @@ def go_to(folder: str) -> None:
         os.chdir(Path.home())
 
 
-def main(argv: list[str]) -> None:
-    """``kernel_bootstrap.py FOLDER CONNECTION_FILE ARGUMENTS…``: the last two go to ipykernel."""
-    folder, connection_file, *arguments = argv
-    put_own_package_first()
-    go_to(folder)
-    sys.argv[:] = ["ipykernel_launcher.py", "-f", connection_file, *arguments]
-    adapt(json.loads(Path(connection_file).read_text())["ip"])
+def run_spare(voice: Voice | None) -> None:
+    """Start a kernel that waits for the agent's word; without a voice it could not begin anew."""
+    if voice is None:
+        sys.exit("this ipykernel cannot wait in reserve")
+    from ipykernel.kernelapp import IPKernelApp
+
+    from jupyter_tpu.agent.spare_kernel import SpareKernel
+
+    forget_own_package()
+    app: Any = IPKernelApp.instance()
+    app.initialize()
+    SpareKernel(app, voice, go_to).wait()
+    app.start()
+
+
+def run(voice: Voice | None) -> None:  # noqa: ARG001 - the kernel holds it
+    """Start the kernel."""
     forget_own_package()
     from ipykernel.kernelapp import IPKernelApp
 
     IPKernelApp.launch_instance()
+
+
+def main(argv: list[str]) -> None:
+    """``kernel_bootstrap.py [--spare] FOLDER CONNECTION_FILE ARGUMENTS…``: the last two go to ipykernel."""
+    start = run_spare if argv[0] == "--spare" else run
+    folder, connection_file, *arguments = argv[1:] if start is run_spare else argv
+    put_own_package_first()
+    go_to(folder)
+    sys.argv[:] = ["ipykernel_launcher.py", "-f", connection_file, *arguments]
+    start(adapt(json.loads(Path(connection_file).read_text())["ip"]))
 
 
 if __name__ == "__main__":

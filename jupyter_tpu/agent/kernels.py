@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jupyter_tpu.agent.kernel import Kernel, Surroundings
@@ -74,12 +74,20 @@ class Kernels:
         self._kernels[kernel_id] = kernel
         return kernel
 
-    async def forget(self, kernel_id: Any) -> None:
-        """End a kernel and remove everything that is kept of it."""
+    async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
+        """Start a kernel; one that is forgotten just then is made anew."""
+        while True:
+            kernel = self.get_or_make(kernel_id)
+            await start(kernel)
+            if not kernel.is_closed or self._kernels.get(kernel.kernel_id) is kernel:
+                return kernel
+
+    async def forget(self, kernel_id: Any, owner: str = "") -> None:
+        """End a kernel and remove everything that is kept of it, unless another owner has started it since."""
         kernel = self.get(kernel_id)
-        await kernel.kill()
-        self._drop(kernel)
-        self._on_output()
+        if await kernel.kill(owner) and not kernel.is_closed:
+            self._drop(kernel)
+            self._on_output()
 
     def _drop(self, kernel: Kernel) -> None:
         del self._kernels[kernel.kernel_id]
@@ -90,6 +98,11 @@ class Kernels:
         """Forget a kernel that never had a process."""
         if not kernel.was_born and kernel.kernel_id in self._kernels:
             await self.forget(kernel.kernel_id)
+
+    @property
+    def are_quiet(self) -> bool:
+        """Whether none is at work or about to be."""
+        return all(kernel.execution_state in ("idle", "dead") for kernel in self._kernels.values())
 
     def describe(self) -> list[dict[str, Any]]:
         return [kernel.describe() for kernel in self._kernels.values()]

@@ -2,7 +2,8 @@
 
 A request that was recorded but was still in the dead agent's hands never reached the kernel; it is passed on now. A
 reply that was there is lost; the agent makes another from what is recorded, so that nobody waits for ever. Which those
-are is known once the kernel has answered a request of the agent's own, because it answers in order.
+are is known once the kernel has answered a request of the agent's own, because it answers in order. Of a kernel that
+does not keep what it says it is not known whether it ran what it seems not to have begun; that is said, and not tried.
 """
 
 from __future__ import annotations
@@ -78,10 +79,10 @@ class LooseEnds:
             self._send(Channel.SHELL, parts)
 
     async def _tie_up(self, request: Asked, asked: list[bytes]) -> None:
-        if request.state == "queued":
+        if request.state == "queued" and self._intake.is_attached:
             log.warning("request %s had not reached the kernel", request.msg_id)
             self._send(Channel.SHELL, asked)
-        elif request.state == "running":
+        elif request.state != "done":
             self._intake.event("gap", messages=None, reason=_UNKNOWN)
             self._reply(asked, {"status": "error", "ename": "OutcomeUnknown", "evalue": _UNKNOWN, "traceback": []})
             idle = self._message("status", "jupyter-tpu-", asked[header_place(asked)], {"execution_state": "idle"})

@@ -19,6 +19,7 @@ import zmq
 from jupyter_tpu.agent.calls import Calls, Methods
 from jupyter_tpu.agent.kernel import Surroundings
 from jupyter_tpu.agent.kernels import Kernels
+from jupyter_tpu.agent.launcher import Launcher
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import ReportedExits
 from jupyter_tpu.agent.session import Session
@@ -38,7 +39,8 @@ class Agent:
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 16384)
         self.reports = ReportedExits()
-        self._kernels = Kernels(Surroundings(home, self._context, self.reports, python), self._wake_sessions)
+        self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._tell_sessions)
+        self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
         self._methods = Methods(self._kernels, python, str(home.socket))
         self._calls = Calls(self._methods)
         self._sessions: set[Session] = set()
@@ -58,15 +60,24 @@ class Agent:
 
     def _notice(self) -> dict[str, Any]:
         """What clients are told of the worker when they connect and by `Session.notify`."""
-        return {"spare": None}
+        return {"spare": self._launcher.spares.describe()}
+
+    def _tell_sessions(self) -> None:
+        for session in self._sessions:
+            session.notify()
+
+    def _is_quiet(self) -> bool:
+        return self._kernels.are_quiet
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
         """Serve until asked to stop; kernels go on."""
         self._kernels.adopt()
+        self._launcher.spares.begin()
         server = await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET)
         await stop.wait()
         server.close()
         await self._calls.close()
+        await self._launcher.spares.close()
         self._kernels.close()
         self._context.destroy(linger=0)
 

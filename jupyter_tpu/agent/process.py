@@ -84,9 +84,16 @@ class Process:
 
     @classmethod
     def start(
-        cls, argv: Sequence[str], *, env: Mapping[str, str], cwd: Path, output: Path, reports: ReportedExits
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        output: Path,
+        reports: ReportedExits,
+        stdin: int = subprocess.DEVNULL,
     ) -> Process:
-        """Run a command with its output in the file `output`.
+        """Run a command with its output in the file `output`; its input is empty unless `stdin` says otherwise.
 
         Raises:
             OSError: the command cannot be run.
@@ -96,7 +103,7 @@ class Process:
                 argv,
                 env=dict(env),
                 cwd=cwd,
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
@@ -112,6 +119,10 @@ class Process:
                 return process
             process.close()
         return None
+
+    @property
+    def is_running(self) -> bool:
+        return start_ticks(self.pid) == self.started
 
     async def wait(self) -> Exit:
         """How it ended, once it has."""

@@ -51,6 +51,8 @@ class KernelSockets:
         self._monitors = {channel: self._monitor(channel) for channel in _SOCKETS}
         self._connected: set[Channel] = set()
         self._parted = asyncio.Event()
+        self._has_met = False
+        self._early: list[tuple[Channel, Sequence[bytes]]] = []
         self._identity = identity
         self._acknowledged = 0
         self._acknowledging: asyncio.TimerHandle | None = None
@@ -89,14 +91,20 @@ class KernelSockets:
         return socket
 
     def _monitor(self, channel: Channel) -> zmq.Socket[bytes]:
-        monitor = self._sockets[channel].get_monitor_socket(zmq.EVENT_CONNECTED | zmq.EVENT_DISCONNECTED)
+        monitor = self._sockets[channel].get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._loop.add_reader(_descriptor(monitor), self._read_monitor, channel)
         # The descriptor tells of the first event only after EVENTS was looked at once.
         self._loop.call_soon(self._read_monitor, channel)
         return monitor
 
     def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
-        """Pass a message on; it waits in the socket until the kernel is there."""
+        """Pass a message on, once all sockets have met the kernel: it may answer on another than it was asked on."""
+        if self._has_met:
+            self._send(channel, parts)
+        else:
+            self._early.append((channel, parts))
+
+    def _send(self, channel: Channel, parts: Sequence[bytes]) -> None:
         self._sockets[channel].send_multipart(parts, zmq.NOBLOCK)
         # ZMQ's descriptor is edge-triggered: an edge may have been used up by this send.
         self._loop.call_soon(self._read, channel)
@@ -113,12 +121,20 @@ class KernelSockets:
     def _read_monitor(self, channel: Channel) -> None:
         monitor = self._monitors[channel]
         while not monitor.closed and int(monitor.get(zmq.EVENTS)) & zmq.POLLIN:
-            if parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))["event"] == zmq.EVENT_CONNECTED:
-                self._connected.add(channel)
-            else:
+            if parse_monitor_message(monitor.recv_multipart(zmq.NOBLOCK))["event"] == zmq.EVENT_DISCONNECTED:
                 self._connected.discard(channel)
+            else:
+                self._connected.add(channel)
         if not self._connected:
             self._parted.set()
+        if not self._has_met and len(self._connected) == len(_SOCKETS):
+            self._meet()
+
+    def _meet(self) -> None:
+        self._has_met = True
+        early, self._early = self._early, []
+        for channel, parts in early:
+            self._send(channel, parts)
 
     async def drain(self) -> None:
         """After the kernel's end: deliver the last it said, which has arrived once each socket is disconnected."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,13 +25,27 @@ class Holder:
         return f"{name} ({self.command})" if self.command else name
 
 
-def find_holder(pid: int, proc: Path = PROC) -> Holder:
-    """Describe a process; Jupyter puts the notebook of a kernel into its environment as ``JPY_SESSION_NAME``."""
+def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:
+    """Describe a process.
+
+    Jupyter puts the notebook of a kernel into its environment as ``JPY_SESSION_NAME``. A kernel that was started in
+    reserve has it only since it is used, which the system does not show, but the agent's folder `kernels` does.
+    """
     return Holder(
         pid=pid,
         command=" ".join(_fields(proc / str(pid) / "cmdline"))[:120],
-        notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", ""),
+        notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "")
+        or _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels"),
     )
+
+
+def _noted_notebook(pid: int, kernels: Path) -> str:
+    for path in kernels.glob("*/kernel.json"):
+        with suppress(OSError, ValueError):
+            state = json.loads(path.read_text())
+            if isinstance(state, dict) and state.get("pid") == pid:
+                return str(state.get("notebook", ""))
+    return ""
 
 
 def _variables(path: Path) -> dict[str, str]:

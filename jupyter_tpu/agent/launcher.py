@@ -1,0 +1,89 @@
+"""Starts the processes of kernels: a fresh one each time, or the spare where it fits."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from jupyter_tpu.agent.folder import KernelFolder
+from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.process import Process, ReportedExits
+from jupyter_tpu.agent.spares import Spares
+from jupyter_tpu.errors import KernelFailed
+
+_BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
+_EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
+
+
+class Launcher:
+    """All that a kernel's process is started with.
+
+    Args:
+        python: what kernels run on unless they ask for another.
+        is_quiet: whether no kernel is at work.
+        on_spare: called when there is a spare, or none any more.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        python: str,
+        reports: ReportedExits,
+        is_quiet: Callable[[], bool],
+        on_spare: Callable[[], None],
+    ) -> None:
+        self._home = home
+        self._python = python
+        self._reports = reports
+        self.spares = Spares(home, python, self._start_spare, is_quiet, on_spare)
+
+    async def launch(self, kernel_id: str, folder: KernelFolder, launch: Launch) -> Process:
+        """A process for the kernel.
+
+        Raises:
+            KernelFailed: the command cannot be run.
+        """
+        python = self.python_of(launch)
+        own = {**launch.env, "JUPYTER_TPU_KERNEL_ID": kernel_id}
+        try:
+            connection_file = folder.prepare_launch(launch)
+            if spare := await self.spares.take(folder, launch, own):
+                return spare
+            folder.clear_sockets()
+            arguments = [launch.cwd, str(connection_file), _EXTENSION, *launch.extra_arguments]
+            return self._start(python, arguments, own, folder.output)
+        except OSError as error:
+            raise KernelFailed(
+                f"No kernel could be started on the worker with {python}.",
+                hint="Look whether this Python exists there, and whether the disk is full.",
+                raw=str(error),
+            ) from error
+
+    def python_of(self, launch: Launch) -> str:
+        """The Python that the kernel runs on."""
+        return launch.python or self._python
+
+    def _start_spare(self, connection_file: Path, output: Path, agent: int) -> Process:
+        return self._start(self._python, ["--spare", "", str(connection_file), _EXTENSION], {}, output, agent)
+
+    def _start(
+        self,
+        python: str,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        output: Path,
+        stdin: int = subprocess.DEVNULL,
+    ) -> Process:
+        # ipykernel's own kernelspec turns frozen modules off too: the debugger cannot stop in them.
+        argv = [python, "-Xfrozen_modules=off", str(_BOOTSTRAP), *arguments]
+        environment = {
+            **os.environ,
+            **env,
+            "JUPYTER_TPU_AGENT_SOCKET": str(self._home.socket),
+            # ipykernel would end itself with its parent, which for us is only the agent; 1 means "do not watch".
+            "JPY_PARENT_PID": "1",
+        }
+        return Process.start(argv, env=environment, cwd=Path.home(), output=output, reports=self._reports, stdin=stdin)
