@@ -155,17 +155,27 @@ class Adoption:
     async def _settle(self, note: KernelNote) -> None:
         """Learn how the kernel is and have Jupyter show it."""
         manager = self._kernels.get_kernel(note.kernel_id)
+        guard = asyncio.create_task(self._keep_from_culling(manager))
         try:
             info = await manager.provisioner.learn_state()
             end = manager.provisioner.end
         except TpuError:  # it was shut down meanwhile
             return
+        finally:
+            guard.cancel()
         if end:
             manager.execution_state, manager.reason = "dead", end
             self.log.warning("%s: the kernel %s is not alive any more. %s", note.node, note.kernel_id, end)
         else:
             _show(manager, info)
             self.log.info("%s: the kernel %s is given back", note.node, note.kernel_id)
+
+    async def _keep_from_culling(self, manager: Any) -> None:
+        """A kernel of which nothing is known may be at work: Jupyter's culler must not take it for idle."""
+        limit_s = self._kernels.cull_idle_timeout
+        while limit_s > 0:
+            manager.last_activity = datetime.now(UTC)
+            await asyncio.sleep(limit_s / 3)
 
     async def _note(self, model: Mapping[str, Any]) -> None:
         provisioner = self._provisioner(model["kernel"]["id"])

@@ -472,3 +472,22 @@ def test_a_kernel_that_was_ended_when_its_node_could_not_be_told_is_ended_later(
     assert third.request("GET", "api/kernels").json == []
     until(lambda: home.kernels_on_node() == [])
     until(lambda: home.notes.list() == ())
+
+
+def test_an_idle_kernel_that_was_given_back_is_culled_once_it_is_known_to_be_idle(home: Home) -> None:
+    first = home.next_server()
+    kernel_id = start_session(first, home)["kernel"]["id"]
+    run(first, kernel_id, "x = 41")
+    first.kill()
+    home.cloud.control.close_ssh(home.node_name)
+    options = ("--MappingKernelManager.cull_idle_timeout=1", "--MappingKernelManager.cull_interval=1")
+
+    second = home.next_server(*options)
+    local = second.request("POST", "api/kernels", {"name": "python3"}).json["id"]
+    until(lambda: second.request("GET", f"api/kernels/{local}").status == 404)
+    unknown = second.request("GET", f"api/kernels/{kernel_id}").status
+    home.cloud.control.open_ssh(home.node_name)
+
+    assert unknown == 200
+    until(lambda: second.request("GET", "api/kernels").json == [])
+    until(lambda: home.kernels_on_node() == [])
