@@ -18,7 +18,8 @@ from jupyter_tpu.kernels.bridge import Bridge, Secrets
 from jupyter_tpu.kernels.clients import LocalClients
 from jupyter_tpu.kernels.follower import Follower
 from jupyter_tpu.kernels.following import Following, Seq
-from jupyter_tpu.kernels.kernel import Launch, RemoteKernel
+from jupyter_tpu.kernels.kernel import RemoteKernel
+from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.links import LinkPool, LinkStatus, WorkerLink
 from jupyter_tpu.kernels.worker import OnProgress, WorkerKey
 

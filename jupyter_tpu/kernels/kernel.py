@@ -12,11 +12,12 @@ import logging
 import signal
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.kernels.endings import ending, exit_code_of, last_words_of
 from jupyter_tpu.kernels.following import Following, Seq
+from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.sockets import Parts
 from jupyter_tpu.link import KernelStream, Link, OnMessage
 
@@ -37,37 +38,6 @@ _MAY_RUN_ON = (
     "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is killed there: %s"
 )
 _WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program still runs then."
-
-TRAVELS = ("JPY_SESSION_NAME",)
-"""The only variables of this machine's environment that a kernel on a worker gets."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Launch:
-    """What to start. Nothing of this machine's environment but `env` travels.
-
-    Attributes:
-        replaces: whether a kernel of the same id, left by a process that was killed, is ended and forgotten first.
-    """
-
-    kernel_id: str
-    key: str
-    signature_scheme: str = "hmac-sha256"
-    env: Mapping[str, str] = field(default_factory=dict)
-    cwd: str = ""
-    extra_arguments: tuple[str, ...] = ()
-    replaces: bool = False
-
-    def to_params(self) -> dict[str, Any]:
-        """The parameters of the agent's `start_kernel` and `restart_kernel`."""
-        return {
-            "kernel_id": self.kernel_id,
-            "key": self.key,
-            "signature_scheme": self.signature_scheme,
-            "env": dict(self.env),
-            "cwd": self.cwd,
-            "extra_arguments": list(self.extra_arguments),
-        }
 
 
 class RemoteKernel:
@@ -140,7 +110,7 @@ class RemoteKernel:
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
-            self._die(_exit_code(ended), _last_words(ended))
+            self._die(exit_code_of(ended), last_words_of(ended))
         return info
 
     async def wait_until_up(self) -> None:
@@ -359,7 +329,7 @@ class RemoteKernel:
             self._advance(self._seen_generation)
         elif kind == "exited" and int(event["generation"]) >= max(self.generation, self._asked_generation):
             self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
-            self._die(_exit_code(event), _last_words(event))
+            self._die(exit_code_of(event), last_words_of(event))
         elif kind == "gone":
             self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
 
@@ -386,25 +356,3 @@ class RemoteKernel:
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:
     """Whether this is a status or a reply. Other messages come earlier, from ipykernel's output thread."""
     return channel != "request" and any(b'"status"' in part for part in parts)
-
-
-def _exit_code(event: Mapping[str, Any]) -> int:
-    if event.get("exit_code") is not None:
-        return int(event["exit_code"])
-    number = signal.Signals.__members__.get(str(event.get("signal")), signal.SIGKILL)
-    return -number
-
-
-def _last_words(event: Mapping[str, Any]) -> str:
-    words = event.get("stderr") or ""
-    return ("\n".join(words) if isinstance(words, list) else str(words)).strip()
-
-
-def ending(exit_code: int) -> str:
-    """How a process ended, in words."""
-    if exit_code >= 0:
-        return f"exit code {exit_code}"
-    try:
-        return signal.Signals(-exit_code).name
-    except ValueError:
-        return f"signal {-exit_code}"

@@ -31,7 +31,7 @@ from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.kernels.addresses import addresses_of
 from jupyter_tpu.kernels.bridge import Secrets
 from jupyter_tpu.kernels.hosted import HostedKernel
-from jupyter_tpu.kernels.kernel import TRAVELS, Launch
+from jupyter_tpu.kernels.launch import TRAVELS, Launch
 from jupyter_tpu.kernels.links import LinkPool
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName

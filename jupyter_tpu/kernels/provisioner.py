@@ -21,9 +21,10 @@ from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import KernelFailed, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.endings import ending
 from jupyter_tpu.kernels.follower import Deliver, Follower
 from jupyter_tpu.kernels.hosted import HostedKernel
-from jupyter_tpu.kernels.kernel import TRAVELS, Launch, ending
+from jupyter_tpu.kernels.launch import TRAVELS, Launch
 from jupyter_tpu.kernels.links import LinkStatus, link_thread
 from jupyter_tpu.kernels.notes import KernelNote, KernelNotes, this_process
 from jupyter_tpu.kernels.noting import Noting

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_tpu.kernels.addresses import default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
 from jupyter_tpu.kernels.hosted import HostedKernel
-from jupyter_tpu.kernels.kernel import Launch
+from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.links import LinkPool
 from jupyter_tpu.kernels.ready_links import ReadyLinks
 from jupyter_tpu.kernels.worker import WorkerKey

@@ -11,7 +11,8 @@ import pytest
 
 from jupyter_tpu.errors import KernelFailed, TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.following import Following
-from jupyter_tpu.kernels.kernel import Launch, RemoteKernel
+from jupyter_tpu.kernels.kernel import RemoteKernel
+from jupyter_tpu.kernels.launch import Launch
 
 INFO = {"kernel_info": {"implementation": "ipython"}}
 STATUS = [b"<IDS|MSG>", b"", b'{"msg_type": "status"}', b"{}", b"{}", b'{"execution_state": "idle"}']
