@@ -13,6 +13,7 @@ import asyncssh
 
 from jupyter_tpu.errors import LoginRefused, TpuError, WorkerUnreachable
 from jupyter_tpu.ssh.address import WorkerAddress
+from jupyter_tpu.ssh.attempts import first_outcome
 from jupyter_tpu.ssh.client_config import Files, Route, default_config_files, resolved_route
 from jupyter_tpu.ssh.hostkeys import host_key_changed
 from jupyter_tpu.ssh.keys import UserKey
@@ -20,6 +21,7 @@ from jupyter_tpu.ssh.proxy import ProxyCommand
 from jupyter_tpu.ssh.stream import ByteStream, connection_lost
 
 CONNECT_TIMEOUT_S = 20
+AGAIN_S = 2
 KEEPALIVE_INTERVAL_S = 4
 KEEPALIVE_COUNT = 2
 WINDOW_BYTES = 32 << 20
@@ -58,7 +60,16 @@ async def connect(
     with resolved_route(address, proxy_command, files) as route:
         proxy = await ProxyCommand.start(route.proxy_argv) if route.proxy_argv else None
         try:
-            return SshConnection(await _open(address, key, route, proxy), proxy)
+            if proxy:
+                return SshConnection(await _open(address, key, route, proxy), proxy)
+            # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a greeting that was swallowed never comes.
+            return SshConnection(
+                await first_outcome(
+                    lambda: _open(address, key, route, None),
+                    every_s=AGAIN_S,
+                    give_back=asyncssh.SSHClientConnection.abort,
+                )
+            )
         except BaseException:
             if proxy:
                 await proxy.close()

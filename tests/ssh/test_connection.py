@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import sys
 from collections.abc import AsyncIterator
@@ -303,3 +304,37 @@ def test_an_address_takes_nothing_that_a_shell_would_read(part: dict[str, object
     sound = {"host": "10.0.0.2", "port": 22, "user": "ada", "host_keys": (), "alias": "n.us-central1-a.tpu"}
     with pytest.raises(BadInput):
         WorkerAddress(**(sound | part))  # type: ignore[arg-type]
+
+
+async def test_a_connection_that_was_swallowed_by_a_dead_path_is_not_waited_for(
+    address: WorkerAddress, user_key: UserKey
+) -> None:
+    """As when the path comes back in the middle of an attempt: what was sent before is never answered."""
+    arrivals: list[asyncio.StreamWriter] = []
+
+    async def arrive(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        arrivals.append(writer)
+        if len(arrivals) > 1:
+            there, onward = await asyncio.open_connection("127.0.0.1", address.port)
+            await asyncio.wait([asyncio.create_task(pour(reader, onward)), asyncio.create_task(pour(there, writer))])
+
+    path = await asyncio.start_server(arrive, "127.0.0.1", 0)
+    port = path.sockets[0].getsockname()[1]
+    connection = await connect(dataclasses.replace(address, port=port), user_key, config_files=())
+    assert len(arrivals) == 2
+    await connection.close()
+    path.close()
+    for writer in arrivals:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+async def pour(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Pass everything on."""
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65536):
+            writer.write(data)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
