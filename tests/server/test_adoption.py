@@ -25,7 +25,7 @@ from jupyter_tpu.kernels.notes import KernelNotes
 from jupyter_tpu.models import NodeName
 
 if TYPE_CHECKING:
-    from conftest import Cloud, Server, StartServer
+    from conftest import Cloud, OpenPages, Server, StartServer
 
 pytestmark = pytest.mark.timeout(240)
 
@@ -216,6 +216,11 @@ def reason_of(server: Server, kernel_id: str) -> str:
     """Why the kernel is dead, once it is."""
     until(lambda: state_of(server, kernel_id) == "dead")
     return str(server.request("GET", f"api/kernels/{kernel_id}").json["reason"])
+
+
+def last_outputs(server: Server, kernel_id: str) -> str:
+    """What the kernel's last cell has put out, as JSON."""
+    return json.dumps(server.tpu("GET", f"kernels/{kernel_id}/outputs").json["requests"][-1]["outputs"])
 
 
 def cell_that_waits_for(path: Path) -> str:
@@ -491,3 +496,24 @@ def test_an_idle_kernel_that_was_given_back_is_culled_once_it_is_known_to_be_idl
     assert unknown == 200
     until(lambda: second.request("GET", "api/kernels").json == [])
     until(lambda: home.kernels_on_node() == [])
+
+
+async def test_what_a_kernel_has_said_can_be_read_when_it_has_ended_without_a_server(
+    home: Home, open_page: OpenPages, tmp_path: Path
+) -> None:
+    first = home.next_server()
+    kernel_id = start_session(first, home)["kernel"]["id"]
+    pid = pid_of(first, kernel_id)
+    waiting = cell_that_waits_for(tmp_path / "go")
+    begin(first, kernel_id, f"print('last words')\n{waiting}\nimport os\nos._exit(7)")
+    until(lambda: "last words" in last_outputs(first, kernel_id))
+    first.kill()
+    (tmp_path / "go").touch()
+    until(lambda: not psutil.pid_exists(pid))
+
+    second = home.next_server()
+
+    assert "exit code 7" in reason_of(second, kernel_id)
+    assert "last words" in last_outputs(second, kernel_id)
+    page = await open_page(second, kernel_id)
+    await page.until(lambda message: message["content"].get("execution_state") == "dead")
