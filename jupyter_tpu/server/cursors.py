@@ -26,25 +26,36 @@ PLACES = 1024
 
 _MAGIC = b"jupyter_tpu cursors 1\n"
 _PLACE_BYTES = 64  # divides a page of memory, so that no place lies across two
-_PLACE = struct.Struct("!16sQd")
+_PLACE = struct.Struct("!16sQQd")
 _CRC = struct.Struct("!I")
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """How far a session has read: everything up to `arrived`, and perhaps more, but nothing behind `written`."""
+
+    arrived: int
+    written: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
     key: bytes
-    seq: int
+    cursor: Cursor
     used_at: float
 
     def encode(self) -> bytes:
-        body = _PLACE.pack(self.key, self.seq, self.used_at)
+        body = _PLACE.pack(self.key, self.cursor.arrived, self.cursor.written, self.used_at)
         return (body + _CRC.pack(zlib.crc32(body))).ljust(_PLACE_BYTES, b"\0")
 
     @classmethod
     def decode(cls, data: bytes) -> _Place | None:
         """None for a free or damaged place."""
         body, crc = data[: _PLACE.size], data[_PLACE.size : _PLACE.size + _CRC.size]
-        return cls(*_PLACE.unpack(body)) if crc == _CRC.pack(zlib.crc32(body)) else None
+        if crc != _CRC.pack(zlib.crc32(body)):
+            return None
+        key, arrived, written, used_at = _PLACE.unpack(body)
+        return cls(key, Cursor(arrived, written), used_at)
 
 
 class Cursors:
@@ -61,15 +72,15 @@ class Cursors:
         self._known: dict[bytes, int] = {}
         self._file = self._open(path) if path else io.BytesIO(self._empty())
 
-    def find(self, kernel_id: str, session_id: str) -> int | None:
-        """The last message that the session has got, or None for a session that is not known."""
+    def find(self, kernel_id: str, session_id: str) -> Cursor | None:
+        """None for a session that is not known."""
         key = _key(kernel_id, session_id)
-        return next((place.seq for _, place in self._all() if place and place.key == key), None)
+        return next((place.cursor for _, place in self._all() if place and place.key == key), None)
 
-    def move(self, kernel_id: str, session_id: str, seq: int) -> None:
-        """The session has got everything up to `seq`."""
+    def move(self, kernel_id: str, session_id: str, cursor: Cursor) -> None:
+        """The session is so far now."""
         key = _key(kernel_id, session_id)
-        place = _Place(key, seq, self._now())
+        place = _Place(key, cursor, self._now())
         try:
             self._write(self._number_of(key), place)
         except OSError as error:

@@ -36,17 +36,21 @@ class Floods:
     Per request, `text_limit` characters of what streams show pass; text that a carriage return has overwritten does not
     count. Then a display says what is left out, with its newest lines, and is renewed every `UPDATE_S`. At the end the
     last `TAIL_CHARACTERS` follow it. `clear_output` begins anew.
+
+    Attributes:
+        repeated_until: the page may have got messages up to this seq already.
     """
 
     def __init__(self, make_header: MakeHeader, describe: Describe, *, text_limit: int = TEXT_LIMIT) -> None:
         self._make_header = make_header
         self._describe = describe
         self._text_limit = text_limit
+        self.repeated_until = 0
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def feed(self, messages: Iterable[PageMessage], now_s: float) -> list[PageMessage]:
         """What the page gets of these messages."""
-        out = StreamMerger()
+        out = StreamMerger(self.repeated_until)
         for message in messages:
             text = StreamText.of(message)
             if text:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+import socket
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,7 @@ from jupyter_tpu.server.page_messages import PageMessage, json_object, to_websoc
 log = logging.getLogger(__name__)
 
 _CURSORS = "jupyter_tpu_cursors"
+_CORK: int | None = getattr(socket, "TCP_CORK", None)
 
 
 def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
@@ -176,6 +179,21 @@ class _PageSocket:
     def __init__(self, connection: KernelSocket) -> None:
         self._connection = connection
         self._last: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        self._cork(True)
+        try:
+            yield
+        finally:
+            self._cork(False)
+
+    def _cork(self, is_corked: bool) -> None:
+        """Where the system can, hold packets back until they are full."""
+        connection: Any = self._connection.websocket_handler.ws_connection
+        if connection and _CORK is not None:
+            with suppress(OSError, AttributeError):  # closed, or no TCP
+                connection.stream.socket.setsockopt(socket.IPPROTO_TCP, _CORK, is_corked)
 
     def write(self, message: PageMessage) -> None:
         connection = self._connection

@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from typing import Any, Literal, Protocol
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.follower import Deliver, Follower, KernelMessage
 from jupyter_tpu.kernels.words import event_words
-from jupyter_tpu.server.cursors import Cursors
+from jupyter_tpu.server.cursors import Cursor, Cursors
 from jupyter_tpu.server.floods import Floods
 from jupyter_tpu.server.page_messages import MakeHeader, PageMessage, json_object
 from jupyter_tpu.server.page_opening import opening_messages, status_message
@@ -40,7 +40,13 @@ class Kernel(Protocol):
 
 
 class Socket(Protocol):
-    """The page's WebSocket; `drain` waits until it has taken what was written. All raise `PageGone`."""
+    """The page's WebSocket; `drain` waits until it has taken what was written. All raise `PageGone`.
+
+    What is written within `at_once` arrives together as far as that is possible: a page that has read a message has
+    then also read the ping behind it, even if it closes there and then.
+    """
+
+    def at_once(self) -> AbstractContextManager[None]: ...
 
     def write(self, message: PageMessage) -> None: ...
 
@@ -81,6 +87,7 @@ class Page:
         self._make_header = make_header
         self._is_here = is_here
         self._receipts = Receipts(0)
+        self._is_known = False
         self._follower: Follower | None = None
         self._asked: list[tuple[str, list[bytes]]] = []
         self._is_told = asyncio.Event()
@@ -91,13 +98,12 @@ class Page:
 
     async def open(self) -> None:
         """Begin where the session left off, or tell a new one how things are and go on from there."""
-        arrived = self._cursors.find(self._kernel_id, self._session_id)
+        cursor = self._cursors.find(self._kernel_id, self._session_id)
         try:
-            if arrived is None:
+            if cursor is None:
                 await self._begin()
             else:
-                self._receipts = Receipts(arrived)
-                await self._follow(arrived + 1)
+                await self._go_on(cursor)
         except TpuError as error:
             await self._write([self._words(str(error))])
         self._is_told.set()
@@ -118,6 +124,7 @@ class Page:
     def arrived(self, payload: bytes) -> None:
         """A pong came in."""
         if not self._is_gone and self._receipts.returned(payload):
+            self._is_known = True
             self._keep_place()
 
     def leave(self) -> None:
@@ -133,6 +140,12 @@ class Page:
             await self._follower.close()
 
     # -- opening -------------------------------------------------------------------------------------------------------
+
+    async def _go_on(self, cursor: Cursor) -> None:
+        """What the page has not got, and, when its connection was cut, perhaps what it just got."""
+        self._receipts, self._is_known = Receipts(cursor.arrived), True
+        self._floods.repeated_until = cursor.written
+        await self._follow(cursor.arrived + 1)
 
     async def _begin(self) -> None:
         """What comes from now on, behind what has been: the page hears it in this order."""
@@ -218,23 +231,23 @@ class Page:
         async with self._writing:
             if self._is_gone:
                 return
-            with suppress(PageGone):
+            ping = None
+            if seq is not None:
+                ping = self._receipts.write(seq, says_something=bool(messages))
+                self._keep_place()
+            with suppress(PageGone), self._socket.at_once():
                 for message in messages:
                     self._socket.write(message)
-                if seq is not None:
-                    self._ask_for_receipt(seq, said_something=bool(messages))
+                if ping:
+                    self._socket.ping(ping)
+            with suppress(PageGone):
                 await self._socket.drain()
 
-    def _ask_for_receipt(self, seq: int, *, said_something: bool) -> None:
-        before = self._receipts.arrived
-        ping = self._receipts.written(seq, said_something=said_something)
-        if ping:
-            self._socket.ping(ping)
-        if self._receipts.arrived != before:
-            self._keep_place()
-
     def _keep_place(self) -> None:
-        self._cursors.move(self._kernel_id, self._session_id, self._receipts.arrived)
+        """A session that has got nothing yet stays a new one."""
+        if self._is_known:
+            cursor = Cursor(self._receipts.arrived, self._receipts.written)
+            self._cursors.move(self._kernel_id, self._session_id, cursor)
 
     def _plan_renewal(self) -> None:
         if self._floods.due_s is not None and (self._renewal is None or self._renewal.done()):

@@ -14,23 +14,23 @@ class Receipts:
 
     Attributes:
         arrived: everything up to this seq has arrived.
+        written: everything up to this seq is written, or about to be.
     """
 
     def __init__(self, arrived: int) -> None:
-        self.arrived = arrived
-        self._written = arrived
+        self.arrived = self.written = arrived
         self._record = 0
 
-    def written(self, seq: int, *, said_something: bool) -> bytes | None:
-        """Everything up to `seq` is written; `said_something` unless none of it was for this page.
+    def write(self, seq: int, *, says_something: bool) -> bytes | None:
+        """Everything up to `seq` is about to be written; `says_something` unless none of it is for this page.
 
-        Returns what to send as a ping, or None when there is nothing to ask.
+        Returns what to send as a ping then, or None when there is nothing to ask.
         """
-        if not said_something and self.arrived == self._written:
-            self.arrived = self._written = seq
+        if not says_something and self.arrived == self.written:
+            self.arrived = self.written = seq
             return None
-        self._written = seq
-        return b"%s %d %d" % (_WORD, self._record, seq) if said_something else None
+        self.written = seq
+        return b"%s %d %d" % (_WORD, self._record, seq) if says_something else None
 
     def returned(self, payload: bytes) -> bool:
         """A pong; returns whether `arrived` has moved. Anybody may send pongs of any kind."""
@@ -38,7 +38,7 @@ class Receipts:
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:
             return False
-        if not self.arrived < int(seq) <= self._written:
+        if not self.arrived < int(seq) <= self.written:
             return False
         self.arrived = int(seq)
         return True
@@ -46,4 +46,4 @@ class Receipts:
     def begin_anew(self) -> None:
         """The record was removed; the next one counts from 1."""
         self._record += 1
-        self.arrived = self._written = 0
+        self.arrived = self.written = 0

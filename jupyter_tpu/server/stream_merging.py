@@ -50,9 +50,13 @@ class StreamText:
 
 
 class StreamMerger:
-    """Collects messages; runs of text of one stream and one request become one message with the last one's header."""
+    """Collects messages; runs of text of one stream and one request become one message with the last one's header.
 
-    def __init__(self) -> None:
+    What the page may have got before, up to `repeated_until`, stays as it is: so the page can tell by the seqs.
+    """
+
+    def __init__(self, repeated_until: int = 0) -> None:
+        self._repeated_until = repeated_until
         self._messages: list[PageMessage] = []
         self._run: list[StreamText] = []
         self._run_characters = 0
@@ -64,11 +68,14 @@ class StreamMerger:
 
     def add_text(self, text: StreamText) -> None:
         """A message that may become part of a longer one."""
-        fits = self._run_characters + len(text.text) <= MERGED_CHARACTERS
-        if self._run and not (fits and text.follows(self._run[-1])):
+        if self._run and not self._fits(text, self._run[-1]):
             self._end_run()
         self._run.append(text)
         self._run_characters += len(text.text)
+
+    def _fits(self, text: StreamText, last: StreamText) -> bool:
+        is_short = self._run_characters + len(text.text) <= MERGED_CHARACTERS
+        return is_short and text.follows(last) and last.message.seq > self._repeated_until
 
     def finish(self) -> list[PageMessage]:
         """All that was added, in order."""

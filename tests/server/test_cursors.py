@@ -11,9 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.server.cursors import Cursors
+from jupyter_tpu.server.cursors import Cursor, Cursors
 
 Open = Callable[..., Cursors]
+
+
+def at(seq: int) -> Cursor:
+    return Cursor(seq, seq + 2)
 
 
 class Clock:
@@ -45,34 +49,34 @@ def test_a_session_that_was_never_moved_is_not_known(open_cursors: Open) -> None
 
 
 def test_the_next_server_finds_how_far_a_session_has_read(open_cursors: Open) -> None:
-    open_cursors().move("kernel", "session", 41)
-    open_cursors().move("kernel", "session", 42)
+    open_cursors().move("kernel", "session", at(41))
+    open_cursors().move("kernel", "session", at(42))
 
-    assert open_cursors().find("kernel", "session") == 42
+    assert open_cursors().find("kernel", "session") == at(42)
 
 
 def test_sessions_and_kernels_are_told_apart(open_cursors: Open) -> None:
     cursors = open_cursors()
     for number, name in enumerate([("a", "b"), ("a", "c"), ("c", "b")]):
-        cursors.move(*name, number)
+        cursors.move(*name, at(number))
 
-    assert [cursors.find(*name) for name in [("a", "b"), ("a", "c"), ("c", "b")]] == [0, 1, 2]
+    assert [cursors.find(*name) for name in [("a", "b"), ("a", "c"), ("c", "b")]] == [at(0), at(1), at(2)]
 
 
 def test_two_servers_see_each_others_cursors_at_once(open_cursors: Open) -> None:
     one, other = open_cursors(), open_cursors()
-    one.move("kernel", "page of one", 1)
-    other.move("kernel", "page of other", 2)
-    one.move("kernel", "page of one", 3)
+    one.move("kernel", "page of one", at(1))
+    other.move("kernel", "page of other", at(2))
+    one.move("kernel", "page of one", at(3))
 
-    assert (other.find("kernel", "page of one"), one.find("kernel", "page of other")) == (3, 2)
+    assert (other.find("kernel", "page of one"), one.find("kernel", "page of other")) == (at(3), at(2))
 
 
 def test_the_file_stays_small_and_forgets_who_was_away_for_longest(open_cursors: Open, tmp_path: Path) -> None:
     cursors = open_cursors(places=8)
     for number in range(100):
-        cursors.move("kernel", f"session {number}", number)
-        cursors.move("kernel", "session 0", number)
+        cursors.move("kernel", f"session {number}", at(number))
+        cursors.move("kernel", "session 0", at(number))
 
     known = [number for number in range(100) if cursors.find("kernel", f"session {number}") is not None]
 
@@ -82,30 +86,30 @@ def test_the_file_stays_small_and_forgets_who_was_away_for_longest(open_cursors:
 
 def test_a_session_whose_place_another_server_took_takes_a_new_one(open_cursors: Open) -> None:
     one, other = open_cursors(places=1), open_cursors(places=1)
-    one.move("kernel", "page of one", 1)
-    other.move("kernel", "page of other", 2)
-    one.move("kernel", "page of one", 3)
+    one.move("kernel", "page of one", at(1))
+    other.move("kernel", "page of other", at(2))
+    one.move("kernel", "page of one", at(3))
 
-    assert other.find("kernel", "page of one") == 3
+    assert other.find("kernel", "page of one") == at(3)
     assert other.find("kernel", "page of other") is None
 
 
-@given(at=st.integers(0, 9 * 64 - 1), damage=st.binary(min_size=1, max_size=200))
+@given(offset=st.integers(0, 9 * 64 - 1), damage=st.binary(min_size=1, max_size=200))
 def test_damage_anywhere_loses_cursors_and_never_changes_one(
-    tmp_path_factory: pytest.TempPathFactory, at: int, damage: bytes
+    tmp_path_factory: pytest.TempPathFactory, offset: int, damage: bytes
 ) -> None:
     path = tmp_path_factory.mktemp("damaged") / "cursors.bin"
     cursors = Cursors(path, places=8)
     for number in range(8):
-        cursors.move("kernel", f"session {number}", number)
+        cursors.move("kernel", f"session {number}", at(number))
     whole = path.read_bytes()
-    path.write_bytes((whole[:at] + damage + whole[at + len(damage) :])[: len(whole)])
+    path.write_bytes((whole[:offset] + damage + whole[offset + len(damage) :])[: len(whole)])
 
     again = Cursors(path, places=8)
 
-    assert all(again.find("kernel", f"session {number}") in (None, number) for number in range(8))
-    again.move("kernel", "session 3", 77)
-    assert again.find("kernel", "session 3") == 77
+    assert all(again.find("kernel", f"session {number}") in (None, at(number)) for number in range(8))
+    again.move("kernel", "session 3", at(77))
+    assert again.find("kernel", "session 3") == at(77)
     cursors.close()
     again.close()
 
@@ -115,9 +119,9 @@ def test_a_file_that_is_none_of_ours_is_started_anew_with_a_word_in_the_log(
     open_cursors: Open, tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes
 ) -> None:
     (tmp_path / "cursors.bin").write_bytes(content)
-    open_cursors().move("kernel", "session", 5)
+    open_cursors().move("kernel", "session", at(5))
 
-    assert open_cursors().find("kernel", "session") == 5
+    assert open_cursors().find("kernel", "session") == at(5)
     assert [record.getMessage() for record in caplog.records] == [
         f"{tmp_path / 'cursors.bin'} is damaged and is started anew: open pages may be sent some outputs again."
     ]
@@ -128,14 +132,14 @@ def test_a_folder_that_cannot_be_made_leaves_the_cursors_in_memory(
 ) -> None:
     (tmp_path / "kernels").write_text("a file where the folder should be")
     cursors = open_cursors(tmp_path / "kernels" / "cursors.bin")
-    cursors.move("kernel", "session", 5)
+    cursors.move("kernel", "session", at(5))
 
-    assert cursors.find("kernel", "session") == 5
+    assert cursors.find("kernel", "session") == at(5)
     assert "can only be kept in memory" in caplog.text
 
 
 def test_the_file_is_closed_to_other_users(open_cursors: Open, tmp_path: Path) -> None:
-    open_cursors().move("kernel", "session", 5)
+    open_cursors().move("kernel", "session", at(5))
 
     assert (tmp_path / "cursors.bin").stat().st_mode & 0o077 == 0
 
@@ -145,10 +149,10 @@ def test_a_server_that_is_killed_leaves_the_last_cursor_it_told_of(tmp_path: Pat
     program = """
 import sys
 from pathlib import Path
-from jupyter_tpu.server.cursors import Cursors
+from jupyter_tpu.server.cursors import Cursor, Cursors
 cursors = Cursors(Path(sys.argv[1]))
 for number in range(1, 10**9):
-    cursors.move("kernel", "session", number)
+    cursors.move("kernel", "session", Cursor(number, number))
     sys.stdout.write(f"{number}\\n")
     sys.stdout.flush()
 """
@@ -165,4 +169,4 @@ for number in range(1, 10**9):
         found = cursors.find("kernel", "session")
         cursors.close()
         assert found is not None
-        assert found - max(told, default=after) in (0, 1)
+        assert found.arrived - max(told, default=after) in (0, 1)

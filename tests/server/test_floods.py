@@ -106,6 +106,14 @@ def test_streams_and_requests_are_not_mixed(other: dict[str, str]) -> None:
     assert feed.feed(*messages) == messages
 
 
+def test_what_the_page_may_have_got_before_is_not_merged_with_what_it_has_not() -> None:
+    feed = Feed()
+    feed.floods.repeated_until = 3
+    heard = feed.feed(*(feed.text(f"{number}\n") for number in range(6)))
+
+    assert [(message.first_seq, message.seq) for message in heard] == [(1, 1), (2, 2), (3, 3), (4, 6)]
+
+
 def test_a_merged_message_stays_small_enough_for_any_client() -> None:
     feed = Feed(text_limit=10**9)
     heard = feed.feed(*(feed.text("x" * 100_000) for _ in range(10)))

@@ -11,7 +11,7 @@ from jupyter_tpu.server.receipts import Receipts
 
 def test_what_is_written_has_not_arrived_before_its_pong() -> None:
     receipts = Receipts(10)
-    ping = receipts.written(15, said_something=True)
+    ping = receipts.write(15, says_something=True)
     assert receipts.arrived == 10
 
     assert ping is not None
@@ -21,11 +21,11 @@ def test_what_is_written_has_not_arrived_before_its_pong() -> None:
 
 def test_what_is_not_for_the_page_counts_as_arrived_with_all_before_it() -> None:
     receipts = Receipts(10)
-    assert receipts.written(12, said_something=False) is None
+    assert receipts.write(12, says_something=False) is None
     assert receipts.arrived == 12
 
-    first = receipts.written(13, said_something=True)
-    assert receipts.written(14, said_something=False) is None
+    first = receipts.write(13, says_something=True)
+    assert receipts.write(14, says_something=False) is None
     assert receipts.arrived == 12
 
     assert first is not None
@@ -39,7 +39,7 @@ def test_what_is_not_for_the_page_counts_as_arrived_with_all_before_it() -> None
 )
 def test_pongs_that_answer_no_ping_change_nothing(payload: bytes) -> None:
     receipts = Receipts(10)
-    receipts.written(20, said_something=True)
+    receipts.write(20, says_something=True)
 
     assert not receipts.returned(payload)
     assert receipts.arrived == 10
@@ -47,9 +47,9 @@ def test_pongs_that_answer_no_ping_change_nothing(payload: bytes) -> None:
 
 def test_a_pong_for_the_record_before_says_nothing_of_the_next() -> None:
     receipts = Receipts(10)
-    ping = receipts.written(500, said_something=True)
+    ping = receipts.write(500, says_something=True)
     receipts.begin_anew()
-    receipts.written(600, said_something=True)
+    receipts.write(600, says_something=True)
 
     assert ping is not None
     assert not receipts.returned(ping)
@@ -62,7 +62,7 @@ def test_arrived_never_falls_nor_passes_what_was_written(steps: list[tuple[bool,
     pings: list[bytes] = []
     for seq, (said_something, answered) in enumerate(steps, start=1):
         before = receipts.arrived
-        ping = receipts.written(seq, said_something=said_something)
+        ping = receipts.write(seq, says_something=said_something)
         pings += [ping] if ping else []
         for pong in pings[:answered]:
             receipts.returned(pong)
