@@ -64,13 +64,15 @@ class Methods:
         }
 
     def announce(self, call: Params) -> None:
-        """Make the kernel that is about to be started, at once: the next frame may attach to it.
+        """Make the kernel that is about to be started, at once: the next frames may attach to it or ask it something.
 
         What is wrong with the call is said when it is performed.
         """
         if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
             with suppress(TpuError, OSError):
-                self._kernels.get_or_make(call["params"].get("kernel_id"))
+                kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
+                if call["method"] == "restart_kernel":
+                    kernel.expect_restart()
 
     async def perform(self, call: Params) -> dict[str, Any]:
         """Do what is asked.
@@ -95,7 +97,11 @@ class Methods:
         return kernel.describe()
 
     async def restart_kernel(self, params: Params) -> dict[str, Any]:
-        launch = Launch.from_params(params)
+        try:
+            launch = Launch.from_params(params)
+        except TpuError:
+            self._kernels.get_or_make(params.get("kernel_id")).expect_no_restart()
+            raise
         kernel = await self._kernels.launch(params.get("kernel_id"), lambda kernel: kernel.restart(launch))
         return kernel.describe()
 

@@ -62,6 +62,7 @@ class Kernel:
         self._changing = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
+        self._is_restarting = False
         self._asked_to_end = False
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -93,9 +94,21 @@ class Kernel:
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
-            await self._end()
-            if not self.is_closed:
-                await self._launch(launch)
+            try:
+                await self._end()
+                if not self.is_closed:
+                    await self._launch(launch)
+            finally:
+                self.expect_no_restart()
+
+    def expect_restart(self) -> None:
+        """What is asked from now on is meant for the next process; `restart` or `expect_no_restart` follows."""
+        self._is_restarting = True
+
+    def expect_no_restart(self) -> None:
+        """What was asked is meant for the process there is."""
+        self._is_restarting = False
+        self._send_what_waits()
 
     async def kill(self, owner: str = "") -> bool:
         """End the process at once, unless another owner than that has started it; True when its end is recorded."""
@@ -156,7 +169,7 @@ class Kernel:
             self._send(channel, parts)
 
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
-        if self._sockets is None:
+        if self._sockets is None or self._is_restarting:
             self._waiting.append((channel, parts))
         else:
             self._sockets.send(channel, parts)
@@ -226,10 +239,15 @@ class Kernel:
         sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
         sockets.attach(self._intake.number)
         self._sockets = sockets
-        waiting, self._waiting = self._waiting, []
-        for channel, parts in waiting:
-            sockets.send(channel, parts)
         self._watch = asyncio.create_task(self._watch_end(process, sockets))
+        if not self._is_restarting:
+            self._send_what_waits()
+
+    def _send_what_waits(self) -> None:
+        if self._sockets is not None:
+            waiting, self._waiting = self._waiting, []
+            for channel, parts in waiting:
+                self._sockets.send(channel, parts)
 
     def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
         if channel == Channel.IOPUB:

@@ -57,6 +57,23 @@ async def test_input_asks_the_front_end(client: Any) -> None:
     assert client.printed() == "hello Ada\n"
 
 
+async def test_what_is_asked_behind_a_restart_runs_in_the_new_process(client: Any) -> None:
+    await client.start()
+    await client.run("x = 1")
+    restarting = asyncio.create_task(client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": "secret"}))
+    await asyncio.sleep(0)
+    assert (await client.run("x"))["content"]["ename"] == "NameError"
+    await restarting
+
+
+async def test_a_restart_that_makes_no_sense_holds_nothing_up(client: Any) -> None:
+    await client.start()
+    await client.run("x = 1")
+    with pytest.raises(BadInput):
+        await client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": 1})
+    assert (await client.run("x"))["content"]["status"] == "ok"
+
+
 async def test_a_restart_gives_a_new_process_and_goes_on_in_the_same_record(client: Any) -> None:
     first = await client.start()
     await client.run("x = 1")
