@@ -1,0 +1,58 @@
+"""A kernel on a spare that waits on the worker: used at once, without waiting for its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, cast
+
+import pytest
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.connect import KernelConnectionInfo
+
+from jupyter_tpu.kernels.addresses import default_addresses
+from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.links import LinkPool
+from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.models import Node
+
+
+@pytest.fixture
+async def hosted(cloud: Any, node: Node) -> AsyncIterator[HostedKernel]:
+    """A kernel that is not started yet, on a worker where a spare waits."""
+    pool, key = LinkPool(), WorkerKey(node=node.name, endpoint=cloud.settings.endpoint)
+    shared = await pool.acquire(key, ignore)
+    async with asyncio.timeout(60):
+        while shared.link.spare is None:  # noqa: ASYNC110 - a property that is looked at when needed
+            await asyncio.sleep(0.01)
+    hosted = HostedKernel(key, pool, default_addresses(), Secrets(key=b"key"))
+    yield hosted
+    await hosted.give_up()
+    await pool.release(key, shared)
+    pool.close()
+
+
+def ignore(progress: Mapping[str, Any]) -> None:
+    pass
+
+
+async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(hosted: HostedKernel) -> None:
+    told: list[str] = []
+    await hosted.start(Launch(kernel_id="on-a-spare", key="key"), lambda progress: told.append(progress["phase"]))
+    assert "ready" not in told
+    client = AsyncKernelClient()
+    client.load_connection_info(cast(KernelConnectionInfo, hosted.connection_info()))
+    client.start_channels(hb=False)
+    try:
+        await client.wait_for_ready(timeout=60)
+        reply = await client.execute_interactive("1 + 1", timeout=60)
+        assert (reply["content"]["status"], reply["content"]["execution_count"]) == ("ok", 1)
+        info = await client.kernel_info(reply=True, timeout=60)
+        same = ("implementation", "implementation_version", "protocol_version", "language_info")  # the banner has a tip
+        assert hosted.kernel.foretold
+        assert {name: info["content"][name] for name in same} == {name: hosted.kernel.foretold[name] for name in same}
+        assert "ready" in told
+    finally:
+        client.stop_channels()
