@@ -34,6 +34,7 @@ SCREENSHOTS = Path(__file__).parent / "screenshots"
 class Demo:
     """A running `jupyter tpu demo`: `url` opens its JupyterLab, `ledger_url` its money ledger."""
 
+    folder: Path
     process: subprocess.Popen[str]
     url: str
     ledger_url: str
@@ -45,6 +46,19 @@ class Demo:
     @property
     def token(self) -> str:
         return self.url.split("token=")[1]
+
+    @property
+    def notebooks(self) -> Path:
+        """What JupyterLab shows."""
+        return self.folder / "notebooks"
+
+    def ask(self, route: str, method: str = "GET") -> Any:
+        """What the Jupyter server answers to a request under its base address."""
+        request = urllib.request.Request(
+            f"{self.base_url}/{route}", method=method, headers={"Authorization": f"token {self.token}"}
+        )
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            return json.loads(answer.read() or "null")
 
     def ledger(self) -> Any:
         with urllib.request.urlopen(self.ledger_url, timeout=30) as answer:
@@ -70,7 +84,7 @@ def start_demo(folder: Path, *options: str) -> Demo:
         ledger = re.search(r"http://127\.0\.0\.1:\d+/emulator/v1/ledger", printed)
         if lab and ledger:
             threading.Thread(target=process.stdout.read, daemon=True).start()  # nothing may block on a full pipe
-            return Demo(process=process, url=lab[0], ledger_url=ledger[0])
+            return Demo(folder=folder, process=process, url=lab[0], ledger_url=ledger[0])
     raise AssertionError("The demo ended without saying where it is:\n" + printed)
 
 
@@ -116,12 +130,30 @@ def picture() -> Picture:
     return keep
 
 
+OpenLab = Callable[[], Page]
+
+
 @pytest.fixture
-def lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[Page]:
-    page = browser.new_page()
-    page.set_default_timeout(60_000)
-    page.goto(f"{demo.url}&reset")  # as on a first visit: nothing is open yet
-    page.wait_for_selector("#jupyterlab-splash", state="detached")
-    yield page
-    picture(page, "at-the-end")
-    page.close()
+def open_lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[OpenLab]:
+    """Opens JupyterLab in a new tab, as on a first visit: nothing is open yet."""
+    pages: list[Page] = []
+
+    def open_one() -> Page:
+        page = browser.new_page()
+        pages.append(page)
+        page.set_default_timeout(60_000)
+        page.goto(f"{demo.url}&reset")
+        page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+        page.wait_for_selector("#jupyterlab-splash", state="detached")
+        return page
+
+    yield open_one
+    for page in pages:
+        if not page.is_closed():
+            picture(page, "at-the-end")
+            page.close()
+
+
+@pytest.fixture
+def lab(open_lab: OpenLab) -> Page:
+    return open_lab()

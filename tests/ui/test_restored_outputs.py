@@ -1,0 +1,550 @@
+"""Outputs that were printed while nobody watched are in their cells when the notebook is opened again, each once."""
+
+from __future__ import annotations
+
+import json
+import textwrap
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+if TYPE_CHECKING:
+    from conftest import Demo, OpenLab, Picture
+
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+
+WITHIN_S = 60.0
+NOTEBOOK = ".jp-NotebookPanel:not(.lm-mod-hidden)"
+CURRENT = "window.jupyterapp.shell.currentWidget"
+SPEC = {
+    "node_id": "my-node",
+    "zone": "us-central1-a",
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+    "spot": False,
+}
+
+# What each code cell shows: its prompt, then its outputs.
+SHOWN = """() => [...document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell')].map(cell => [
+  cell.querySelector('.jp-InputPrompt').textContent.replace(':', '').trim(),
+  ...[...cell.querySelectorAll('.jp-OutputArea-child:not(.jp-OutputArea-stdin-item) .jp-OutputArea-output')].map(
+    output => output.querySelector('img') ? 'image' : output.textContent
+  )
+])"""
+
+HELPERS = """
+import os, sys, time
+from IPython.display import HTML, Image, clear_output, display, update_display
+
+def pass_gate(name):
+    sys.stdout.flush()
+    open(os.path.join(GATES, name + '.reached'), 'w').close()
+    while not os.path.exists(os.path.join(GATES, name)):
+        time.sleep(0.02)
+
+def count(first, last):
+    for number in range(first, last):
+        print(f'#{number}')
+"""
+
+
+def numbers(first: int, last: int) -> str:
+    return "".join(f"#{number}\n" for number in range(first, last))
+
+
+def until(what: Callable[[], object], hint: str) -> None:
+    deadline = time.monotonic() + WITHIN_S
+    while not what():
+        assert time.monotonic() < deadline, hint
+        time.sleep(0.05)
+
+
+@dataclass
+class Notebook:
+    """A notebook file on a node's kernel, and the gates at which its cells wait."""
+
+    demo: Demo
+    path: str
+    gates: Path
+
+    def open_in(self, page: Page) -> Locator:
+        page.evaluate(
+            "path => { void window.jupyterapp.commands.execute('docmanager:open', {path}); }",
+            self.path,
+        )
+        page.wait_for_function(f"path => {CURRENT}?.context?.path === path && {CURRENT}.context.isReady", arg=self.path)
+        return page.locator(NOTEBOOK)
+
+    def has_reached(self, gate: str) -> None:
+        until((self.gates / f"{gate}.reached").exists, f"no cell of {self.path} came to the gate {gate}")
+
+    def pass_gate(self, gate: str) -> None:
+        (self.gates / gate).touch()
+
+    @property
+    def kernel(self) -> Any:
+        return next(session["kernel"] for session in self._sessions())
+
+    def has_ended(self) -> None:
+        """Until the kernel has done all that was asked of it."""
+        until(lambda: self.kernel["execution_state"] == "idle", "the kernel is still busy")
+
+    def on_disk(self) -> Any:
+        return json.loads((self.demo.notebooks / self.path).read_text())
+
+    def end(self) -> None:
+        for session in self._sessions():
+            self.demo.ask(f"api/sessions/{session['id']}", "DELETE")
+
+    def _sessions(self) -> Any:
+        return [session for session in self.demo.ask("api/sessions") if session["path"] == self.path]
+
+
+def execute(page: Page, command: str) -> None:
+    page.evaluate("id => { void window.jupyterapp.commands.execute(id); }", command)
+
+
+def run_all(page: Page) -> None:
+    page.wait_for_function(f"() => {CURRENT}?.sessionContext?.session?.kernel?.status === 'idle'")
+    execute(page, "notebook:run-all-cells")
+
+
+def save(page: Page) -> None:
+    page.evaluate(f"() => {CURRENT}.context.save()")
+
+
+def go_to_cell(page: Page, index: int) -> None:
+    """Make a cell the active one, in command mode."""
+    page.evaluate(
+        f"index => {{ {CURRENT}.content.activeCellIndex = index; {CURRENT}.content.mode = 'command'; }}", index
+    )
+
+
+def expect_shown(page: Page, *cells: list[str]) -> None:
+    """The code cells after the helpers' show these prompts and outputs, and nothing else."""
+    expected = [list(cell) for cell in cells]
+    try:
+        page.wait_for_function(
+            f"expected => JSON.stringify(({SHOWN})().slice(1)) === JSON.stringify(expected)", arg=expected
+        )
+    finally:
+        assert page.evaluate(SHOWN)[1:] == expected
+
+
+@pytest.fixture(scope="module")
+def kernel_name(demo: Demo, browser: Any) -> str:
+    """The kernelspec of a READY node."""
+    page = browser.new_page()
+    page.set_default_timeout(90_000)
+    page.goto(f"{demo.url}&reset")
+    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+    page.evaluate("spec => { void window.jupyterapp.commands.execute('tpu:create-node', spec); }", SPEC)
+    page.evaluate("() => { void window.jupyterapp.commands.execute('tpu:open-panel'); }")
+    expect(page.get_by_role("button", name="Open notebook on my-node")).to_be_enabled(timeout=90_000)
+    page.close()
+    return str(demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"])
+
+
+@pytest.fixture
+def write_notebook(demo: Demo, kernel_name: str, tmp_path: Path) -> Iterator[Callable[..., Notebook]]:
+    """Writes notebooks whose first cell brings the helpers; their kernels end with the test."""
+    written: list[Notebook] = []
+
+    def write(name: str, *sources: str, minor: int = 5) -> Notebook:
+        cells = [
+            _cell(index, source) for index, source in enumerate([f"GATES = {str(tmp_path)!r}\n{HELPERS}", *sources])
+        ]
+        if minor < 5:
+            cells = [{key: value for key, value in cell.items() if key != "id"} for cell in cells]
+        spec = {"name": kernel_name, "display_name": kernel_name, "language": "python"}
+        content = {"nbformat": 4, "nbformat_minor": minor, "metadata": {"kernelspec": spec}, "cells": cells}
+        (demo.notebooks / name).write_text(json.dumps(content))
+        written.append(Notebook(demo, name, tmp_path))
+        return written[-1]
+
+    yield write
+    for notebook in written:
+        notebook.end()
+
+
+def _cell(index: int, source: str) -> dict[str, Any]:
+    text = textwrap.dedent(source).strip()
+    if text.startswith("#"):
+        return {"cell_type": "markdown", "id": f"cell-{index}", "metadata": {}, "source": text}
+    code = {"cell_type": "code", "id": f"cell-{index}", "metadata": {}, "source": text}
+    return {**code, "outputs": [], "execution_count": None}
+
+
+IMAGE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+KINDS = [
+    """
+    count(0, 30)
+    pass_gate('a')
+    count(30, 60)
+    pass_gate('b')
+    count(60, 100)
+    """,
+    """
+    bar = display({'text/plain': 'step 0'}, raw=True, display_id='bar')
+    bar.update({'text/plain': 'step 1'}, raw=True)
+    """,
+    r"""
+    for number in range(5):
+        print(f'\r{number} of 4', end='')
+    """,
+    """
+    print('old')
+    clear_output(wait=True)
+    print('new')
+    """,
+    f"""
+    import base64
+    update_display({{'text/plain': 'step 2'}}, display_id='bar', raw=True)
+    display(Image(base64.b64decode('{IMAGE}')))
+    'the result'
+    """,
+    """
+    HTML('<b>drawn</b><script>window.pwned = true</script>')
+    """,
+    """
+    print('to stderr', file=sys.stderr)
+    """,
+    """
+    print('hello', input('Who? '))
+    """,
+]
+KINDS_SHOWN = [
+    ["[2]", numbers(0, 100)],
+    ["[3]", "step 2"],
+    ["[4]", "4 of 4"],
+    ["[5]", "new\n"],
+    ["[6]", "image", "'the result'"],
+    ["[7]", "drawn"],
+    ["[8]", "to stderr\n"],
+]
+
+
+def test_a_notebook_that_was_closed_while_it_ran_goes_on_when_it_is_opened_again(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab, picture: Picture
+) -> None:
+    notebook = write_notebook("kinds.ipynb", *KINDS)
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    notebook.has_reached("a")
+    page.close()
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+
+    page = open_lab()
+    notebook.open_in(page)
+
+    expect_shown(page, ["[*]", numbers(0, 60)], *[["[*]"]] * 7)
+    page.wait_for_function(f"() => {CURRENT}.sessionContext.session.kernel.status === 'busy'")
+    picture(page, "restored-running")
+    notebook.pass_gate("b")
+    answer = page.locator(".jp-Stdin-input")
+    expect_shown(page, *KINDS_SHOWN, ["[*]"])
+    picture(page, "restored-input")
+    answer.fill("bob")
+    answer.press("Enter")
+    expect_shown(page, *KINDS_SHOWN, ["[9]", "Who?  bob\n", "hello bob\n"])
+    assert page.evaluate("() => window.pwned") is None, "a script of an untrusted notebook ran"
+    assert not page.evaluate(f"() => {CURRENT}.content.widgets[6].model.trusted")
+    assert not page.evaluate(f"() => {CURRENT}.context.model.sharedModel.canUndo()")
+    save(page)
+    assert [output["output_type"] for output in notebook.on_disk()["cells"][5]["outputs"]] == [
+        "display_data",
+        "execute_result",
+    ]
+
+
+def test_outputs_of_cells_that_ended_come_back_with_the_error_and_what_it_aborted(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    notebook = write_notebook(
+        "ended.ipynb", "pass_gate('a')\ncount(0, 50)", "count(50, 100)\nraise ValueError('no more')", "count(100, 150)"
+    )
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    notebook.has_reached("a")
+    page.close()
+    notebook.pass_gate("a")
+    notebook.has_ended()
+
+    page = open_lab()
+    shown = notebook.open_in(page)
+
+    expect(shown.locator(".jp-CodeCell").nth(2)).to_contain_text("ValueError: no more")
+    first, second, third = page.evaluate(SHOWN)[1:]
+    assert first == ["[2]", numbers(0, 50)]
+    assert second[:2] == ["[3]", numbers(50, 100)]
+    assert len(second) == 3
+    assert third == ["[ ]"]
+
+
+def test_what_a_user_removed_from_a_saved_notebook_does_not_come_back(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    notebook = write_notebook("cleared.ipynb", "count(0, 10)")
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    expect_shown(page, ["[2]", numbers(0, 10)])
+    execute(page, "notebook:clear-all-cell-outputs")
+    expect_shown(page, ["[ ]"])
+    save(page)
+    execute(page, "application:close-all")
+    expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+
+    notebook.open_in(page)
+
+    page.wait_for_function(f"() => {CURRENT}.sessionContext.session?.kernel?.connectionStatus === 'connected'")
+    expect_shown(page, ["[ ]"])
+    execute(page, "tpu:restore-outputs")
+    expect_shown(page, ["[2]", numbers(0, 10)])
+
+
+def test_a_notebook_that_was_saved_half_way_is_completed(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    notebook = write_notebook("saved.ipynb", "count(0, 30)\npass_gate('a')\ncount(30, 100)", "count(100, 130)")
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    expect_shown(page, ["[*]", numbers(0, 30)], ["[*]"])
+    save(page)
+    page.close()
+
+    page = open_lab()
+    notebook.open_in(page)
+    expect_shown(page, ["[*]", numbers(0, 30)], ["[*]"])
+    execute(page, "application:close-all")
+    expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+    notebook.pass_gate("a")
+    notebook.has_ended()
+    notebook.open_in(page)
+
+    expect_shown(page, ["[2]", numbers(0, 100)], ["[3]", numbers(100, 130)])
+
+
+def test_a_document_that_is_closed_and_opened_in_a_living_page_goes_on(
+    write_notebook: Callable[..., Notebook], lab: Page
+) -> None:
+    notebook = write_notebook(
+        "tab.ipynb",
+        "bar = display({'text/plain': 'step 0'}, raw=True, display_id='bar')",
+        """
+        count(0, 10)
+        pass_gate('a')
+        bar.update({'text/plain': 'step 1'}, raw=True)
+        own = display({'text/plain': 'own 0'}, raw=True, display_id='own')
+        pass_gate('b')
+        bar.update({'text/plain': 'step 2'}, raw=True)
+        own.update({'text/plain': 'own 1'}, raw=True)
+        clear_output(wait=True)
+        pass_gate('c')
+        count(10, 20)
+        """,
+    )
+    notebook.open_in(lab)
+    run_all(lab)
+    expect_shown(lab, ["[2]", "step 0"], ["[*]", numbers(0, 10)])
+    execute(lab, "application:close-all")
+    expect(lab.locator(".jp-NotebookPanel")).to_have_count(0)
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+
+    notebook.open_in(lab)
+
+    expect_shown(lab, ["[2]", "step 1"], ["[*]", numbers(0, 10), "own 0"])
+    notebook.pass_gate("b")
+    expect_shown(lab, ["[2]", "step 2"], ["[*]", numbers(0, 10), "own 1"])
+    notebook.pass_gate("c")
+    expect_shown(lab, ["[2]", "step 2"], ["[3]", numbers(10, 20)])
+
+
+def test_a_running_cell_may_be_moved_deleted_cut_and_edited(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    gates = "abcde"
+    counts = "\n".join(f"count({10 * n}, {10 * n + 10})\npass_gate('{gate}')" for n, gate in enumerate(gates))
+    notebook = write_notebook("moved.ipynb", counts, "'other'")
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    notebook.has_reached("a")
+    page.close()
+    page = open_lab()
+    notebook.open_in(page)
+    expect_shown(page, ["[*]", numbers(0, 10)], ["[*]"])
+
+    go_to_cell(page, 1)
+    execute(page, "notebook:move-cell-down")
+    notebook.pass_gate("a")
+    expect_shown(page, ["[*]"], ["[*]", numbers(0, 20)])
+
+    go_to_cell(page, 2)
+    execute(page, "notebook:delete-cell")
+    expect_shown(page, ["[*]"])
+    notebook.pass_gate("b")
+    notebook.has_reached("c")
+    execute(page, "notebook:undo-cell-action")
+    expect_shown(page, ["[*]"], ["[*]", numbers(0, 30)])
+
+    go_to_cell(page, 2)
+    execute(page, "notebook:cut-cell")
+    expect_shown(page, ["[*]"])
+    notebook.pass_gate("c")
+    notebook.has_reached("d")
+    execute(page, "notebook:paste-cell-below")
+    expect_shown(page, ["[*]"], ["[*]", numbers(0, 40)])
+
+    page.evaluate(f"() => {CURRENT}.content.widgets[2].model.sharedModel.setSource('edited')")
+    notebook.pass_gate("d")
+    expect_shown(page, ["[*]"], ["[*]", numbers(0, 50)])
+    notebook.pass_gate("e")
+    expect_shown(page, ["[3]", "'other'"], ["[2]", numbers(0, 50)])
+    assert page.evaluate(f"() => {CURRENT}.content.widgets[2].model.isDirty")
+
+
+def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    notebook = write_notebook("anew.ipynb", "count(0, 10)\npass_gate('a')\ncount(10, 20)", "pass_gate('b')")
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    notebook.has_reached("a")
+    page.close()
+    page = open_lab()
+    notebook.open_in(page)
+    expect_shown(page, ["[*]", numbers(0, 10)], ["[*]"])
+
+    page.evaluate(f"() => {CURRENT}.content.widgets[1].model.sharedModel.setSource('\"anew\"')")
+    go_to_cell(page, 1)
+    execute(page, "notebook:run-cell")
+    expect_shown(page, ["[*]"], ["[*]"])
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+    expect_shown(page, ["[*]"], ["[*]"])
+    page.evaluate(f"() => {CURRENT}.sessionContext.session.kernel.restart()")
+
+    expect_shown(page, ["[ ]"], ["[3]"])
+    run_all(page)
+    notebook.pass_gate("b")
+    expect_shown(page, ["[2]", "'anew'"], ["[3]"])
+
+
+def test_outputs_of_cells_that_are_not_in_the_notebook_are_listed_and_can_be_added(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab, picture: Picture
+) -> None:
+    notebook = write_notebook("never-saved.ipynb", "'saved'")
+    page = open_lab()
+    notebook.open_in(page)
+    source = "count(0, 10)\nprint('<script>window.pwned = true</script>')\npass_gate('a')\ncount(10, 20)"
+    page.evaluate(
+        f"source => {CURRENT}.context.model.sharedModel.addCell({{cell_type: 'code', source, metadata: {{}}}})", source
+    )
+    run_all(page)
+    notebook.has_reached("a")
+    page.close()
+
+    page = open_lab()
+    notebook.open_in(page)
+    page.get_by_role("button", name="1 output without a cell").click()
+
+    dialog = page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("Of cells that are not in this notebook")
+    expect(dialog.locator(".jp-tpu-Elsewhere-code")).to_contain_text("count(10, 20)")
+    expect(dialog.locator(".jp-OutputArea")).to_contain_text("<script>window.pwned")
+    picture(page, "outputs-elsewhere")
+    dialog.get_by_role("button", name="Add as a cell").click()
+    dialog.get_by_role("button", name="Close").click()
+    printed = numbers(0, 10) + "<script>window.pwned = true</script>\n"
+    expect_shown(page, ["[2]", "'saved'"], ["[*]", printed])
+    notebook.pass_gate("a")
+    expect_shown(page, ["[2]", "'saved'"], ["[3]", printed + numbers(10, 20)])
+    expect(page.get_by_role("button", name="1 output without a cell")).to_have_count(0)
+    assert page.evaluate("() => window.pwned") is None
+
+
+def test_two_pages_show_the_same_and_the_second_does_not_save_over_the_first(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    notebook = write_notebook("two.ipynb", "count(0, 10)\npass_gate('a')\ncount(10, 20)")
+    first = open_lab()
+    notebook.open_in(first)
+    run_all(first)
+    expect_shown(first, ["[*]", numbers(0, 10)])
+
+    second = open_lab()
+    notebook.open_in(second)
+
+    expect_shown(second, ["[*]", numbers(0, 10)])
+    notebook.pass_gate("a")
+    for page in (first, second):
+        expect_shown(page, ["[2]", numbers(0, 20)])
+    assert not second.evaluate(f"() => {CURRENT}.context.model.dirty")
+    save(first)
+
+
+def test_what_is_put_in_above_does_not_move_the_view(write_notebook: Callable[..., Notebook], lab: Page) -> None:
+    notebook = write_notebook("long.ipynb", "count(0, 300)", *[f"# Heading {number}" for number in range(40)])
+    notebook.open_in(lab)
+    run_all(lab)
+    expect_shown(lab, ["[2]", numbers(0, 300)])
+    execute(lab, "notebook:clear-all-cell-outputs")
+    expect_shown(lab, ["[ ]"])
+    heading = lab.get_by_role("heading", name="Heading 35")
+    heading.scroll_into_view_if_needed()
+    before = heading.bounding_box()
+
+    execute(lab, "tpu:restore-outputs")
+
+    expect_shown(lab, ["[2]", numbers(0, 300)])
+    assert before is not None
+    after = heading.bounding_box()
+    assert after is not None
+    assert abs(after["y"] - before["y"]) < 2
+
+
+def test_a_file_without_cell_ids_gets_its_outputs_by_its_code(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab
+) -> None:
+    notebook = write_notebook("old.ipynb", "pass_gate('a')\ncount(0, 10)", "count(10, 20)", minor=4)
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    notebook.has_reached("a")
+    page.close()
+    notebook.pass_gate("a")
+    notebook.has_ended()
+
+    page = open_lab()
+    notebook.open_in(page)
+
+    expect_shown(page, ["[2]", numbers(0, 10)], ["[3]", numbers(10, 20)])
+
+
+def test_notebook_7_restores_as_jupyterlab_does(
+    demo: Demo, write_notebook: Callable[..., Notebook], open_lab: OpenLab, picture: Picture
+) -> None:
+    notebook = write_notebook("seven.ipynb", "count(0, 30)\npass_gate('a')\ncount(30, 60)", "count(60, 90)")
+    page = open_lab()
+    notebook.open_in(page)
+    run_all(page)
+    notebook.has_reached("a")
+
+    page.goto(f"{demo.base_url}/notebooks/{notebook.path}")
+
+    expect_shown(page, ["[*]", numbers(0, 30)], ["[*]"])
+    notebook.pass_gate("a")
+    expect_shown(page, ["[2]", numbers(0, 60)], ["[3]", numbers(60, 90)])
+    picture(page, "restored-notebook-7")
