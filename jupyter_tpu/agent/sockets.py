@@ -38,6 +38,8 @@ _RECONNECT_MS = 5
 _IOPUB_QUEUE = 64
 _SUBSCRIBE_TO_ALL = b"\x01"
 _ACKNOWLEDGE_EVERY_S = 0.02
+# A kernel may have bound less than all of its sockets.
+_MEET_WITHIN_S = 10.0
 _GOODBYE_S = 1.0
 
 
@@ -47,7 +49,8 @@ class KernelSockets:
     def __init__(self, context: Context, prefix: Path, identity: bytes, deliver: Deliver) -> None:
         self._deliver = deliver
         self._loop = asyncio.get_running_loop()
-        self._sockets = {channel: self._connect(context, channel, prefix, identity) for channel in _SOCKETS}
+        self._sockets = {channel: self._make(context, channel, identity) for channel in _SOCKETS}
+        # Before any is connected, or what happens first is not heard of.
         self._monitors = {channel: self._monitor(channel) for channel in _SOCKETS}
         self._connected: set[Channel] = set()
         self._parted = asyncio.Event()
@@ -56,6 +59,8 @@ class KernelSockets:
         self._identity = identity
         self._acknowledged = 0
         self._acknowledging: asyncio.TimerHandle | None = None
+        self._waiting = self._loop.call_later(_MEET_WITHIN_S, self._meet)
+        self._connect(prefix)
 
     def attach(self, number: int) -> None:
         """Ask the kernel for everything it said on its line after `number`."""
@@ -73,8 +78,9 @@ class KernelSockets:
         self._sockets[Channel.IOPUB].send(line.acknowledge(self._acknowledged), zmq.NOBLOCK)
         self._loop.call_soon(self._read, Channel.IOPUB)
 
-    def _connect(self, context: Context, channel: Channel, prefix: Path, identity: bytes) -> zmq.Socket[bytes]:
-        kind, port = _SOCKETS[channel]
+    @staticmethod
+    def _make(context: Context, channel: Channel, identity: bytes) -> zmq.Socket[bytes]:
+        kind, _ = _SOCKETS[channel]
         socket = context.socket(kind)
         socket.linger = 0
         socket.reconnect_ivl = _RECONNECT_MS
@@ -84,11 +90,13 @@ class KernelSockets:
         else:
             socket.rcvhwm = 0
             socket.routing_id = identity
-        socket.connect(f"ipc://{prefix}-{PORTS[port]}")
-        if kind == zmq.XSUB:
-            socket.send(_SUBSCRIBE_TO_ALL)
-        self._loop.add_reader(_descriptor(socket), self._read, channel)
         return socket
+
+    def _connect(self, prefix: Path) -> None:
+        for channel, socket in self._sockets.items():
+            socket.connect(f"ipc://{prefix}-{PORTS[_SOCKETS[channel][1]]}")
+            self._loop.add_reader(_descriptor(socket), self._read, channel)
+        self._sockets[Channel.IOPUB].send(_SUBSCRIBE_TO_ALL)
 
     def _monitor(self, channel: Channel) -> zmq.Socket[bytes]:
         monitor = self._sockets[channel].get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
@@ -131,6 +139,7 @@ class KernelSockets:
             self._meet()
 
     def _meet(self) -> None:
+        self._waiting.cancel()
         self._has_met = True
         early, self._early = self._early, []
         for channel, parts in early:
@@ -149,6 +158,7 @@ class KernelSockets:
                 self._deliver(channel, batch)
 
     def close(self) -> None:
+        self._waiting.cancel()
         if self._acknowledging is not None:
             self._acknowledging.cancel()
         for channel, socket in self._sockets.items():

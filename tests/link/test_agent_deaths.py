@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -135,3 +137,92 @@ async def test_each_of_many_cells_runs_once_and_is_answered_while_agents_die(
         assert (await client.reply(cell))["content"]["status"] == "ok"
     await client.run("print(ran)")
     assert client.printed() == f"{list(range(60))}\n"
+
+
+async def test_a_cell_that_the_agent_had_not_passed_on_when_it_died_runs_once(client: Any, worker: Any) -> None:
+    kernel = psutil.Process((await client.start())["pid"])
+    await client.run("ran = []")
+    kernel.suspend()
+    large = client.execute(f"ran.append(1)  # {'x' * 5_000_000}")
+    small = client.execute("ran.append(2)")
+    await client.wait(lambda message: message["channel"] == "request" and message["msg_id"] == small)
+    worker.kill(client.link.agent["pid"])
+    kernel.resume()
+    for cell in (large, small):
+        assert (await client.reply(cell))["content"]["status"] == "ok"
+    await client.run("print(ran)")
+    assert client.printed() == "[1, 2]\n"
+
+
+async def test_what_is_sent_after_the_death_of_an_agent_does_not_overtake_what_it_had_not_passed_on(
+    client: Any, worker: Any
+) -> None:
+    kernel = psutil.Process((await client.start())["pid"])
+    await client.run("ran = []")
+    kernel.suspend()
+    large = client.execute(f"ran.append(1)  # {'x' * 5_000_000}")
+    await client.wait(lambda message: message["channel"] == "request" and message["msg_id"] == large)
+    worker.kill(client.link.agent["pid"])
+    later = client.execute("ran.append(2)")
+    await client.wait(lambda message: message["channel"] == "request" and message["msg_id"] == later)
+    kernel.resume()
+    await client.reply(later)
+    await client.run("print(ran)")
+    assert client.printed() == "[1, 2]\n"
+
+
+async def test_what_the_agent_asks_itself_is_not_in_the_record(client: Any, worker: Any) -> None:
+    await client.start()
+    running = client.execute("print('on', input())", allow_stdin=True)
+    question = await client.wait(lambda message: message["channel"] == "stdin")
+    worker.kill(client.link.agent["pid"])
+    client.send("stdin", "input_reply", {"value": "it goes"}, parent=question)
+    await client.reply(running)
+    await client.run("'after'")
+    assert not any(b"probe" in part for _, _, parts in client.raw for part in parts)
+
+
+@pytest.fixture
+def plain_python(worker: Any) -> str:
+    """A Python that starts ipykernel as it is, without what we change in it."""
+    script = worker.home / "plain-python"
+    script.write_text(f'#!/bin/sh\nshift 3\nexec {sys.executable} -Xfrozen_modules=off -m ipykernel_launcher -f "$1"\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+async def test_a_kernel_that_knows_nothing_of_the_agent_works_and_outlives_it(
+    client: Any, worker: Any, plain_python: str
+) -> None:
+    await client.start(python=plain_python)
+    await client.run("print('before')")
+    worker.kill(client.link.agent["pid"])
+    running = client.execute("print('hello', input('who? '))", allow_stdin=True)
+    question = await client.wait(lambda message: message["channel"] == "stdin")
+    client.send("stdin", "input_reply", {"value": "Ada"}, parent=question)
+    await client.reply(running)
+    assert client.printed() == "before\nhello Ada\n"
+    assert "gap" not in events(client)
+
+
+async def test_what_such_a_kernel_said_while_no_agent_lived_is_told_as_a_gap(
+    client: Any, worker: Any, plain_python: str
+) -> None:
+    await client.start(python=plain_python)
+    gate, passed = worker.home / "gate", worker.home / "passed"
+    os.mkfifo(gate)
+    os.mkfifo(passed)
+    first = client.execute(f"open({str(gate)!r}).read()")
+    second = client.execute(f"open({str(passed)!r}, 'w').write('x')")
+    await client.wait(lambda message: message.get("msg_type") == "execute_input")
+    await client.wait(lambda message: message["channel"] == "request" and message["msg_id"] == second)
+    worker.refuses_connections = True
+    worker.kill(worker.supervisor_pid())
+    worker.kill(client.link.agent["pid"])
+    await asyncio.to_thread(gate.write_text, "go")
+    await asyncio.to_thread(passed.read_text)
+    worker.refuses_connections = False
+    assert (await client.reply(first))["content"]["ename"] == "OutcomeUnknown"
+    await client.reply(second)
+    assert "gap" in events(client)
+    assert (await client.run("'alive'"))["content"]["status"] == "ok"
