@@ -37,7 +37,8 @@ class Attempts:
         self._delays = reconnect_delays()
 
     async def pause(self) -> None:
-        """Wait until the next attempt is due."""
+        """Wait until the next attempt is due; others get their turn in any case."""
+        await asyncio.sleep(0)
         with suppress(TimeoutError):
             async with asyncio.timeout(next(self._delays)):
                 await self._hurried.wait()

@@ -1,0 +1,97 @@
+"""After a sleep of the machine a path is doubted at once, and nobody waits for the next attempt."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import WorkerUnreachable
+from jupyter_tpu.link import Link
+from jupyter_tpu.link.attempts import Attempts
+from jupyter_tpu.link.wake import SleepSensor, read_clocks
+
+
+@pytest.mark.parametrize(
+    ("awake_s", "boot_s", "slept"),
+    [
+        (1.0, 1.0, False),
+        (2.5, 2.5, False),  # a busy loop
+        (1.0, 3600.0, True),  # the lid was closed
+        (1.0, 1.9, False),  # the clocks are not read at the same moment
+        (9.0, 9.0, True),  # the process stood still, or this clock counts sleep
+    ],
+)
+def test_a_sleep_shows_in_the_clocks(awake_s: float, boot_s: float, slept: bool) -> None:
+    sensor = SleepSensor(100.0, 5000.0)
+    assert sensor.has_slept(100.0 + awake_s, 5000.0 + boot_s) is slept
+    assert not sensor.has_slept(101.0 + awake_s, 5001.0 + boot_s), "told once"
+
+
+def test_the_machines_clocks_can_be_read() -> None:
+    sensor = SleepSensor(*read_clocks())
+    assert not sensor.has_slept(*read_clocks())
+
+
+async def test_a_wake_ends_the_pause_between_attempts() -> None:
+    attempts = Attempts(hurried_s=5)
+    async with asyncio.timeout(20):
+        for _ in range(500):  # by then a pause takes 2 s
+            attempts.hurry()
+            await attempts.pause()
+
+
+async def test_a_connection_that_is_being_opened_has_little_time_left_after_a_wake() -> None:
+    is_connecting = asyncio.Event()
+
+    async def connect() -> Any:
+        if is_connecting.is_set():
+            raise WorkerUnreachable("The worker does not answer.")
+        is_connecting.set()
+        await asyncio.Event().wait()
+
+    is_down = asyncio.Event()
+    link = Link(connect, silence_s=0.3, on_state=lambda state, error, since: is_down.set() if state == "down" else None)
+    link.begin()
+    await is_connecting.wait()
+    link.hurry()
+    async with asyncio.timeout(20):
+        await is_down.wait()
+    await link.close()
+
+
+async def test_a_live_path_survives_the_doubt(place: Any, new_ear: Any) -> None:
+    kernel, ear, states = place.new_kernel(), new_ear(), []
+    link = place.link(on_state=lambda state, error, since: states.append(state), silence_s=3)
+    await link.open()
+    ear.attach(link, kernel)
+    for number in range(5):
+        link.hurry()
+        kernel.say(3, b"%d" % number)
+        await ear.count(number + 1)
+    assert states == ["connecting", "live"]
+    await link.close()
+
+
+async def test_a_state_keeps_its_beginning_while_attempts_fail() -> None:
+    told: list[tuple[str, float]] = []
+    is_enough = asyncio.Event()
+
+    async def connect() -> Any:
+        raise WorkerUnreachable("The worker does not answer.")
+
+    def on_state(state: str, error: object, since: float) -> None:
+        told.append((state, since))
+        link.hurry()
+        if len(told) > 20:
+            is_enough.set()
+
+    link = Link(connect, on_state=on_state)
+    link.begin()
+    async with asyncio.timeout(20):
+        await is_enough.wait()
+    assert told[0][0] == "connecting"
+    assert {state for state, _ in told[1:21]} == {"down"}
+    assert len({since for _, since in told[1:21]}) == 1
+    await link.close()
