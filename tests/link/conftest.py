@@ -28,15 +28,26 @@ MARKER = "JUPYTER_TPU_TEST_WORKER"
 class LocalStream:
     """A Unix socket's streams with the interface of `jupyter_tpu.ssh`; `cut` ends it as a lost network does."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, repeats: int = 1) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, repeats: int = 1, left: int = 10**18
+    ) -> None:
         self._reader, self._writer = reader, writer
         self._repeats = repeats
+        self._left = left
 
     async def read(self, n: int) -> bytes:
-        return await self._reader.read(n)
+        return self._counted(await self._reader.read(min(n, self._left)))
 
     def write(self, data: bytes) -> None:
-        self._writer.write(data * self._repeats)
+        self._writer.write((data * self._repeats)[: self._left])
+        self._counted(data)
+
+    def _counted(self, data: bytes) -> bytes:
+        """Cut the connection once as many bytes have passed, up and down, as it was given."""
+        self._left = max(0, self._left - len(data))
+        if not self._left:
+            self.cut()
+        return data
 
     async def drain(self) -> None:
         await self._writer.drain()
@@ -107,7 +118,8 @@ class LocalConnection:
         if self._worker.forbids_forwarding:
             raise OSError("administratively prohibited")
         reader, writer = await asyncio.open_unix_connection(path)
-        self.streams.append(LocalStream(reader, writer, repeats=2 if self._worker.stutters else 1))
+        left = self._worker.cut_after.pop(0) if self._worker.cut_after else 10**18
+        self.streams.append(LocalStream(reader, writer, repeats=2 if self._worker.stutters else 1, left=left))
         return self.streams[-1]
 
     async def close(self) -> None:
@@ -132,6 +144,7 @@ class Worker:
         self.forbids_forwarding = False
         self.stutters = False
         self.refuses_connections = False
+        self.cut_after: list[int] = []
         self.connections: list[LocalConnection] = []
         passed = {
             name: value for name, value in os.environ.items() if not name.startswith(("JUPYTER", "IPYTHON", "PYTEST"))

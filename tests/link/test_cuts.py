@@ -289,3 +289,19 @@ async def test_processes_that_a_kernel_forks_print_into_their_cell(client: Any) 
         "child.start(); child.join()"
     )
     await client.wait(lambda message: "child 1\n" in client.printed())
+
+
+async def test_a_link_cut_after_any_byte_of_what_it_says_runs_each_cell_once(
+    new_client: Any, open_link: Callable[..., Awaitable[Link]], worker: Any
+) -> None:
+    client = new_client(await open_link())
+    await client.start()
+    await client.run("c = []")
+    worker.cut_after = [300 + 97 * number for number in range(30)]
+    worker.cut()
+    for number in range(30):
+        await client.run(f"c.append({number}); print({number})")
+    await client.run("print(c)")
+    assert client.printed() == "".join(f"{number}\n" for number in range(30)) + f"{list(range(30))}\n"
+    assert [seq for seq, _, _ in client.raw] == list(range(1, len(client.raw) + 1))
+    assert not worker.cut_after
