@@ -44,6 +44,10 @@ class KernelFolder:
         return self._path / "heard"
 
     @property
+    def checkpoint(self) -> Path:
+        return self._path / "requests.json"
+
+    @property
     def output(self) -> Path:
         """What the process itself writes, past ipykernel: its last words when it dies."""
         return self._path / "output.log"

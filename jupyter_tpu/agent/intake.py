@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from jupyter_tpu.agent.checkpoint import Checkpoint
 from jupyter_tpu.agent.heard import Heard
 from jupyter_tpu.agent.jupyter_messages import header_place
 from jupyter_tpu.agent.line import ATTACH, parse_head
@@ -43,14 +44,21 @@ class Intake:
     """
 
     def __init__(
-        self, record: Record, heard: Heard, on_output: Callable[[], None], on_written: Callable[[int], None]
+        self,
+        record: Record,
+        heard: Heard,
+        checkpoint: Checkpoint,
+        on_output: Callable[[], None],
+        on_written: Callable[[int], None],
     ) -> None:
         self.requests = RequestIndex()
         self.last_output_at: float | None = None
         self.on_probe_answer: Callable[[int, list[bytes]], None] = _ignore
         self._record = record
         self._heard = heard
+        self._checkpoint = checkpoint
         self._number = 0
+        self._unsaved = 0
         self.is_attached = False
         self._on_output = on_output
         self._on_written = on_written
@@ -65,8 +73,10 @@ class Intake:
     def recover(self) -> None:
         """Come to the index, and to the place on the line, that an earlier agent had."""
         self._number = self._heard.number
-        for entry, size in self._record.entries():
-            self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
+        seq = self._checkpoint.load(self.requests, self._record.next_seq)
+        for entry, size in self._record.entries(min(seq, self._heard.next_seq)):
+            if entry.seq >= seq:
+                self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
             if entry.seq >= self._heard.next_seq and entry.channel in _ON_THE_LINE:
                 self._number += 1
 
@@ -119,6 +129,7 @@ class Intake:
             return
         seq, size = self._record.append(channel, parts, now)
         self.requests.observe(seq, now, channel, parts, size)
+        self._unsaved += size
 
     def _flush(self, now: float) -> None:
         self._record.flush()
@@ -135,6 +146,8 @@ class Intake:
         elif self._number != self._heard.number:
             self._heard.save(self._number, self._record.next_seq)
             self._on_written(self._number)
+            self._checkpoint.grown(self._unsaved, self.requests, self._record.next_seq)
+            self._unsaved = 0
 
     def _try_again(self) -> None:
         self._retry = None

@@ -12,6 +12,7 @@ from typing import Any
 
 import zmq
 
+from jupyter_tpu.agent.checkpoint import Checkpoint
 from jupyter_tpu.agent.folder import KernelFolder
 from jupyter_tpu.agent.heard import Heard
 from jupyter_tpu.agent.intake import Intake
@@ -53,7 +54,8 @@ class Kernel:
         self._around = surroundings
         self._folder = KernelFolder(surroundings.home, kernel_id)
         self.record = Record(self._folder.record)
-        self._intake = Intake(self.record, Heard(self._folder.heard), on_output, self._acknowledge)
+        heard, checkpoint = Heard(self._folder.heard), Checkpoint(self._folder.checkpoint)
+        self._intake = Intake(self.record, heard, checkpoint, on_output, self._acknowledge)
         self.requests = self._intake.requests
         self._process: Process | None = None
         self._sockets: KernelSockets | None = None

@@ -68,6 +68,26 @@ class RequestIndex:
             return "busy"
         return "idle" if self._has_spoken else "starting"
 
+    def to_json(self) -> dict[str, Any]:
+        """Everything, so that a later agent need not read the whole record; see `load`."""
+        return {
+            "requests": self.describe(),
+            "busy_with": [list(key) for key in self._busy_with],
+            "has_spoken": self._has_spoken,
+            "state_since": self.state_since,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Begin with what `to_json` gave.
+
+        Raises:
+            KeyError, TypeError: it is something else.
+        """
+        requests = [Asked(**request) for request in state["requests"]]
+        self._requests = OrderedDict((request.msg_id, request) for request in requests)
+        self._busy_with = {(kind, msg_id) for kind, msg_id in state["busy_with"]}
+        self._has_spoken, self.state_since = state["has_spoken"], state["state_since"]
+
     def get(self, msg_id: Any) -> Asked | None:
         """The request of this id, unless it is too old."""
         return self._requests.get(msg_id) if isinstance(msg_id, str) else None

@@ -158,3 +158,18 @@ async def test_calls_are_answered_while_a_large_request_is_read(client: Any) -> 
     reading = [asyncio.create_task(read(client, cell)) for _ in range(3)]
     assert (await client.link.call("kernel_info", KERNEL))["alive"]
     assert len({len(entries) for entries, _ in await asyncio.gather(*reading)}) == 1
+
+
+async def test_the_index_of_a_large_record_outlives_the_agent(client: Any) -> None:
+    await client.start()
+    small = client.execute("print('small')")
+    large = client.execute("for i in range(400): print('x' * 65536, flush=True)")
+    await client.reply(large)
+    last = client.execute("1/0")
+    await client.reply(last)
+    before = await requests_of(client)
+    assert before[large]["bytes"] > 20 * 1024 * 1024
+    for _ in range(2):
+        os.kill(client.link.agent["pid"], signal.SIGKILL)
+        assert await requests_of(client) == before
+    assert list(before) == [small, large, last]
