@@ -16,11 +16,12 @@ export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PAT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test lint format docs environment system-tools constraints clean
+.PHONY: help demo test soak lint format docs environment system-tools constraints clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
 	@echo "make test          every check of the project"
+	@echo "make soak          a thousand schedules of faults, then an hour of wear (SCHEDULES=, SEED=, MINUTES=)"
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
 	@echo "make docs          write the pages that follow from the code"
@@ -34,6 +35,13 @@ test: environment system-tools lint
 	cd labextension && jlpm test
 	python -m pytest --numprocesses=auto --dist=loadfile $(PYTEST_ARGUMENTS)
 	@echo "All checks passed."
+
+SCHEDULES := 1000
+SEED := 0
+MINUTES := 60
+
+soak: environment system-tools
+	python tests/journeys/soak.py --schedules $(SCHEDULES) --seed $(SEED) --minutes $(MINUTES) $(SOAK_ARGUMENTS)
 
 lint: environment
 	ruff check .

@@ -13,6 +13,7 @@ from typing import Any
 
 import nbformat
 from journey_place import Place
+from jupyter_server.services.kernels.connection.base import deserialize_binary_message
 from nbclient import NotebookClient
 from nbclient.client import CellExecutionComplete
 from tornado.httpclient import HTTPRequest
@@ -98,6 +99,11 @@ class Tab:
         msg_id = request["header"]["msg_id"]
         return request, self.cells.setdefault(msg_id, Cell(msg_id, code))
 
+    def forget(self) -> None:
+        """What has been seen so far."""
+        self.messages.clear()
+        self.cells.clear()
+
     async def until(self, is_so: Callable[[], bool], within_s: float = WITHIN_S) -> None:
         """Until something holds; it is looked at again with each message."""
         try:
@@ -170,7 +176,7 @@ class FrontEnd(Tab):
     async def _read(self, connection: WebSocketClientConnection) -> None:
         while (data := await connection.read_message()) is not None:
             if connection is self._socket:
-                self._take_once(json.loads(data))
+                self._take_once(json.loads(data) if isinstance(data, str) else deserialize_binary_message(data))
 
     def _take_once(self, message: Message) -> None:
         """What a connection that broke had brought, and the server was not told so, comes again with the same seq."""

@@ -12,7 +12,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from journey_client import FrontEnd, Message, Tab, joined, open_session, outputs_of
@@ -115,10 +115,10 @@ def _fields(fault: LinkFault) -> dict[str, Any]:
 
 @dataclass
 class Notebook:
-    """What a user has in the end."""
+    """What a user has in the end; a page that is opened late asks the kernel for its comms and has seen no messages."""
 
     outputs: list[list[Any]]
-    comms: list[Any] = field(default_factory=list)
+    comms: list[Any] | None = None
 
     def differences(self, uncut: Notebook) -> list[str]:
         told = [
@@ -126,7 +126,7 @@ class Notebook:
             for index, (mine, wanted) in enumerate(zip(self.outputs, uncut.outputs, strict=True))
             if mine != wanted
         ]
-        if self.comms != uncut.comms:
+        if self.comms is not None and self.comms != uncut.comms:
             told.append(f"comms: {_short(self.comms)}\n  uncut: {_short(uncut.comms)}")
         return told
 
@@ -403,9 +403,8 @@ class ServerPlayer(Player):
         """As the page that saw everything has it, if there is one, and as a page that is opened now gets it."""
         answer = self.place.ask("GET", f"jupyter-tpu/v1/kernels/{self.tab.kernel_id}/outputs")
         restored = {request["msg_id"]: joined(request["outputs"]) for request in answer["requests"]}
-        seen = notebook_of(self.tab)
-        anew = Notebook([restored.get(msg_id, ["missing"]) for msg_id in self.tab.cells], seen.comms)
-        return [anew] if self._was_reloaded else [seen, anew]
+        anew = Notebook([restored.get(msg_id, ["missing"]) for msg_id in self.tab.cells])
+        return [anew] if self._was_reloaded else [notebook_of(self.tab), anew]
 
 
 @asynccontextmanager

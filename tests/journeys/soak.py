@@ -1,0 +1,119 @@
+"""`make soak`: many seeded schedules of faults, and what became of each; then a long run that watches for wear.
+
+Prints a table with numbers, seeds and failures; ends with status 1 when there is a failure.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+import time
+from collections import Counter
+from dataclasses import dataclass, field
+
+from journey_place import Place, a_place
+from journey_schedules import LINK_ACTS, SERVER_ACTS, Act, Notebook, play_on_link, play_on_server, schedule
+from journey_wear import soak_for
+
+PLAYS = {"link": (play_on_link, LINK_ACTS), "server": (play_on_server, SERVER_ACTS)}
+
+
+@dataclass
+class Tally:
+    """What became of the schedules of one kind of client."""
+
+    kind: str
+    sshd: str
+    seeds: range
+    seconds: float = 0.0
+    acts: Counter[str] = field(default_factory=Counter)
+    failures: dict[int, str] = field(default_factory=dict)
+
+    def row(self) -> str:
+        good = len(self.seeds) - len(self.failures)
+        seeds = f"{self.seeds.start}-{self.seeds.stop - 1}"
+        told = ", ".join(map(str, self.failures)) or "none"
+        return f"| {self.kind} | {self.sshd} | {len(self.seeds)} | {seeds} | {good} | {told} | {self.seconds:.0f} |"
+
+
+def main() -> int:
+    options = parsed()
+    tallies = [tally for share in shares(options) if (tally := played(*share))]
+    say("\n| client | sshd | schedules | seeds | as if nothing had happened | failed seeds | seconds |")
+    say("| --- | --- | --- | --- | --- | --- | --- |")
+    for tally in tallies:
+        say(tally.row())
+    for tally in tallies:
+        say(f"{tally.kind}: " + ", ".join(f"{count} {act}" for act, count in tally.acts.most_common()))
+    worn = soak_for(options.minutes, say) if options.minutes else []
+    for complaint in worn:
+        say(f"WORN: {complaint}")
+    return 1 if worn or any(tally.failures for tally in tallies) else 0
+
+
+def parsed() -> argparse.Namespace:
+    options = argparse.ArgumentParser(description="Seeded schedules of faults, and a long run that watches for wear.")
+    options.add_argument("--schedules", type=int, default=1000)
+    options.add_argument("--seed", type=int, default=0, help="the first seed")
+    options.add_argument("--share", type=float, default=0.2, help="of pages on a Jupyter server; the rest are links")
+    options.add_argument("--sshd", choices=("embedded", "system"), default="embedded")
+    options.add_argument("--minutes", type=float, default=0.0, help="length of the run that watches for wear")
+    return options.parse_args()
+
+
+def shares(options: argparse.Namespace) -> list[tuple[str, str, range]]:
+    pages = round(options.schedules * options.share)
+    first, last = options.seed, options.seed + options.schedules
+    return [
+        ("link", options.sshd, range(first, last - pages)),
+        ("server", options.sshd, range(last - pages, last)),
+    ]
+
+
+def played(kind: str, sshd: str, seeds: range) -> Tally | None:
+    if not seeds:
+        return None
+    tally = Tally(kind, sshd, seeds)
+    began = time.monotonic()
+    with a_place("--sshd", sshd) as place:
+        os.environ.update(place.environment)
+        if kind == "server":
+            place.start_server()
+        asyncio.run(play_all(place, tally))
+    tally.seconds = time.monotonic() - began
+    return tally
+
+
+async def play_all(place: Place, tally: Tally) -> None:
+    play, acts = PLAYS[tally.kind]
+    uncut, wrong = await play(place, [])
+    assert wrong == [], wrong
+    for seed in tally.seeds:
+        chosen = schedule(seed, acts)
+        tally.acts.update(act.what for act in chosen)
+        complaint = await outcome(place, tally.kind, chosen, uncut)
+        if complaint:
+            tally.failures[seed] = complaint
+            say(f"FAILED {tally.kind} seed {seed}: {' '.join(map(str, chosen))}\n{complaint}")
+        elif seed % 25 == 0:
+            say(f"{tally.kind} seed {seed}: {len(tally.failures)} failures so far")
+
+
+async def outcome(place: Place, kind: str, chosen: list[Act], uncut: Notebook) -> str:
+    play, _ = PLAYS[kind]
+    try:
+        _, wrong = await play(place, chosen, uncut)
+    except Exception as error:  # noqa: BLE001 - one failed schedule is one line of the table
+        return f"{type(error).__name__}: {error}"
+    return "\n".join(wrong)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
