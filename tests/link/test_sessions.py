@@ -120,12 +120,14 @@ async def test_a_client_that_has_seen_more_than_the_record_holds_is_told(client:
     assert "ends before what was seen" in refused.json()["error"]["message"]
 
 
-async def test_a_repeated_call_gets_the_first_answer_again(dial: Dial) -> None:
+async def test_a_repeated_call_gets_the_first_answer_again(client: Any, dial: Dial) -> None:
+    await client.start()
     raw = await dial()
     raw.greet()
-    call = encode_json(Kind.CALL, {"method": "status", "params": {}}, number=1)
+    call = encode_json(Kind.CALL, {"method": "forget_kernel", "params": {"kernel_id": "kernel-1"}}, number=1)
     raw.write(call)
     first = await raw.frame(Kind.RESULT)
+    assert "result" in first.json()
     again = await dial()
     again.greet()
     again.write(call)
