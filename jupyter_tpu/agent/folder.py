@@ -20,6 +20,7 @@ from jupyter_tpu.wire.requests import SeenRequests
 log = logging.getLogger(__name__)
 
 _LAST_WORDS_BYTES = 8 * 1024
+_MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 _LAST_WORDS_LINES = 30
 _KEPT_S = 7 * 24 * 3600
 _REQUESTS_BYTES = 16 * 1024 * 1024
@@ -137,6 +138,19 @@ class KernelFolder:
         except FileNotFoundError:
             return ""
         return "\n".join(lines[-_LAST_WORDS_LINES:])
+
+    def trim_output(self) -> None:
+        """Keep only the end of what the process wrote, once it is much: the record does not count it."""
+        try:
+            if self.output.stat().st_size > _MOST_OUTPUT_BYTES:
+                with self.output.open("r+b") as file:
+                    file.seek(-_LAST_WORDS_BYTES, os.SEEK_END)
+                    last = file.read()
+                    file.truncate(0)
+                with self.output.open("ab") as file:
+                    file.write(last)
+        except OSError as error:
+            log.warning("%s: cannot be shortened: %s", self.output, error)
 
     @property
     def is_stale(self) -> bool:

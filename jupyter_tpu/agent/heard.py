@@ -1,36 +1,41 @@
-"""How far the record has come on a kernel's line: a number on disk that outlives the agent, beside the record."""
+"""How far the record has come, in a few bytes beside it that are written even when the disk is full."""
 
 from __future__ import annotations
 
-import logging
+import mmap
 import os
 import struct
 from pathlib import Path
 
-log = logging.getLogger(__name__)
-
-_STATE = struct.Struct("!QQ")
+_STATE = struct.Struct("!QQQ")
 
 
 class Heard:
-    """Everything up to `number` is in the record, before `next_seq`.
+    """Everything up to `number` on the kernel's line is on disk, before `next_seq`; seqs below `given` were given out.
 
-    A kill may come between the record's write and this one; `next_seq` tells which entries came in between.
+    A kill may come between the record's write and this one; `next_seq` tells which entries came in between. What was
+    given out, but held in memory for want of disk, is lost with the agent; its seqs must not be given out again.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        state = os.pread(self._fd, _STATE.size, 0)
-        self.number, self.next_seq = _STATE.unpack(state) if len(state) == _STATE.size else (0, 0)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            if os.fstat(fd).st_size < _STATE.size:
+                os.pwrite(fd, bytes(_STATE.size), 0)
+            self._memory = mmap.mmap(fd, _STATE.size)
+        finally:
+            os.close(fd)
+        self.number, self.next_seq, self.given = _STATE.unpack(self._memory[:])
 
     def save(self, number: int, next_seq: int) -> None:
-        """Note it. Where the disk refuses, a later agent has more entries to count."""
+        """Everything is on disk."""
         self.number, self.next_seq = number, next_seq
-        try:
-            os.pwrite(self._fd, _STATE.pack(number, next_seq), 0)
-        except OSError as error:
-            log.error("%s: cannot be written: %s", self._path, error)
+        self.give(next_seq)
+
+    def give(self, next_seq: int) -> None:
+        """Seqs below this were given out, on disk or not."""
+        self.given = next_seq
+        self._memory[:] = _STATE.pack(self.number, self.next_seq, self.given)
 
     def close(self) -> None:
-        os.close(self._fd)
+        self._memory.close()

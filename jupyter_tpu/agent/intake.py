@@ -73,6 +73,7 @@ class Intake:
     def recover(self) -> None:
         """Come to the index, and to the place on the line, that an earlier agent had."""
         self._number = self._heard.number
+        self._record.skip(max(0, self._heard.given - self._record.next_seq))
         seq = self._checkpoint.load(self.requests, self._record.next_seq)
         for entry, size in self._record.entries(min(seq, self._heard.next_seq)):
             if entry.seq >= seq:
@@ -141,6 +142,7 @@ class Intake:
     def _note_written(self) -> None:
         """The kernel keeps what is not on disk; a full disk is looked at again, also when nothing more comes."""
         if self._record.is_held:
+            self._heard.give(self._record.next_seq)
             if self._retry is None:
                 self._retry = asyncio.get_running_loop().call_later(_TRY_AGAIN_S, self._try_again)
         elif self._number != self._heard.number:

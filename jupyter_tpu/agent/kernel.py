@@ -28,6 +28,7 @@ from jupyter_tpu.wire.messages import Channel
 
 # Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
 _SKIP_AFTER_BOOT = 10_000_000
+_TRIM_EVERY_S = 2.0
 _ENDED_UNHEARD = "The kernel ended while no agent ran on the worker; what it said last is lost."
 
 
@@ -262,13 +263,24 @@ class Kernel:
             self._sockets.acknowledge(number)
 
     async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
-        ended = await process.wait()
+        ended = await self._end_of(process)
         await sockets.drain()
         sockets.close()
         process.close()
         self._let_ends_go()
         self._sockets = self._process = None
         self._record_end(process.pid, ended)
+
+    async def _end_of(self, process: Process) -> Exit:
+        """How the process ended, once it has; until then what it writes is kept small."""
+        ending = asyncio.create_task(process.wait())
+        try:
+            while not ending.done():
+                self._folder.trim_output()
+                await asyncio.wait([ending], timeout=_TRIM_EVERY_S)
+            return ending.result()
+        finally:
+            ending.cancel()
 
     def _let_ends_go(self) -> None:
         if self._loose_ends is not None:

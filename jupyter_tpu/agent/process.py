@@ -98,7 +98,9 @@ class Process:
         Raises:
             OSError: the command cannot be run.
         """
-        with output.open("wb") as file:
+        output.write_bytes(b"")
+        # Appended, so that it can be shortened while the process writes.
+        with output.open("ab") as file:
             child = subprocess.Popen(
                 argv,
                 env=dict(env),

@@ -1,0 +1,70 @@
+"""What a kernel may take of the worker's disk, and what happens when the disk has no more."""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def limit_files(pid: int, size: int) -> None:
+    """The largest size a file that this process writes may have, which fails like a full disk; -1 lifts it."""
+    _, hard = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (size, hard))
+
+
+def record_of(worker: Any) -> Path:
+    return Path(worker.home) / ".jupyter-tpu/kernels/kernel-1/record"
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Look again and again; the file system tells nobody of changes."""
+    async with asyncio.timeout(30):
+        while True:
+            if condition():
+                return
+            await asyncio.sleep(0.05)
+
+
+async def test_what_a_full_disk_did_not_take_is_written_as_soon_as_there_is_room(client: Any, worker: Any) -> None:
+    await client.start()
+    limit_files(client.link.agent["pid"], 1)
+    await client.run("print('held in memory')")
+    assert not any(b"held in memory" in path.read_bytes() for path in record_of(worker).iterdir())
+    limit_files(client.link.agent["pid"], -1)
+    await until(lambda: any(b"held in memory" in path.read_bytes() for path in record_of(worker).iterdir()))
+
+
+async def test_what_a_full_disk_did_not_take_is_not_lost_with_the_agent(client: Any, worker: Any) -> None:
+    await client.start()
+    await client.run("print('first')")
+    limit_files(client.link.agent["pid"], 1)
+    await client.run("print('second')")
+    worker.kill(client.link.agent["pid"])
+    await client.run("print('third')")
+    assert [seq for seq, _, _ in client.raw] == sorted({seq for seq, _, _ in client.raw})
+    later = type(client)(client.link)
+    later.attach()
+    await later.wait(lambda message: "third" in later.printed())
+    assert later.printed() == "first\nsecond\nthird\n"
+
+
+@pytest.mark.timeout(180)
+async def test_what_a_process_writes_past_the_notebook_does_not_fill_the_disk(client: Any, worker: Any) -> None:
+    answer = await client.start()
+    assert answer["alive"]
+    log = record_of(worker).parent / "output.log"
+    running = client.execute(
+        "import subprocess, sys\n"
+        "log = f'/proc/{__import__(\"os\").getpid()}/fd/1'\n"
+        f"with open({str(log)!r}, 'ab') as file:\n"
+        "    for i in range(12): file.write(b'x' * 1024 * 1024); file.flush()\n"
+        "    file.write(b'the end')"
+    )
+    await client.reply(running)
+    await until(lambda: log.stat().st_size < 1024 * 1024)
+    assert log.read_bytes().endswith(b"the end")
