@@ -132,6 +132,21 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         self.channels = {}
         page.leave()
         self._task = asyncio.create_task(self._close(page, self._task))
+        for other in self._other_pages():
+            other.repeat_question()
+
+    def _other_pages(self) -> list[KernelSocket]:
+        """Of the same kernel."""
+        return [
+            other
+            for other in self._open_sockets
+            if isinstance(other, KernelSocket) and other._page and other.kernel_id == self.kernel_id
+        ]
+
+    def repeat_question(self) -> None:
+        """Somebody has left whom the kernel may have asked something."""
+        if self._page and self._task and self._task.done():
+            self._task = asyncio.create_task(self._page.ask_again())
 
     async def _close(self, page: Page, opening: asyncio.Task[None] | None) -> None:
         if opening:

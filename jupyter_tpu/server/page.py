@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.follower import Deliver, Follower, KernelMessage
@@ -18,7 +19,7 @@ from jupyter_tpu.kernels.words import event_words
 from jupyter_tpu.server.cursors import Cursor, Cursors
 from jupyter_tpu.server.floods import Floods
 from jupyter_tpu.server.page_messages import MakeHeader, PageMessage, json_object
-from jupyter_tpu.server.page_opening import opening_messages, status_message
+from jupyter_tpu.server.page_opening import opening_messages, status_message, waiting_question
 from jupyter_tpu.server.receipts import Receipts
 from jupyter_tpu.server.request_listing import list_requests
 
@@ -66,6 +67,9 @@ class Page:
         is_here: whether a page with the given session id is open on this kernel.
     """
 
+    _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
+    """What pages were asked, so that none is asked twice in the place of another."""
+
     def __init__(
         self,
         kernel: Kernel,
@@ -107,6 +111,8 @@ class Page:
         except TpuError as error:
             await self._write([self._words(str(error))])
         self._is_told.set()
+        if cursor:
+            await self.ask_again()
 
     def ask(self, channel: str, parts: Sequence[bytes]) -> None:
         """Send a message to the kernel; it waits until this page would see the answer."""
@@ -185,6 +191,18 @@ class Page:
         for channel, message in asked:
             self.ask(channel, message[1:])
 
+    async def ask_again(self) -> None:
+        """Ask this page what the kernel has asked somebody who is not here any more, if it was not asked yet."""
+        try:
+            question = await waiting_question(self._kernel, await self._listing())
+        except TpuError as error:
+            log.warning("kernel %s may wait for an answer that nobody is asked for: %s", self._kernel_id, error)
+            return
+        if question is None or question.seq > self._receipts.written or self._is_here(question.asked):
+            return
+        if self._place_of(question.message) not in self._questions:
+            await self._write([question.message])
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, batch: list[KernelMessage]) -> None:
@@ -238,10 +256,15 @@ class Page:
             with suppress(PageGone), self._socket.at_once():
                 for message in messages:
                     self._socket.write(message)
+                    if message.channel == "stdin":
+                        self._questions.append(self._place_of(message))
                 if ping:
                     self._socket.ping(ping)
             with suppress(PageGone):
                 await self._socket.drain()
+
+    def _place_of(self, message: PageMessage) -> tuple[str, str, int]:
+        return self._kernel_id, self._session_id, message.seq
 
     def _keep_place(self) -> None:
         """A session that has got nothing yet stays a new one."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from jupyter_tpu.outputs import Request, compact
 from jupyter_tpu.server.output_views import reduced
@@ -42,8 +42,28 @@ async def opening_messages(
         status_message(
             make_header, listing.execution_state, parent_header if listing.execution_state == "busy" else b"{}"
         ),
-        *_input_request(excerpt, last, before_seq),
+        *_still_open(_question(excerpt, last.input_seq), before_seq),
     ]
+
+
+class Question(NamedTuple):
+    """What the kernel waits for, and the session that it has asked."""
+
+    seq: int
+    asked: bytes
+    message: PageMessage
+
+
+async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | None:
+    """The question that waits for an answer.
+
+    Raises:
+        TpuError: the worker does not answer, or answers nonsense.
+    """
+    for each in listing.requests:
+        if each.input_seq is not None:
+            return _question(await read_request(kernel, each.msg_id), each.input_seq)
+    return None
 
 
 def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:
@@ -70,10 +90,14 @@ def _from_compacted(message: dict[str, Any], first_seq: int) -> PageMessage:
     return made.at(int(message["metadata"]["jupyter_tpu"]["seq"]), first_seq)
 
 
-def _input_request(excerpt: Excerpt, request: Listed, before_seq: int) -> list[PageMessage]:
-    """The question that waits for an answer, whoever was asked first."""
-    if request.input_seq is None or request.input_seq >= before_seq:
-        return []
-    entries = (entry for entry in EntryDecoder().feed(excerpt.entries) if entry.seq == request.input_seq)
-    found = [PageMessage.from_parts(entry.seq, channel_name(entry.channel), entry.parts) for entry in entries]
-    return [message for message in found if message]
+def _question(excerpt: Excerpt, seq: int | None) -> Question | None:
+    for entry in EntryDecoder().feed(excerpt.entries):
+        message = PageMessage.from_parts(entry.seq, channel_name(entry.channel), entry.parts)
+        if entry.seq == seq and message:
+            return Question(seq, entry.parts[0], message)
+    return None
+
+
+def _still_open(question: Question | None, before_seq: int) -> list[PageMessage]:
+    """For a page that gets what comes from `before_seq` on by itself."""
+    return [question.message] if question and question.seq < before_seq else []

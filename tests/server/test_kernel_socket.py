@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import psutil
 import pytest
 
 from jupyter_tpu.emulator.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
+from jupyter_tpu.outputs.rendering import size_in_words
 
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Page, Server, StartServer
@@ -241,6 +243,21 @@ async def test_a_question_that_somebody_was_asked_who_is_gone_is_asked_the_next_
     assert "input_request" not in [message["msg_type"] for message in third.heard]
 
 
+async def test_a_question_goes_to_the_page_that_stays_when_the_one_that_was_asked_leaves(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    asked, stays = await open_page(server, kernel_id), await open_page(server, kernel_id)
+    msg_id = asked.execute("print('hello', input('name? '))")
+    await asked.until(lambda message: message["msg_type"] == "input_request")
+    await stays.until(lambda message: message["msg_type"] == "execute_input")
+    await asked.close()
+    question = await stays.until(lambda message: message["msg_type"] == "input_request")
+    stays.send("input_reply", {"value": "eve", "status": "ok"}, "stdin", parent=question["header"])
+    await stays.until(lambda message: is_idle(message, msg_id))
+
+    assert stays.text(msg_id) == "hello eve\n"
+
+
 async def test_a_question_is_not_asked_of_a_page_beside_the_one_that_was_asked(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
@@ -282,6 +299,45 @@ async def test_a_page_counts_as_a_connection_while_it_is_open(
     await asyncio.to_thread(until, lambda: connections() == 0)
 
 
+async def test_a_page_of_a_flood_gets_its_beginning_its_size_and_its_end(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    msg_id = page.execute("for number in range(1_000_000):\n    print('line', number)")
+    await page.until_idle(msg_id)
+    displays = [m["content"] for m in page.heard if m["msg_type"] in ("display_data", "update_display_data")]
+    whole = sum(len(f"line {number}\n") for number in range(1_000_000))
+    route = displays[-1]["data"]["text/html"].partition('href="/')[2].partition('"')[0]
+    text = (await asyncio.to_thread(server.request, "GET", route)).text
+
+    assert page.text(msg_id).startswith("line 0\nline 1\n")
+    assert page.text(msg_id).endswith("line 999998\nline 999999\n")
+    assert len(page.text(msg_id)) < 2_200_000
+    assert displays[-1]["data"]["text/plain"] == f"{size_in_words(whole - len(page.text(msg_id)))} more on the node"
+    assert len({each["transient"]["display_id"] for each in displays}) == 1
+    assert text.count("\n") == 1_000_000
+
+
+async def test_a_page_that_does_not_read_costs_the_server_little_memory(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    async with proxy_before(server) as (proxy, address):
+        slow = await open_page(server, kernel_id, address=address)
+        quick = await open_page(server, kernel_id)
+        await quick.until_idle(quick.execute("import base64, os"))
+        before = memory_of(server)
+        proxy.apply(LinkFault(verb="stall"))
+        image = "display({'image/png': base64.b64encode(os.urandom(750_000)).decode()}, raw=True)"
+        msg_id = quick.execute(f"for _ in range(100):\n    {image}")
+        await quick.until_idle(msg_id)
+        after = memory_of(server)
+        proxy.apply(LinkFault(verb="clear"))
+        await slow.until(lambda message: is_idle(message, msg_id))
+
+    assert after - before < 64 << 20
+    assert slow.kinds(msg_id).count("display_data") == 100
+
+
 async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
     server: Server, local_kernel_id: str, open_page: OpenPages
 ) -> None:
@@ -295,6 +351,10 @@ async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
 
     assert first.text(msg_id) + again.text(msg_id) == "before\nafter\n"
     assert all("jupyter_tpu" not in message["metadata"] for message in first.heard + again.heard)
+
+
+def memory_of(server: Server) -> int:
+    return int(psutil.Process(server.process.pid).memory_info().rss)
 
 
 @asynccontextmanager
