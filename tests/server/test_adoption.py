@@ -270,14 +270,15 @@ def given_back(home: Home) -> tuple[Server, dict[str, Any]]:
 
 
 def test_a_kernel_that_was_given_back_is_interrupted_restarted_and_ended(
-    home: Home, given_back: tuple[Server, dict[str, Any]]
+    home: Home, given_back: tuple[Server, dict[str, Any]], tmp_path: Path
 ) -> None:
     server, session = given_back
     kernel_id = session["kernel"]["id"]
     pid = value_of(server, kernel_id, "__import__('os').getpid()")
     with console(server, kernel_id) as client:
-        cell = client.execute("import time\nwhile True: time.sleep(0.05)")
-        until(lambda: state_of(server, kernel_id) == "busy")
+        begun = tmp_path / "begun"
+        cell = client.execute(f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(600)")
+        until(begun.exists)
         assert server.request("POST", f"api/kernels/{kernel_id}/interrupt").status == 204
         assert reply_to(client, cell)["ename"] == "KeyboardInterrupt"
 
