@@ -118,6 +118,13 @@ def save(page: Page) -> None:
     page.evaluate(f"() => {CURRENT}.context.save()")
 
 
+def close_document(page: Page, *, discard: bool = True) -> None:
+    execute(page, "application:close-all")
+    if discard:
+        page.locator(".jp-Dialog").get_by_role("button", name="Discard").click()
+    expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+
+
 def go_to_cell(page: Page, index: int) -> None:
     """Make a cell the active one, in command mode."""
     page.evaluate(
@@ -300,8 +307,7 @@ def test_what_a_user_removed_from_a_saved_notebook_does_not_come_back(
     execute(page, "notebook:clear-all-cell-outputs")
     expect_shown(page, ["[ ]"])
     save(page)
-    execute(page, "application:close-all")
-    expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+    close_document(page, discard=False)
 
     notebook.open_in(page)
 
@@ -325,8 +331,7 @@ def test_a_notebook_that_was_saved_half_way_is_completed(
     page = open_lab()
     notebook.open_in(page)
     expect_shown(page, ["[*]", numbers(0, 30)], ["[*]"])
-    execute(page, "application:close-all")
-    expect(page.locator(".jp-NotebookPanel")).to_have_count(0)
+    close_document(page)
     notebook.pass_gate("a")
     notebook.has_ended()
     notebook.open_in(page)
@@ -356,8 +361,7 @@ def test_a_document_that_is_closed_and_opened_in_a_living_page_goes_on(
     notebook.open_in(lab)
     run_all(lab)
     expect_shown(lab, ["[2]", "step 0"], ["[*]", numbers(0, 10)])
-    execute(lab, "application:close-all")
-    expect(lab.locator(".jp-NotebookPanel")).to_have_count(0)
+    close_document(lab)
     notebook.pass_gate("a")
     notebook.has_reached("b")
 
@@ -436,7 +440,7 @@ def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
     expect_shown(page, ["[*]"], ["[*]"])
     page.evaluate(f"() => {CURRENT}.sessionContext.session.kernel.restart()")
 
-    expect_shown(page, ["[ ]"], ["[3]"])
+    page.wait_for_function(f'() => JSON.stringify(({SHOWN})().map(cell => cell[0])) === \'["[1]","[ ]","[3]"]\'')
     run_all(page)
     notebook.pass_gate("b")
     expect_shown(page, ["[2]", "'anew'"], ["[3]"])
@@ -483,6 +487,7 @@ def test_two_pages_show_the_same_and_the_second_does_not_save_over_the_first(
     notebook.open_in(first)
     run_all(first)
     expect_shown(first, ["[*]", numbers(0, 10)])
+    save(first)
 
     second = open_lab()
     notebook.open_in(second)
@@ -492,7 +497,6 @@ def test_two_pages_show_the_same_and_the_second_does_not_save_over_the_first(
     for page in (first, second):
         expect_shown(page, ["[2]", numbers(0, 20)])
     assert not second.evaluate(f"() => {CURRENT}.context.model.dirty")
-    save(first)
 
 
 def test_what_is_put_in_above_does_not_move_the_view(write_notebook: Callable[..., Notebook], lab: Page) -> None:

@@ -22,6 +22,8 @@ export class TestKernel {
   readonly iopubMessage = new Signal<this, KernelMessage.IIOPubMessage>(this);
   readonly statusChanged = new Signal<this, Kernel.Status>(this);
   readonly sendInputReply = jest.fn();
+  readonly registerMessageHook = jest.fn();
+  readonly isDisposed = false;
 
   hear(...messages: KernelMessage.IMessage[]): void {
     for (const msg of messages) {
@@ -151,7 +153,7 @@ export class TestSource implements IRecordSource {
     return this.answers;
   }
 
-  connections(): Promise<number> {
-    return Promise.resolve(this.connected);
+  isShared(): Promise<boolean> {
+    return Promise.resolve(this.connected > 1);
   }
 }

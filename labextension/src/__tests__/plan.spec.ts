@@ -15,6 +15,7 @@ function plan(
     cells: CELLS,
     keepsIds: true,
     session: 'this-page',
+    wantsAll: false,
     taken: new Set(),
     isSeen: () => false,
     ...now
@@ -44,6 +45,15 @@ describe('a plan', () => {
 
   it('leaves alone what this page asked itself', () => {
     expect(plan([request('1', 'a', { session: 'this-page' })])).toEqual(NOTHING);
+  });
+
+  it('brings back what this page asked itself when all is wanted, but does not follow it', () => {
+    const own = { session: 'this-page' };
+    const requests = [request('1', 'a', own), request('2', 'b', { ...own, state: 'running' })];
+    expect(plan(requests, { wantsAll: true, taken: new Set(['a', 'b']) })).toEqual({
+      ...NOTHING,
+      fill: ['1 in a']
+    });
   });
 
   it('leaves alone what the notebook had when it was saved', () => {

@@ -116,7 +116,8 @@ export class LiveRuns {
 
   private _fill({ cellId, request }: IPlacement, seq: number): boolean {
     const cell = this._cells.find(cellId);
-    if (!cell || this._taken.has(cellId) || hasOwnRun(cell)) {
+    const isOwn = request.session === this._kernel.clientId;
+    if (!cell || (!isOwn && (this._taken.has(cellId) || hasOwnRun(cell)))) {
       return false;
     }
     let isChanged = false;

@@ -16,6 +16,8 @@ export interface INotebookNow {
   readonly keepsIds: boolean;
   /** The session of this page: what it asked itself, it has heard itself. */
   readonly session: string;
+  /** Whether the user wants all of it back, also what this page has heard and no longer shows. */
+  readonly wantsAll: boolean;
   /** Cells that were run here meanwhile: the newer run wins. */
   readonly taken: ReadonlySet<string>;
   /** Whether the notebook had, when it was saved, all that came of a request. */
@@ -44,7 +46,9 @@ export function planRestore(requests: readonly IRecordedRequest[], now: INoteboo
   const read = missed.filter(({ outputs }) => outputs !== null);
   const places = placesOf(missed, now);
   const placed = read.flatMap(request => placement(request, places));
-  const free = placed.filter(({ cellId }) => !now.taken.has(cellId));
+  const free = placed.filter(
+    ({ cellId, request }) => !now.taken.has(cellId) || isOwn(request, now)
+  );
   return {
     fill: free.filter(({ request }) => isOver(request)),
     follow: free.filter(({ request }) => !isOver(request)),
@@ -54,8 +58,13 @@ export function planRestore(requests: readonly IRecordedRequest[], now: INoteboo
 }
 
 /** Requests of consoles and scripts are no cells, so no notebook misses them. */
-function isMissed(request: IRecordedRequest, { session, isSeen }: INotebookNow): boolean {
-  return request.cell_id !== null && request.session !== session && !isSeen(request.msg_id);
+function isMissed(request: IRecordedRequest, now: INotebookNow): boolean {
+  const isWanted = !isOwn(request, now) || (now.wantsAll && isOver(request));
+  return request.cell_id !== null && isWanted && !now.isSeen(request.msg_id);
+}
+
+function isOwn(request: IRecordedRequest, { session }: INotebookNow): boolean {
+  return request.session === session;
 }
 
 function isWorthListing(request: IRecordedRequest, { taken }: INotebookNow): boolean {

@@ -8,6 +8,7 @@ import { ISignal, Signal } from '@lumino/signaling';
 import { problemOf } from '../request';
 import { IProblem } from '../tokens';
 import { LiveRuns } from './live';
+import { hearOnce } from './once';
 import { NotebookCells, NotebookContext } from './notebook';
 import { planRestore } from './plan';
 import { IOutputsAnswer, IRecordedRequest, parentOf } from './records';
@@ -20,8 +21,8 @@ export interface IRecordSource {
   keeps(kernelName: string): boolean;
   /** What is recorded; only these requests, if any are named. */
   outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer>;
-  /** How many front ends are connected to a kernel. */
-  connections(kernelId: string): Promise<number>;
+  /** Whether other front ends have the kernel open as well. */
+  isShared(kernel: Kernel.IKernelConnection): Promise<boolean>;
 }
 
 const FIRST_WAIT_MS = 1_000;
@@ -98,7 +99,7 @@ export class NotebookRestorer implements IDisposable {
     window.clearTimeout(this._timer);
     const kernel = this._kernel;
     if (kernel && !this._isDisposed && this._source.keeps(kernel.name)) {
-      await this._ask(kernel, [], all ? new Set() : this._seen.all());
+      await this._ask(kernel, [], all ? null : this._seen.all());
     }
   }
 
@@ -136,24 +137,23 @@ export class NotebookRestorer implements IDisposable {
   private _acts(kernel: Kernel.IKernelConnection): LiveRuns['_acts'] {
     return {
       onWhole: msgId => this._settled.add(msgId),
-      onTorn: msgId => void this._ask(kernel, [msgId], new Set())
+      onTorn: msgId => void this._ask(kernel, [msgId], NONE)
     };
   }
 
   private async _ask(
     kernel: Kernel.IKernelConnection,
     msgIds: readonly string[],
-    seen: ReadonlySet<string>
+    seen: Seen
   ): Promise<void> {
     this._asking += 1;
     try {
-      this._cells.isShared = (await this._source.connections(kernel.id)) > 1;
-      await this._onAnswer(
-        kernel,
-        await this._source.outputs(kernel.id, msgIds),
-        seen,
-        msgIds.length === 0
-      );
+      const [isShared, answer] = await Promise.all([
+        this._source.isShared(kernel),
+        this._source.outputs(kernel.id, msgIds)
+      ]);
+      this._cells.isShared = isShared;
+      await this._onAnswer(kernel, answer, seen, msgIds.length === 0);
       this._setProblem(null);
     } catch (error) {
       this._onFailure(kernel, problemOf(error));
@@ -167,7 +167,7 @@ export class NotebookRestorer implements IDisposable {
   private async _onAnswer(
     kernel: Kernel.IKernelConnection,
     answer: IOutputsAnswer,
-    seen: ReadonlySet<string>,
+    seen: Seen,
     isWhole: boolean
   ): Promise<void> {
     const live = this._live;
@@ -178,8 +178,9 @@ export class NotebookRestorer implements IDisposable {
       cells: this._cells.now,
       keepsIds: this._cells.keepsIds,
       session: kernel.clientId,
+      wantsAll: seen === null,
       taken: live.taken,
-      isSeen: msgId => seen.has(msgId) || live.has(msgId)
+      isSeen: msgId => seen?.has(msgId) || live.has(msgId)
     });
     const shown = [...plan.fill, ...plan.follow].map(({ request }) => request);
     shown
@@ -205,20 +206,24 @@ export class NotebookRestorer implements IDisposable {
     this._problem = problem;
   }
 
-  private _onMessage(_: Kernel.IKernelConnection, args: Kernel.IAnyMessageArgs): void {
+  private _onMessage(kernel: Kernel.IKernelConnection, args: Kernel.IAnyMessageArgs): void {
     if (args.direction === 'send') {
-      this._onSend(args.msg);
+      this._onSend(kernel, args.msg);
     } else if (args.msg.channel === 'iopub' || args.msg.channel === 'stdin') {
       this._held.push(args.msg);
       this._drain();
     }
   }
 
-  private _onSend({ header, metadata }: KernelMessage.IMessage): void {
+  private _onSend(
+    sender: Kernel.IKernelConnection,
+    { header, metadata }: KernelMessage.IMessage
+  ): void {
     const { cellId } = metadata as { cellId?: unknown };
     if (header.msg_type === 'execute_request' && typeof cellId === 'string') {
       this._own.add(header.msg_id);
       this._live?.leave(cellId);
+      hearOnce(sender, header.msg_id);
     }
   }
 
@@ -281,6 +286,11 @@ export class NotebookRestorer implements IDisposable {
   private _wait = FIRST_WAIT_MS;
   private _timer = 0;
 }
+
+/** Requests that are whole in the saved notebook; null when they are wanted all the same. */
+type Seen = ReadonlySet<string> | null;
+
+const NONE: Seen = new Set();
 
 /** What the server says of kernels that are none of ours, or without the server half. */
 const NOT_KEPT: readonly string[] = ['http_404', 'outputs_not_found'];

@@ -52,8 +52,9 @@ export class Run {
   }
 
   /** Whether messages reach the cell: it may have been moved, or brought back, with a new output area. */
-  isIn({ outputArea }: CodeCell): boolean {
-    return this._future !== null && outputArea.future === this._future && !this._future.isDisposed;
+  isIn(cell: CodeCell): boolean {
+    const future = this._future;
+    return cell === this._cell && cell.outputArea.future === future && !future?.isDisposed;
   }
 
   /** Whether there is something that its cell does not show. */

@@ -1,10 +1,12 @@
 /** Where restored outputs come from: the server half and Jupyter's own routes. */
 
-import { KernelAPI, ServiceManager } from '@jupyterlab/services';
+import { Kernel, KernelAPI, ServiceManager } from '@jupyterlab/services';
 import { TpuClient } from '../request';
 import { mayRunOnNode } from '../nodekernel';
 import { IOutputsAnswer } from './records';
 import { IRecordSource } from './restorer';
+
+const PATIENCE_MS = 10_000;
 
 export class RecordSource implements IRecordSource {
   constructor(
@@ -20,8 +22,24 @@ export class RecordSource implements IRecordSource {
     return this._client.outputs(kernelId, msgIds);
   }
 
-  async connections(kernelId: string): Promise<number> {
-    const model = await KernelAPI.getKernelModel(kernelId, this._services.serverSettings);
-    return model?.connections ?? 0;
+  async isShared(kernel: Kernel.IKernelConnection): Promise<boolean> {
+    await connected(kernel);
+    const model = await KernelAPI.getKernelModel(kernel.id, this._services.serverSettings);
+    return (model?.connections ?? 0) > 1;
   }
+}
+
+/** Until the page itself is connected, so that it is counted; not for ever, since outputs do not depend on that. */
+function connected(kernel: Kernel.IKernelConnection): Promise<void> {
+  return new Promise(resolve => {
+    const look = (): void => {
+      if (kernel.connectionStatus === 'connected') {
+        kernel.connectionStatusChanged.disconnect(look);
+        resolve();
+      }
+    };
+    kernel.connectionStatusChanged.connect(look);
+    setTimeout(resolve, PATIENCE_MS);
+    look();
+  });
 }
