@@ -6,6 +6,7 @@ import asyncio
 import random
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from jupyter_tpu.emulator.fault_proxy_pipe import WRITE_BUFFER_BYTES, Mark, Pipe, Trap, reset_transport
@@ -135,7 +136,8 @@ class Connection:
             self._reset_behind(pipe)
             return
         if pipe.sink is not None and not pipe.sink.is_closing():
-            pipe.sink.write_eof()
+            with suppress(OSError):  # reset by its peer, which we are about to hear
+                pipe.sink.write_eof()
         self._directions_to_end -= 1
         if not self._directions_to_end:
             for transport in self._transports:

@@ -51,6 +51,7 @@ class Place:
         self.token = secrets.token_hex(8)
         self.port = _free_port()
         self.kernel_name = ""
+        self._server_options: tuple[str, ...] = ()
         self.server: subprocess.Popen[bytes] | None = None
         self.environment = {
             **os.environ,
@@ -90,11 +91,12 @@ class Place:
 
     # -- the server
 
-    def start_server(self) -> None:
-        """It listens when this returns."""
+    def start_server(self, *options: str) -> None:
+        """It listens when this returns; the options of the first time stay."""
+        self._server_options = self._server_options or options
         command = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.port={self.port}"]
         command += ["--ServerApp.port_retries=0", "--no-browser", "--allow-root", "--expose-app-in-browser"]
-        command += [f"--ServerApp.root_dir={self.notebooks}", "--LabApp.news_url=None"]
+        command += [f"--ServerApp.root_dir={self.notebooks}", "--LabApp.news_url=None", *self._server_options]
         with self.log_file("server").open("ab") as log:
             self.server = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, cwd=self.notebooks)
         wait_for(self._server_answers, self.server_log)
@@ -132,6 +134,11 @@ class Place:
         except urllib.error.HTTPError as refusal:
             with refusal:
                 raise RuntimeError(f"{verb} {route}: {refusal.code} {refusal.read()[:2000]!r}") from None
+
+    def wait_until_alone(self, kernel_id: str) -> None:
+        """Until the server knows of no page of this kernel."""
+        route = f"api/kernels/{kernel_id}"
+        wait_for(lambda: self.ask("GET", route)["connections"] == 0, lambda: "the server still sees a page")
 
     # -- the way to the worker, and the worker
 

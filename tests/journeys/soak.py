@@ -106,7 +106,8 @@ async def outcome(place: Place, kind: str, chosen: list[Act], uncut: Notebook) -
     try:
         _, wrong = await play(place, chosen, uncut)
     except Exception as error:  # noqa: BLE001 - one failed schedule is one line of the table
-        return f"{type(error).__name__}: {error}"
+        before = f"{error.__context__!r}\n" if error.__context__ else ""
+        return f"{before}{type(error).__name__}: {error}"
     return "\n".join(wrong)
 
 
