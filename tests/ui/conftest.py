@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, sync_playwright
+from open_notebooks import Notebook, write
+from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 FLAGS = [
     "--no-sandbox",
@@ -130,21 +131,18 @@ def picture() -> Picture:
     return keep
 
 
-OpenLab = Callable[[], Page]
+OpenLab = Callable[..., Page]
 
 
 @pytest.fixture
 def open_lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[OpenLab]:
-    """Opens JupyterLab in a new tab, as on a first visit: nothing is open yet."""
+    """Opens JupyterLab in a new tab, as on a first visit: nothing is open yet. `port` may be that of a proxy."""
     pages: list[Page] = []
 
-    def open_one() -> Page:
+    def open_one(port: int | None = None) -> Page:
         page = browser.new_page()
         pages.append(page)
-        page.set_default_timeout(60_000)
-        page.goto(f"{demo.url}&reset")
-        page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
-        page.wait_for_selector("#jupyterlab-splash", state="detached")
+        _visit(page, demo.url if port is None else re.sub(r":\d+/", f":{port}/", demo.url))
         return page
 
     yield open_one
@@ -154,6 +152,49 @@ def open_lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[
             page.close()
 
 
+def _visit(page: Page, url: str) -> None:
+    page.set_default_timeout(60_000)
+    page.goto(f"{url}&reset")
+    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+    page.wait_for_selector("#jupyterlab-splash", state="detached")
+
+
 @pytest.fixture
 def lab(open_lab: OpenLab) -> Page:
     return open_lab()
+
+
+SPEC = {
+    "node_id": "my-node",
+    "zone": "us-central1-a",
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+    "spot": False,
+}
+
+
+@pytest.fixture(scope="module")
+def kernel_name(demo: Demo, browser: BrowserContext) -> str:
+    """The kernelspec of a READY node."""
+    page = browser.new_page()
+    _visit(page, demo.url)
+    page.evaluate("spec => { void window.jupyterapp.commands.execute('tpu:create-node', spec); }", SPEC)
+    page.evaluate("() => { void window.jupyterapp.commands.execute('tpu:open-panel'); }")
+    expect(page.get_by_role("button", name="Open notebook on my-node")).to_be_enabled(timeout=90_000)
+    page.close()
+    return str(demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"])
+
+
+@pytest.fixture
+def write_notebook(demo: Demo, kernel_name: str, tmp_path: Path) -> Iterator[Callable[..., Notebook]]:
+    """Writes notebooks for the node, of the sources of their cells; their kernels end with the test."""
+    written: list[Notebook] = []
+
+    def write_one(path: str, *sources: str, minor: int = 5) -> Notebook:
+        written.append(Notebook(demo, path, tmp_path))
+        write(written[-1], kernel_name, sources, minor=minor)
+        return written[-1]
+
+    yield write_one
+    for notebook in written:
+        notebook.end()

@@ -1,0 +1,111 @@
+"""A notebook says how its kernel is reached, apart from what the kernel does, and is connected again by itself."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from open_notebooks import Notebook, expect_shown, numbers, run_all
+from playwright.sync_api import Page, expect
+
+from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.fault_proxy import FaultProxy
+from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
+
+if TYPE_CHECKING:
+    from conftest import Demo, OpenLab, Picture
+
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+
+NODE = "projects/demo-project/locations/us-central1-a/nodes/my-node"
+STATUS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-tpu-KernelStatus"
+
+
+class PathToServer:
+    """The way from the browser to the Jupyter server, in a thread of its own."""
+
+    def __init__(self, server_port: int) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+        self._thread.start()
+        self._proxy = asyncio.run_coroutine_threadsafe(self._open(server_port), self._loop).result()
+        self.port = self._proxy.port
+
+    def fault(self, verb: str) -> None:
+        self._loop.call_soon_threadsafe(self._proxy.apply, link_fault_from_json({"verb": verb}))
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._proxy.close(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    async def _open(self, server_port: int) -> FaultProxy:
+        proxy = FaultProxy(("127.0.0.1", server_port))
+        proxy.listen(("127.0.0.1", 0))
+        return proxy
+
+
+@pytest.fixture
+def path_to_server(demo: Demo) -> Iterator[PathToServer]:
+    path = PathToServer(int(demo.base_url.rpartition(":")[2]))
+    yield path
+    path.close()
+
+
+@pytest.fixture
+def cloud(demo: Demo) -> EmulatorControl:
+    return EmulatorControl(demo.ledger_url.split("/emulator/")[0])
+
+
+def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_back(
+    write_notebook: Callable[..., Notebook], lab: Page, cloud: EmulatorControl, picture: Picture
+) -> None:
+    notebook = write_notebook("link.ipynb", "count(0, 10)\npass_gate('a')\ncount(10, 30)\npass_gate('b')\n")
+    notebook.open_in(lab)
+    run_all(lab)
+    expect_shown(lab, ["[*]", numbers(0, 10)])
+    status = lab.locator(STATUS)
+    expect(status).to_have_text("")
+
+    cloud.fault_link(NODE, "refuse")
+    cloud.fault_link(NODE, "reset")
+
+    expect(status).to_contain_text("Link down for", timeout=30_000)
+    expect(status).to_contain_text("the kernel runs on")
+    expect(lab.locator("#jp-main-statusbar")).to_contain_text("Busy")
+    picture(lab, "link-down")
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+    cloud.fault_link(NODE, "clear")
+    expect_shown(lab, ["[*]", numbers(0, 30)])
+    expect(status).to_have_text("", timeout=30_000)
+    notebook.pass_gate("b")
+    expect_shown(lab, ["[2]", numbers(0, 30)])
+
+
+def test_a_page_says_that_the_server_does_not_answer_and_connects_again_as_soon_as_it_does(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab, path_to_server: PathToServer, picture: Picture
+) -> None:
+    notebook = write_notebook("server.ipynb", "count(0, 10)\npass_gate('a')\ncount(10, 30)\npass_gate('b')\n")
+    page = open_lab(path_to_server.port)
+    notebook.open_in(page)
+    run_all(page)
+    expect_shown(page, ["[*]", numbers(0, 10)])
+    status = page.locator(STATUS)
+
+    path_to_server.fault("refuse")
+    path_to_server.fault("reset")
+
+    expect(status).to_contain_text("No answer from the Jupyter server for", timeout=30_000)
+    picture(page, "server-away")
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+    path_to_server.fault("clear")
+    expect_shown(page, ["[*]", numbers(0, 30)])
+    expect(status).to_have_text("")
+    notebook.pass_gate("b")
+    expect_shown(page, ["[2]", numbers(0, 30)])
