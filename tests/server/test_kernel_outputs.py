@@ -94,6 +94,11 @@ class Page:
                 if is_it(message):
                     return message
 
+    async def until_true(self, check: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not check():  # noqa: ASYNC110 - what is only recorded is told to nobody
+                await asyncio.sleep(0.05)
+
     async def until_done(self, msg_id: str) -> None:
         await self.until(lambda message: is_said(message, "status", msg_id, execution_state="idle"))
 
@@ -366,8 +371,11 @@ async def test_what_ran_when_the_kernel_died_is_lost_with_its_output_kept(kernel
 
 async def test_what_an_error_kept_from_running_is_aborted(kernel: Kernel) -> None:
     async with kernel.page() as page:
-        failing = page.run("1 / 0", stops_on_error=True)
+        failing = page.run("input(); 1 / 0", may_ask=True, stops_on_error=True)
+        asked = await page.until(lambda message: message["msg_type"] == "input_request")
         behind = page.run("'never'")
+        await page.until_true(lambda: bool(kernel.outputs(behind)["requests"]))  # recorded, and so with the kernel
+        page.answer(asked, "")
         await page.until_done(behind)
 
     states = {request["msg_id"]: request for request in kernel.outputs(failing, behind)["requests"]}
