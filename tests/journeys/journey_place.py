@@ -135,6 +135,15 @@ class Place:
             with refusal:
                 raise RuntimeError(f"{verb} {route}: {refusal.code} {refusal.read()[:2000]!r}") from None
 
+    def ask_if_linked(self, route: str) -> Any:
+        """None while the server says that the link to the worker is down."""
+        try:
+            return self.ask("GET", route)
+        except RuntimeError as refusal:
+            if "link_down" in str(refusal):
+                return None
+            raise
+
     def wait_until_alone(self, kernel_id: str) -> None:
         """Until the server knows of no page of this kernel."""
         route = f"api/kernels/{kernel_id}"
@@ -180,10 +189,10 @@ class Place:
         """Let a cell go on that waits for this file; see `GATES`."""
         (self.home / gate).touch()
 
-    def wait_for_mark(self, mark: str) -> None:
+    def wait_for_mark(self, mark: str, within_s: float = 60) -> None:
         """Until a cell has left this mark."""
         path = self.home / mark
-        wait_for(path.exists, lambda: f"no cell has come to {mark}\n{self.server_log()}")
+        wait_for(path.exists, lambda: f"no cell has come to {mark}\n{self.server_log()}", within_s)
 
     def close(self) -> None:
         if self.server is not None and self.server.poll() is None:

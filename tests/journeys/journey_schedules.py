@@ -373,8 +373,13 @@ class ServerPlayer(Player):
         await self.tab.connect()
 
     def _is_idle_or_asks(self) -> bool:
-        seen = self.place.ask("GET", f"jupyter-tpu/v1/kernels/{self.tab.kernel_id}/outputs")
+        seen = self._outputs()
         return seen["execution_state"] == "idle" or any(request["input"] for request in seen["requests"])
+
+    def _outputs(self) -> Any:
+        """What a page that is opened now gets; it asks again while the link is down."""
+        route = f"jupyter-tpu/v1/kernels/{self.tab.kernel_id}/outputs"
+        return wait_for(lambda: self.place.ask_if_linked(route), lambda: "the link does not come back", WITHIN_S)
 
     async def _reload(self) -> None:
         before = self.tab
@@ -401,7 +406,7 @@ class ServerPlayer(Player):
 
     def notebooks(self) -> list[Notebook]:
         """As the page that saw everything has it, if there is one, and as a page that is opened now gets it."""
-        answer = self.place.ask("GET", f"jupyter-tpu/v1/kernels/{self.tab.kernel_id}/outputs")
+        answer = self._outputs()
         restored = {request["msg_id"]: joined(request["outputs"]) for request in answer["requests"]}
         anew = Notebook([restored.get(msg_id, ["missing"]) for msg_id in self.tab.cells])
         return [anew] if self._was_reloaded else [notebook_of(self.tab), anew]
