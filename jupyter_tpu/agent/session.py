@@ -39,8 +39,11 @@ log = logging.getLogger(__name__)
 
 _READ_BYTES = 256 * 1024
 _REPLY_BUFFER_BYTES = 4 * 1024 * 1024
-# A client asks for a sign of life every 4 s. One that is silent for so long is gone, whatever its SSH server believes.
-_SILENCE_S = 60.0
+# A client asks for a sign of life every 4 s. One that is silent for so long is gone, whatever its SSH server believes; or
+# it does not reach us any more, which only we can notice while it goes on hearing us.
+SILENCE_S = 14.0
+_TICKS = 7
+_MOST_TICKS_OF_REPLIES = 30
 
 
 @dataclass
@@ -63,6 +66,7 @@ class Session:
     Args:
         notice: what clients are told of the worker, now.
         fence: called once the client is known, to end the other connections of the same client.
+        silence_s: a client that says nothing for so long is gone.
     """
 
     def __init__(
@@ -74,6 +78,8 @@ class Session:
         fence: Callable[[Session], None],
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
+        *,
+        silence_s: float = SILENCE_S,
     ) -> None:
         self._kernels = kernels
         self._calls = calls
@@ -86,7 +92,9 @@ class Session:
         self.epoch = 0
         self._accepts: frozenset[str] = frozenset()
         self._has_ended = False
-        self._heard_at = time.monotonic()
+        self._tick_s = silence_s / _TICKS
+        self._silent_ticks = 0
+        self._is_draining = False
         self._streams: dict[int, Stream] = {}
         self._window = Window()
         self._output = asyncio.Event()
@@ -133,10 +141,10 @@ class Session:
         self.end()
 
     async def _watch(self) -> None:
-        left_s = _SILENCE_S
-        while left_s > 0:
-            await asyncio.sleep(left_s)
-            left_s = self._heard_at + _SILENCE_S - time.monotonic()
+        """Silence is counted in ticks: while this process stands still it hears nobody."""
+        while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
+            await asyncio.sleep(self._tick_s)
+            self._silent_ticks += 1
         log.info("client %s is silent", self.client_id)
         self.end()
 
@@ -145,12 +153,19 @@ class Session:
     async def _receive(self) -> None:
         decoder = FrameDecoder(FROM_CLIENT)
         while data := await self._reader.read(_READ_BYTES):
-            self._heard_at = time.monotonic()
+            self._silent_ticks = 0
             for frame in decoder.feed(data):
                 self._handle(frame)
             # Not for output on its way: an interrupt must not wait until a flood has drained.
             if self._writer.transport.get_write_buffer_size() > _REPLY_BUFFER_BYTES:
-                await self._writer.drain()
+                await self._drain_replies()
+
+    async def _drain_replies(self) -> None:
+        """Meanwhile nobody listens to the client, which therefore has more time."""
+        self._is_draining = True
+        await self._writer.drain()
+        self._silent_ticks = 0
+        self._is_draining = False
 
     def _handle(self, frame: Frame) -> None:
         if self._has_ended:

@@ -15,7 +15,7 @@ import pytest
 
 from jupyter_tpu.agent.calls import Calls
 from jupyter_tpu.agent.record import Record
-from jupyter_tpu.agent.session import Session
+from jupyter_tpu.agent.session import SILENCE_S, Session
 from jupyter_tpu.errors import KernelFailed, WorkerUnreachable
 from jupyter_tpu.link import KernelStream, Link
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, encode_json
@@ -190,6 +190,7 @@ class Place:
         self._served: set[asyncio.Task[None]] = set()
         self._server: asyncio.Server | None = None
         self.notice: dict[str, Any] = {"spare": None}
+        self.silence_s = SILENCE_S
         self.sessions: set[Session] = set()
         self.path = str(folder / "agent.sock")
         self.connection: Connection | None = None
@@ -222,6 +223,7 @@ class Place:
             self._fence,
             reader,
             writer,
+            silence_s=self.silence_s,
         )
         self.sessions.add(session)
         try:

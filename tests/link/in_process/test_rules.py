@@ -120,6 +120,19 @@ async def test_a_late_connection_of_a_client_that_has_come_back_is_ended(place: 
     await successor.until(Kind.PONG)
 
 
+async def test_a_client_that_is_not_heard_any_more_is_left_though_it_still_hears(place: Any, dial: Any) -> None:
+    place.silence_s = 0.1
+    kernel, raw = place.new_kernel(), await dial()
+    raw.greet()
+    raw.attach(1, kernel)
+    hearing = asyncio.create_task(raw.rest())
+    async with asyncio.timeout(30):
+        while not hearing.done():
+            kernel.say(Channel.IOPUB, b"a line")
+            await asyncio.wait([hearing], timeout=0.01)
+    assert Kind.DATA in kinds(hearing.result())
+
+
 async def test_what_a_fenced_client_writes_afterwards_reaches_no_kernel(place: Any, dial: Any) -> None:
     kernel = place.new_kernel()
     zombie, successor = await dial(), await dial()
