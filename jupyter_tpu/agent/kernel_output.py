@@ -35,6 +35,7 @@ class Voice:
         self.line = Line()
         self.pipe = pipe
         self._thread: Any = None
+        self._stream: Any = None
 
     def speaks_through(self, thread: Any) -> bool:
         """Whether this is the kernel's own publishing thread, and not that of a forked process."""
@@ -45,8 +46,8 @@ class Voice:
         if self._thread is not None:
             return
         self._thread = thread
-        stream = getattr(thread, "_xpub_stream", None) or ZMQStream(thread.socket, thread.io_loop)
-        stream.on_recv(self._hear)
+        self._stream = getattr(thread, "_xpub_stream", None) or ZMQStream(thread.socket, thread.io_loop)
+        self._stream.on_recv(self._hear)
 
     def forget(self) -> None:
         """Begin anew, as if nothing had been said so far; while no agent is attached."""
@@ -63,6 +64,12 @@ class Voice:
         frames = self.line.add(channel, parts, is_output=is_output)
         with suppress(AttributeError, zmq.ZMQError):  # the socket is closed as the kernel ends
             self._thread.socket.send_multipart(frames)
+            self._listen_again()
+
+    def _listen_again(self) -> None:
+        """ZMQ's descriptor is edge-triggered, and a send uses the edge up: what came meanwhile would never be heard."""
+        if self._thread.socket.get(zmq.EVENTS) & zmq.POLLIN:
+            self._stream.io_loop.add_callback(self._stream.flush, zmq.POLLIN)
 
     def _hear(self, frames: list[bytes]) -> None:
         if frames[0].startswith(ACKNOWLEDGE):
@@ -72,6 +79,7 @@ class Voice:
             self._thread.socket.send_multipart(frames)
             for missed in self.line.attached(*parse_number(frames[0])):
                 self._thread.socket.send_multipart(missed)
+            self._listen_again()
 
     def wait_for_room(self) -> None:
         """Called by whoever is about to say more."""
