@@ -39,8 +39,8 @@ log = logging.getLogger(__name__)
 
 _READ_BYTES = 256 * 1024
 _REPLY_BUFFER_BYTES = 4 * 1024 * 1024
-# A client asks for a sign of life every 4 s. One that is silent for so long is gone, whatever its SSH server believes; or
-# it does not reach us any more, which only we can notice while it goes on hearing us.
+# A client asks for a sign of life every 4 s. One that is silent for so long is gone, whatever its SSH server believes,
+# or does not reach us any more, which it cannot notice while it goes on hearing us.
 SILENCE_S = 14.0
 _TICKS = 7
 _MOST_TICKS_OF_REPLIES = 30
