@@ -59,10 +59,11 @@ async def printed(client: Client, code: str, **options: Any) -> str:
     return "".join(texts)
 
 
-async def until_busy_with(client: Client, request: str) -> None:
+async def until_it_prints(client: Client, request: str) -> None:
+    """Busy is not enough: ipykernel ignores SIGINT between that and the first line of the cell."""
     while True:
         message = await client.get_iopub_msg(timeout=30)
-        if message["parent_header"].get("msg_id") == request and message["content"].get("execution_state") == "busy":
+        if message["parent_header"].get("msg_id") == request and message["msg_type"] == "stream":
             return
 
 
@@ -93,8 +94,8 @@ async def test_nothing_of_this_machines_environment_travels_but_the_notebooks_na
 async def test_an_interrupt_reaches_the_cell(kernel: tuple[AsyncKernelManager, Client]) -> None:
     manager, client = kernel
     # Without stop_on_error ipykernel also aborts what arrives shortly after the error.
-    request = client.execute("import time; time.sleep(600)", stop_on_error=False)
-    await until_busy_with(client, request)
+    request = client.execute("import time; print('begun', flush=True); time.sleep(600)", stop_on_error=False)
+    await until_it_prints(client, request)
     await manager.interrupt_kernel()
     reply = await reply_to(client, request)
     assert reply["content"]["ename"] == "KeyboardInterrupt"
