@@ -18,8 +18,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tornado.ioloop import IOLoop
-
 from jupyter_tpu.agent.kernel_output import Voice
 
 
@@ -40,6 +38,8 @@ class SpareKernel:
 
     def wait(self) -> None:
         """Warm up, then wait for the agent's word as soon as the kernel's loop runs."""
+        from tornado.ioloop import IOLoop
+
         self._app.shell.run_cell("None", silent=True, store_history=False)
         thread = threading.Thread(target=self._wait, name="jupyter-tpu spare", daemon=True)
         IOLoop.current().call_later(0, thread.start)

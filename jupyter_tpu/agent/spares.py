@@ -37,7 +37,7 @@ _NEXT_AFTER_S = 1.0
 _QUIET_WITHIN_S = 30.0
 _BOOT_S = 60.0
 _HAND_OVER_S = 2.0
-_AFTER_FAILURE_S = 60.0
+_AFTER_FAILURE_S = 10.0
 _MEMORY_BYTES = 1024 * 1024 * 1024
 # What Python and IPython read while they start.
 _MATTERS_AT_START = ("PYTHON", "IPYTHON", "JUPYTER", "LD_")
