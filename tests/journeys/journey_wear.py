@@ -10,7 +10,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
@@ -50,7 +50,7 @@ class Look:
 
 
 def look_at_all(place: Place) -> dict[str, Look]:
-    """Server, emulator (which holds the SSH servers), agent and the kernels of the worker."""
+    """Server, agent, and the emulator, which holds the SSH servers."""
     assert place.server is not None
     looks = {
         "server": Look.at(psutil.Process(place.server.pid)),
@@ -65,45 +65,75 @@ def disk_bytes(folder: Path) -> int:
     return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
 
 
-def soak_for(minutes: float, say: Callable[[str], None]) -> list[str]:
-    """What has worn in so many minutes."""
+@dataclass
+class Wear:
+    """The run: `complaints` is what was wrong with it so far."""
+
+    place: Place
+    page: FrontEnd
+    say: Callable[[str], None]
+    cells: int = 0
+    looks: list[dict[str, Look]] = field(default_factory=list)
+    complaints: list[str] = field(default_factory=list)
+    rng: random.Random = field(default_factory=lambda: random.Random(0))
+
+    async def run_cell(self) -> None:
+        printed = await self.page.run(f"cell = {self.cells}\n{CELL}")
+        if printed != TEXT.format(cell=self.cells):
+            self.complaints.append(f"cell {self.cells} printed {printed[:500]!r}")
+        self.page.forget()
+        self.cells += 1
+
+    async def cut(self) -> None:
+        fault = random_fault(self.rng, self.rng.choice(VERBS))
+        await asyncio.to_thread(self.place.fault_link, fault)
+        if fault.verb == "black_hole":  # so that something is lost in it
+            await asyncio.sleep(fault.for_s)
+
+    async def restart_server(self) -> None:
+        await self.look()
+        await self.page.settle()
+        await asyncio.to_thread(self.place.kill_server)
+        await self.page.lost()
+        await asyncio.to_thread(self.place.start_server)
+        await self.page.connect()
+
+    async def look(self) -> None:
+        await asyncio.to_thread(self.place.fault_link, LinkFault(verb="clear"))
+        self.looks.append(await asyncio.to_thread(look_at_all, self.place))
+        told = ", ".join(f"{name} {look}" for name, look in self.looks[-1].items())
+        self.say(f"{self.cells} cells: {told}, disk {disk_bytes(self.place.home) >> 20} MiB")
+
+
+def soak_for(
+    seconds: float,
+    say: Callable[[str], None],
+    *,
+    cut_every_s: float = CUT_EVERY_S,
+    restart_every_s: float = RESTART_EVERY_S,
+) -> list[str]:
+    """What has worn in so many seconds."""
     with a_place() as place:
         place.start_server()
-        return asyncio.run(_soak(place, minutes * 60, say))
+        return asyncio.run(_soak(place, say, seconds, {"cut": cut_every_s, "restart_server": restart_every_s}))
 
 
-async def _soak(place: Place, seconds: float, say: Callable[[str], None]) -> list[str]:
+async def _soak(place: Place, say: Callable[[str], None], seconds: float, every_s: dict[str, float]) -> list[str]:
     page = FrontEnd(place, await asyncio.to_thread(open_session, place))
     await page.connect()
-    began, cell, looks = time.monotonic(), 0, list[dict[str, Look]]()
-    cut_at, restart_at, rng, complaints = began + CUT_EVERY_S, began + RESTART_EVERY_S, random.Random(0), list[str]()
-    looks.append(await asyncio.to_thread(look_at_all, place))
+    wear = Wear(place, page, say)
+    began = time.monotonic()
+    due_at = {what: began + each_s for what, each_s in every_s.items()}
+    await wear.run_cell()
     while (now := time.monotonic()) < began + seconds:
-        if now > cut_at:
-            cut_at += CUT_EVERY_S
-            fault = random_fault(rng, rng.choice(VERBS))
-            await asyncio.to_thread(place.fault_link, fault)
-            if fault.verb == "black_hole":
-                await asyncio.sleep(fault.for_s)
-        if now > restart_at:
-            restart_at += RESTART_EVERY_S
-            looks.append(await asyncio.to_thread(look_at_all, place))
-            say(f"{now - began:.0f} s, {cell} cells: {looks[-1]}, disk {disk_bytes(place.home) >> 20} MiB")
-            await page.settle()
-            await asyncio.to_thread(place.kill_server)
-            await page.lost()
-            await asyncio.to_thread(place.start_server)
-            await page.connect()
-        printed = await page.run(f"cell = {cell}\n{CELL}")
-        if printed != TEXT.format(cell=cell):
-            complaints.append(f"cell {cell} printed {printed[:500]!r}")
-        page.forget()
-        cell += 1
-    await asyncio.to_thread(place.fault_link, LinkFault(verb="clear"))
-    looks.append(await asyncio.to_thread(look_at_all, place))
-    say(f"{seconds:.0f} s, {cell} cells: {looks[-1]}, disk {disk_bytes(place.home) >> 20} MiB")
+        for what, at in due_at.items():
+            if now > at:
+                due_at[what] = now + every_s[what]
+                await getattr(wear, what)()
+        await wear.run_cell()
+    await wear.look()
     await page.close()
-    return [*complaints, *_growth(looks)]
+    return [*wear.complaints, *_growth(wear.looks)]
 
 
 def _growth(looks: list[dict[str, Look]]) -> list[str]:

@@ -47,7 +47,7 @@ def main() -> int:
         say(tally.row())
     for tally in tallies:
         say(f"{tally.kind}: " + ", ".join(f"{count} {act}" for act, count in tally.acts.most_common()))
-    worn = soak_for(options.minutes, say) if options.minutes else []
+    worn = soak_for(options.minutes * 60, say) if options.minutes else []
     for complaint in worn:
         say(f"WORN: {complaint}")
     return 1 if worn or any(tally.failures for tally in tallies) else 0

@@ -13,7 +13,7 @@ from journey_schedules import LINK_ACTS, SERVER_ACTS, Notebook, play_on_link, pl
 
 pytestmark = [pytest.mark.timeout(300)]
 
-LINK_SEEDS = range(20)
+LINK_SEEDS = range(10)
 SERVER_SEEDS = range(10)
 SSHD_KINDS = ["embedded", pytest.param("system", marks=pytest.mark.system("sshd"))]
 

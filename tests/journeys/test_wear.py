@@ -1,0 +1,14 @@
+"""A server that is killed again and again, over a link that is cut again and again, costs no more with time."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+from journey_wear import soak_for
+
+pytestmark = [pytest.mark.timeout(300)]
+
+
+def test_cuts_and_restarts_wear_nothing_out() -> None:
+    assert soak_for(40, lambda text: print(text, file=sys.stderr), cut_every_s=3, restart_every_s=12) == []
