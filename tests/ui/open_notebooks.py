@@ -6,11 +6,12 @@ import json
 import textwrap
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, TimeoutError, expect
 
 if TYPE_CHECKING:
     from conftest import Demo
@@ -123,13 +124,19 @@ def go_to_cell(page: Page, index: int) -> None:
 
 def expect_shown(page: Page, *cells: list[str]) -> None:
     """The code cells after the helpers' show these prompts and outputs, and nothing else."""
-    expected = [list(cell) for cell in cells]
-    try:
-        page.wait_for_function(
-            f"expected => JSON.stringify(({SHOWN})().slice(1)) === JSON.stringify(expected)", arg=expected
-        )
-    finally:
-        assert page.evaluate(SHOWN)[1:] == expected
+    _expect(page, f"({SHOWN})().slice(1)", [list(cell) for cell in cells])
+
+
+def expect_prompts(page: Page, *prompts: str) -> None:
+    """The code cells after the helpers' have these prompts."""
+    _expect(page, f"({SHOWN})().slice(1).map(cell => cell[0])", list(prompts))
+
+
+def _expect(page: Page, what: str, expected: list[Any]) -> None:
+    with suppress(TimeoutError):
+        page.wait_for_function(f"expected => JSON.stringify({what}) === JSON.stringify(expected)", arg=expected)
+    shown = page.evaluate(f"() => {what}")
+    assert shown == expected, f"the cells show {shown}"
 
 
 def write(notebook: Notebook, kernel_name: str, sources: tuple[str, ...], *, minor: int) -> None:

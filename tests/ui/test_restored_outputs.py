@@ -12,6 +12,7 @@ from open_notebooks import (
     Notebook,
     close_document,
     execute,
+    expect_prompts,
     expect_shown,
     go_to_cell,
     numbers,
@@ -278,7 +279,7 @@ def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
     expect_shown(page, ["[*]"], ["[*]"])
     page.evaluate(f"() => {CURRENT}.sessionContext.session.kernel.restart()")
 
-    page.wait_for_function(f'() => JSON.stringify(({SHOWN})().map(cell => cell[0])) === \'["[1]","[ ]","[3]"]\'')
+    expect_prompts(page, "[ ]", "[3]")
     run_all(page)
     notebook.pass_gate("b")
     expect_shown(page, ["[2]", "'anew'"], ["[3]"])
