@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import sys
+import logging
 
 import pytest
 from journey_wear import soak_for
@@ -11,4 +11,4 @@ pytestmark = [pytest.mark.timeout(300)]
 
 
 def test_cuts_and_restarts_wear_nothing_out() -> None:
-    assert soak_for(40, lambda text: print(text, file=sys.stderr), cut_every_s=3, restart_every_s=12) == []
+    assert soak_for(40, logging.getLogger(__name__).info, cut_every_s=3, restart_every_s=12) == []
