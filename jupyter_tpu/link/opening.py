@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import AgentBroken
+from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection
 from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, Ready, open_channel, prepare_worker
 from jupyter_tpu.wire.frames import ProtocolError
+
+log = logging.getLogger(__name__)
 
 _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 SILENCE_S = 12.0
@@ -71,7 +74,12 @@ async def open_dialogue(connection: Connection, hello: Mapping[str, Any], demand
 
 
 async def _greet(connection: Connection, ready: Ready, hello: Mapping[str, Any], demands: Demands) -> Opened | None:
-    dialogue = Dialogue(await open_channel(connection, ready.socket), demands.silence_s)
+    try:
+        channel = await open_channel(connection, ready.socket)
+    except (TpuError, OSError) as error:  # an agent that died takes its socket along; of a cut the next attempt tells
+        log.info("no way to the agent: %s", error)
+        return None
+    dialogue = Dialogue(channel, demands.silence_s)
     try:
         return Opened(dialogue, await dialogue.greet(hello), ready.python)
     except EOFError:
