@@ -59,7 +59,7 @@ def _interrupts(place: Place, results: Results) -> None:
     _delay(place, 50)
     for queued_mib in (0, 100):
         if queued_mib:
-            place.tpu("emulator", "fault", "link", NODE, "rate", "--bytes-per-s", "5000000")
+            place.tpu("emulator", "fault", "link", NODE, "rate", "--kib-per-s", "4883")
         results[OURS, 50, f"interrupt_{queued_mib}_mib_s"] += _run(
             place, "interrupt", OURS, {"queued_mib": queued_mib}
         ).values()

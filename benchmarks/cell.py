@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine
+from importlib import import_module
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Any
@@ -91,6 +92,11 @@ class Kernel:
             if content.get("execution_state") == "idle":
                 return time.perf_counter() - began, size
 
+    async def read(self) -> None:
+        """Read all output, and forget it."""
+        while True:
+            await self.client.get_iopub_msg()
+
     async def end(self) -> None:
         self.client.stop_channels()
         await self.manager.shutdown_kernel()
@@ -117,6 +123,25 @@ async def start(kernel_name: str, repeats: int, restarts: int) -> Numbers:
     await first.end()
     numbers["warm_s"] = statistics.median(warm)
     return {**numbers, "restart_s": statistics.median(times)} if times else numbers
+
+
+async def memory(kernel_name: str, further: int) -> Numbers:
+    """What this side's memory grows by: the provisioner's modules, the first kernel, each further one."""
+    looks = [_memory_mib()]
+    import_module("jupyter_tpu.kernels.provisioner")
+    looks.append(_memory_mib())
+    kernels = [Kernel(kernel_name) for _ in range(1 + further)]
+    for kernel in kernels:
+        await kernel.start()
+        await _quiet()
+        looks.append(_memory_mib())
+    for kernel in kernels:
+        await kernel.end()
+    return {
+        "import_mib": looks[1] - looks[0],
+        "first_mib": looks[2] - looks[1],
+        "further_mib": (looks[-1] - looks[2]) / further,
+    }
 
 
 async def latency(kernel_name: str, repeats: int) -> Numbers:
@@ -158,18 +183,21 @@ async def interrupt(kernel_name: str, queued_mib: int) -> Numbers:
     with tempfile.TemporaryDirectory() as folder:
         ready, path = Path(folder, "ready"), Path(folder, "interrupted")
         before = STDOUT.format(count=queued_mib * 16) if queued_mib else ""
+        reading = asyncio.create_task(kernel.read())  # or nothing would be on its way
         kernel.client.execute(WAIT_FOR_INTERRUPT.format(before=before, ready=str(ready), path=str(path)))
         await _appears(ready)
         began = time.time()
         await kernel.manager.interrupt_kernel()
         await _appears(path)
         seconds = float(await asyncio.to_thread(path.read_text)) - began
+        reading.cancel()
     await kernel.end()
     return {f"interrupt_{queued_mib}_mib_s": seconds}
 
 
 MEASURES: dict[str, Callable[..., Coroutine[Any, Any, Numbers]]] = {
     "start": start,
+    "memory": memory,
     "latency": latency,
     "throughput": throughput,
     "interrupt": interrupt,

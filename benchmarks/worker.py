@@ -16,17 +16,25 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 PROJECT = "benchmarks"
 NODE = "bench"
 _ALIAS = f"{NODE}.us-central1-a.tpu"
 _MASTER = "Host *\n    ControlMaster auto\n    ControlPath {folder}/m-%C\n    ControlPersist 60\n\n"
 
 
+def kernel_name_of(node: str) -> str:
+    """The name of our kernelspec for a node."""
+    return f"tpu-{node}-us-central1-a"
+
+
 class Place:
     """Folders and processes of one run; `environ` is what a measurement needs to find the kernels."""
 
-    def __init__(self, folder: Path, sshpyk: Path | None) -> None:
+    def __init__(self, folder: Path, sshpyk: Path | None, sshd: str) -> None:
         self._folder = folder
+        self._sshd = sshd
         self._sshpyk = sshpyk
         self.environ: dict[str, str] = {**os.environ, **_own_folders(folder), "JUPYTER_TPU_PROJECT": PROJECT}
         paths = [str(Path(__file__).parents[1]), *([str(sshpyk)] if sshpyk else [])]
@@ -35,11 +43,12 @@ class Place:
 
     def open(self) -> None:
         """Start the cloud, create the node, write a kernelspec per transport."""
-        options = ["--sshd", "system", "--link-faults", "--time-scale", "200", "--project", PROJECT, "--json"]
+        options = ["--sshd", self._sshd, "--link-faults", "--time-scale", "200", "--project", PROJECT, "--json"]
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--state-dir", str(self._folder / "cloud"), *options]
         self._emulator = subprocess.Popen(command, stdout=subprocess.PIPE, env=self.environ, text=True)
         assert self._emulator.stdout is not None
-        self.environ["JUPYTER_TPU_ENDPOINT"] = json.loads(self._emulator.stdout.readline())["grpc"]
+        ready = json.loads(self._emulator.stdout.readline())
+        self.environ |= {"JUPYTER_TPU_ENDPOINT": ready["grpc"], "JUPYTER_TPU_EMULATOR": ready["rest"]}
         self.tpu("create", NODE, "--type", "v5litepod-8", "--zone", "us-central1-a", "--yes")
         self.tpu("kernelspec")
         Path(self.environ["JUPYTER_RUNTIME_DIR"]).mkdir()  # sshpyk writes there before it exists
@@ -57,6 +66,12 @@ class Place:
         """Run ``jupyter tpu …``; what it printed."""
         command = [sys.executable, "-m", "jupyter_tpu.cli", *arguments]
         return subprocess.run(command, env=self.environ, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+    def ssh_servers(self) -> list[int]:
+        """The processes of OpenSSH's server that serve connections now."""
+        assert self._emulator is not None
+        children = psutil.Process(self._emulator.pid).children(recursive=True)
+        return [child.pid for child in children if child.name().startswith("sshd")]
 
     def hang_up(self) -> None:
         """End the shared connection of the ssh client, so that the next one is cold."""
@@ -88,10 +103,10 @@ class Place:
 
 
 @contextmanager
-def opened_place(sshpyk: Path | None) -> Iterator[Place]:
+def opened_place(sshpyk: Path | None, *, sshd: str = "system") -> Iterator[Place]:
     """A place that leaves nothing behind."""
     folder = Path(tempfile.mkdtemp(prefix="jtb-"))  # short: Unix sockets have short names
-    place = Place(folder, sshpyk)
+    place = Place(folder, sshpyk, sshd)
     try:
         place.open()
         yield place
