@@ -82,7 +82,7 @@ async def _greet(connection: Connection, ready: Ready, hello: Mapping[str, Any],
     dialogue = Dialogue(channel, demands.silence_s)
     try:
         return Opened(dialogue, await dialogue.greet(hello), ready.python)
-    except EOFError:
+    except (EOFError, OSError):
         dialogue.close()
         return None
     except ProtocolError as error:
