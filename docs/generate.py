@@ -24,6 +24,7 @@ from jupyter_tpu.emulator.behaviours import Behaviour, Standing, behaviours
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.notebook.magics import Magics
 from jupyter_tpu.server.app import TPUApp
+from jupyter_tpu.server.kernel_socket import KernelSocket
 
 # these have parsers of their own, so that the command line as a whole need not load them
 EMULATOR_COMMANDS = {
@@ -64,7 +65,12 @@ def behaviour_line(behaviour: Behaviour) -> str:
 
 
 def reference_page() -> str:
-    sections = [commands_section(), magics_section(), routes_section(), settings_section(TPUApp, TPUProvisioner)]
+    sections = [
+        commands_section(),
+        magics_section(),
+        routes_section(),
+        settings_section(TPUApp, KernelSocket, TPUProvisioner),
+    ]
     return "\n\n".join([GENERATED, "# Reference", *sections]) + "\n"
 
 

@@ -26,7 +26,7 @@ from jupyter_tpu.server.cursors import Cursors
 from jupyter_tpu.server.floods import TEXT_LIMIT, Floods
 from jupyter_tpu.server.left_out import left_out_words, text_url
 from jupyter_tpu.server.page import Page, PageGone
-from jupyter_tpu.server.page_messages import PageMessage, json_object, to_websocket
+from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, json_object, to_websocket
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +44,11 @@ def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
     if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
         setattr(serverapp, name, KernelSocket)
         settings[name] = KernelSocket
+    else:
+        log.warning(
+            "Pages of kernels on nodes may miss outputs while they are away: %s is the class of kernel connections.",
+            getattr(serverapp, name).__name__,
+        )
 
 
 class KernelSocket(ZMQChannelsWebsocketConnection):
@@ -84,6 +89,13 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             page, self._page = self._page, None
             self._disconnect(page)
 
+    def _send_status_message(self, status: str) -> None:
+        """Called by Jupyter Server when it starts a dead kernel again, and when it gives up."""
+        if self._page:
+            self._page.tell_status(status)
+        elif self._kernel is None:
+            super()._send_status_message(status)  # type: ignore[no-untyped-call]
+
     # -- for our kernels -----------------------------------------------------------------------------------------------
 
     async def _find_our_kernel(self) -> TPUProvisioner | None:
@@ -108,7 +120,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
     async def _open(self, page: Page) -> None:
         if await self._is_dead_for_good():
-            self._send_status_message("dead")  # type: ignore[no-untyped-call]
+            page.tell_status("dead")
             return
         try:
             await page.open()
@@ -158,6 +170,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
     def _make_page(self, kernel: TPUProvisioner) -> Page:
         base_url = self.websocket_handler.base_url
+        make_header = KernelHeaders(self.session.msg_header)
 
         def describe(msg_id: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
             return left_out_words(text_url(base_url, self.kernel_id, msg_id), left_out_bytes, last_text)
@@ -168,8 +181,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             kernel_id=self.kernel_id,
             session_id=self.session.session,
             cursors=_cursors_of(self.websocket_handler.settings),
-            floods=Floods(self.session.msg_header, describe, text_limit=self.page_text_limit),
-            make_header=self.session.msg_header,
+            floods=Floods(make_header, describe, text_limit=self.page_text_limit),
+            make_header=make_header,
             is_here=self._is_here,
         )
 

@@ -18,7 +18,7 @@ from jupyter_tpu.kernels.follower import Deliver, Follower, KernelMessage
 from jupyter_tpu.kernels.words import event_words
 from jupyter_tpu.server.cursors import Cursor, Cursors
 from jupyter_tpu.server.floods import Floods
-from jupyter_tpu.server.page_messages import MakeHeader, PageMessage, json_object
+from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, json_object
 from jupyter_tpu.server.page_opening import opening_messages, status_message, waiting_question
 from jupyter_tpu.server.receipts import Receipts
 from jupyter_tpu.server.request_listing import list_requests
@@ -79,7 +79,7 @@ class Page:
         session_id: str,
         cursors: Cursors,
         floods: Floods,
-        make_header: MakeHeader,
+        make_header: KernelHeaders,
         is_here: Callable[[bytes], bool],
     ) -> None:
         self._kernel = kernel
@@ -126,6 +126,11 @@ class Page:
         except TpuError as error:
             with suppress(PageGone):
                 self._socket.write(self._words(str(error)))
+
+    def tell_status(self, state: str) -> None:
+        """Say what has become of the kernel."""
+        with suppress(PageGone):
+            self._socket.write(status_message(self._make_header, state))
 
     def arrived(self, payload: bytes) -> None:
         """A pong came in."""
@@ -219,7 +224,9 @@ class Page:
             return self._learn(json_object(message.parts[0]))
         if message.channel == "iopub":
             found = PageMessage.from_parts(message.seq, message.channel, message.parts)
-            self._last_parent = found.parent_header if found else self._last_parent
+            if found:
+                self._last_parent = found.parent_header
+                self._make_header.heard(found.header)
             return found
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
 

@@ -89,6 +89,25 @@ class PageMessage:
         return replace(self, content=_json(content), **changes)
 
 
+class KernelHeaders:
+    """Makes headers for messages of our own, in the name of the kernel's session.
+
+    JupyterLab and VS Code drop what they have not handled yet when a message of another session arrives.
+    """
+
+    def __init__(self, make_header: MakeHeader) -> None:
+        self._make_header = make_header
+        self._last = b""
+
+    def heard(self, header: bytes) -> None:
+        """The header of a message from the kernel."""
+        self._last = header
+
+    def __call__(self, kind: str) -> dict[str, Any]:
+        made = self._make_header(kind)
+        return {**made, "session": json_object(self._last).get("session", made.get("session"))}
+
+
 def json_object(data: bytes) -> dict[str, Any]:
     """What is no JSON object counts as an empty one: a kernel may send anything."""
     try:

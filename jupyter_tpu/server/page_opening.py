@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from jupyter_tpu.outputs import Request, compact
 from jupyter_tpu.server.output_views import reduced
-from jupyter_tpu.server.page_messages import MakeHeader, PageMessage
+from jupyter_tpu.server.page_messages import KernelHeaders, MakeHeader, PageMessage
 from jupyter_tpu.server.request_listing import Excerpt, Listed, Listing, Provisioner, read_request
 from jupyter_tpu.wire.entries import EntryDecoder
 from jupyter_tpu.wire.messages import channel_name
 
 
 async def opening_messages(
-    kernel: Provisioner, listing: Listing, make_header: MakeHeader, before_seq: int
+    kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int
 ) -> list[PageMessage]:
     """The messages, for a page that gets everything from `before_seq` on by itself.
 
@@ -35,10 +35,13 @@ async def opening_messages(
     if request is None:
         return [status_message(make_header, listing.execution_state)]
     parent_header = json.dumps(request.header).encode()
+    compacted = _compacted(request, last.first_seq)
+    if compacted:
+        make_header.heard(compacted[-1].header)
     return [
         status_message(make_header, "busy", parent_header),  # the word that makes VS Code take the cell up
         PageMessage.made(make_header("clear_output"), parent_header, {"wait": False}).at(last.first_seq),
-        *_compacted(request, last.first_seq),
+        *compacted,
         status_message(
             make_header, listing.execution_state, parent_header if listing.execution_state == "busy" else b"{}"
         ),
