@@ -21,8 +21,8 @@ _MARK = b"\x02jt"
 _HEAD = struct.Struct("!3sBQ")
 _NUMBER = struct.Struct("!Q")
 
-ROOM_BYTES = 32 * 1024 * 1024
-"""With more than this unacknowledged, whoever prints waits for the agent."""
+ROOM_BYTES = 16 * 1024 * 1024
+"""With more than this unacknowledged, whoever prints waits for the agent; ZMQ may hold a second copy of it."""
 MOST_BYTES = 64 * 1024 * 1024
 """With more than this, output is dropped, oldest first: the agent has been away for long."""
 
