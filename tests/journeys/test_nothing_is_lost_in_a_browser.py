@@ -30,8 +30,8 @@ come_to(f"{run}-end")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync"]
 WITHIN_MS = 90_000
 
-# the server asks each page once a second whether it is there: a half-open connection is noticed in the test's time
-PINGS = ("--ServerApp.websocket_ping_interval=1", "--ServerApp.websocket_ping_timeout=1")
+# the server asks each page every two seconds whether it is there, so that it notices a half-open one in the test's time
+PINGS = "--ServerApp.tornado_settings={'ws_ping_interval': 2000, 'ws_ping_timeout': 4000}"
 
 KERNEL_IS_IDLE = "() => window.jupyterapp?.shell.currentWidget?.sessionContext?.session?.kernel?.status === 'idle'"
 TEXT = """() => {
@@ -47,7 +47,7 @@ SAVE = "() => window.jupyterapp.commands.execute('docmanager:save')"
 @pytest.fixture(scope="module")
 def place() -> Iterator[Place]:
     with a_place() as place:
-        place.start_server(*PINGS)
+        place.start_server(PINGS)
         yield place
 
 
