@@ -186,7 +186,17 @@ class Cloud:
 @pytest.fixture(scope="module")
 def cloud() -> Iterator[Cloud]:
     """One cloud for all tests of a module; each test leaves it as it was."""
-    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", "--state-dir"]
+    yield from run_cloud()
+
+
+@pytest.fixture(scope="module")
+def faulty_cloud() -> Iterator[Cloud]:
+    """A cloud whose links can be cut."""
+    yield from run_cloud("--link-faults")
+
+
+def run_cloud(*options: str) -> Iterator[Cloud]:
+    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", *options, "--state-dir"]
     with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
         process = subprocess.Popen([*command, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         with process:

@@ -1,0 +1,111 @@
+"""Pages of a kernel whose link is down: they open, are told the truth, and go on when the link is back."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Cloud, OpenPages, Server, StartServer
+
+pytestmark = pytest.mark.timeout(240)
+
+ZONE = "us-central1-a"
+NODE = {"zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"}
+
+
+@pytest.fixture(scope="module")
+def server(faulty_cloud: Cloud, start_lasting_server: StartServer) -> Server:
+    """A server with a READY node."""
+    server = start_lasting_server(**faulty_cloud.variables)
+    server.tpu("POST", "nodes", {**NODE, "node_id": "my-node"})
+    until(lambda: any(node["kernelspec"] for node in server.tpu("GET", "nodes").json["nodes"]))
+    return server
+
+
+@pytest.fixture
+def kernel_id(server: Server) -> Iterator[str]:
+    answer = server.request("POST", "api/kernels", {"name": f"tpu-my-node-{ZONE}"})
+    assert answer.status == 201, answer.text
+    yield answer.json["id"]
+    server.request("DELETE", f"api/kernels/{answer.json['id']}")
+
+
+class Network:
+    """What lies between this machine and the node."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._node = f"projects/{cloud.project}/locations/{ZONE}/nodes/my-node"
+
+    def refuse(self) -> None:
+        """Cut what is open, and let nothing in."""
+        self._cloud.control.fault_link(self._node, "refuse")
+        self._cloud.control.fault_link(self._node, "reset")
+
+    def mend(self) -> None:
+        self._cloud.control.fault_link(self._node, "clear")
+
+
+@pytest.fixture
+def network(faulty_cloud: Cloud) -> Iterator[Network]:
+    network = Network(faulty_cloud)
+    yield network
+    network.mend()
+
+
+def until(check: Callable[[], Any]) -> Any:
+    """What `check` finds; asked over and over, because a REST API never calls."""
+    for _ in range(1200):
+        if found := check():
+            return found
+        signal.sigtimedwait([], 0.05)
+    raise AssertionError("it did not happen")
+
+
+def link_state(server: Server, kernel_id: str) -> str:
+    answer = server.tpu("GET", f"kernels/{kernel_id}/outputs")
+    return str(answer.json["link"]["state"]) if answer.status == 200 else "down"
+
+
+async def test_a_page_that_opens_while_the_link_is_down_is_told_so_and_goes_on_when_it_is_back(
+    server: Server, kernel_id: str, network: Network, open_page: OpenPages
+) -> None:
+    old = await open_page(server, kernel_id)
+    await old.until_idle(old.execute("x = 41"))
+    network.refuse()
+    await asyncio.to_thread(until, lambda: link_state(server, kernel_id) == "down")
+
+    page = await open_page(server, kernel_id)
+    first = await page.until(lambda message: message["msg_type"] == "status")
+    msg_id = page.execute("print(x + 1)")
+    network.mend()
+    await page.until_idle(msg_id)
+
+    assert first["content"] == {"execution_state": "unknown"}
+    assert page.text(msg_id) == "42\n"
+    states = [m["content"]["execution_state"] for m in page.heard if m["msg_type"] == "status"]
+    assert states.index("idle") < len(states) - 1
+
+
+async def test_a_page_that_stays_gets_what_was_said_while_the_link_was_down(
+    server: Server, kernel_id: str, network: Network, open_page: OpenPages, tmp_path: Any
+) -> None:
+    gate = tmp_path / "go"
+    page = await open_page(server, kernel_id)
+    msg_id = page.execute(
+        f"import pathlib, time\nprint('before', flush=True)\nwhile not pathlib.Path({str(gate)!r}).exists():\n"
+        "    time.sleep(0.02)\nprint('after')"
+    )
+    await page.until(lambda _: page.text(msg_id) == "before\n")
+    network.refuse()
+    gate.touch()
+    await asyncio.to_thread(until, lambda: link_state(server, kernel_id) == "down")
+    network.mend()
+    await page.until_idle(msg_id)
+
+    assert page.text(msg_id) == "before\nafter\n"
