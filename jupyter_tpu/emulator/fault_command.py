@@ -11,7 +11,7 @@ from typing import Any
 from urllib.error import URLError
 
 from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl
-from jupyter_tpu.emulator.fault_proxy_verbs import MEANINGS
+from jupyter_tpu.emulator.fault_proxy_verbs import MEANINGS, link_fault_from_json
 
 ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 
@@ -69,19 +69,28 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     if not options.emulator:
         return _complain(f"Say which emulator: --emulator URL, or set {ADDRESS_VARIABLE}.")
+    given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
     try:
-        links = _perform(EmulatorControl(options.emulator), options)
+        if options.verb:
+            link_fault_from_json({"verb": options.verb, **given})
+    except ValueError as error:
+        return _complain(f"That is no fault: {error}.")
+    try:
+        links = _perform(EmulatorControl(options.emulator), options, given)
     except ControlRefused as refusal:
         return _complain(_message(str(refusal)))
     except (URLError, ValueError) as error:
         return _complain(f"No emulator answers at {options.emulator}: {error}")
+    if not links:
+        return _complain(
+            f"There is no node {options.node}, or no such worker, or its emulator runs without --link-faults."
+        )
     sys.stdout.write(json.dumps({"links": links}) + "\n" if options.json else "".join(map(_line, links)))
     return 0
 
 
-def _perform(control: EmulatorControl, options: argparse.Namespace) -> list[dict[str, Any]]:
+def _perform(control: EmulatorControl, options: argparse.Namespace, given: Mapping[str, Any]) -> list[dict[str, Any]]:
     if options.verb:
-        given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
         return control.fault_link(options.node, options.verb, worker_id=options.worker, **given)
     return [link for link in control.links(options.node) if options.worker in (None, link["worker_id"])]
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import os
 import signal
+import stat
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -118,13 +120,13 @@ def _players(options: argparse.Namespace, proxy: FaultProxy) -> list[asyncio.Tas
 
 
 async def _obey(proxy: FaultProxy) -> None:
-    """Faults from standard input."""
+    """Faults from standard input, unless that is a file or nothing at all."""
+    kind = os.fstat(0).st_mode
+    if not (stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or os.isatty(0)):
+        return
     reader = asyncio.StreamReader()
     protocol = asyncio.StreamReaderProtocol(reader)
-    try:
-        await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
-    except ValueError:  # a file, such as /dev/null: nothing will be asked
-        return
+    await asyncio.get_running_loop().connect_read_pipe(lambda: protocol, sys.stdin)
     async for line in reader:
         _apply(proxy, line)
 
