@@ -128,6 +128,7 @@ class FrontEnd(Tab):
         self.port = port or place.port
         self._answered_seq = 0
         self._last_seq = 0
+        self._seen_before = 0
         self.repeated = 0
         self._socket: WebSocketClientConnection | None = None
         self._readings: dict[WebSocketClientConnection, asyncio.Task[None]] = {}
@@ -136,6 +137,7 @@ class FrontEnd(Tab):
         address = f"ws://127.0.0.1:{self.port}/api/kernels/{self.kernel_id}/channels?session_id={self.session}"
         headers = {"Authorization": f"token {self._place.token}"}
         request = HTTPRequest(address, headers=headers, connect_timeout=WITHIN_S, request_timeout=WITHIN_S)
+        self._seen_before = self._last_seq
         self._socket = await websocket_connect(request, max_message_size=MAX_MESSAGE_BYTES)
         self._socket.on_ping = self._hear_ping  # type: ignore[method-assign]  # tornado's way to listen
         self._readings[self._socket] = asyncio.ensure_future(self._read(self._socket))
@@ -181,11 +183,11 @@ class FrontEnd(Tab):
     def _take_once(self, message: Message) -> None:
         """What a connection that broke had brought, and the server was not told so, comes again with the same seq."""
         seq = message["metadata"].get("jupyter_tpu", {}).get("seq")
-        if seq is None or seq > self._last_seq:
-            self._last_seq = seq or self._last_seq
-            self.take(message)
-        else:
+        if seq is not None and seq <= self._seen_before:
             self.repeated += 1
+            return
+        self._last_seq = max(self._last_seq, seq or 0)
+        self.take(message)
 
     async def send(self, channel: str, request: Message) -> None:
         assert self._socket is not None
