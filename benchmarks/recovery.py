@@ -106,20 +106,20 @@ async def _outage(
     began = time.time()
     await asyncio.to_thread(control.fault_link, NODE, for_s=for_s, **fault)
     back_at = time.time() + for_s
-    down_at = await _since(kernel, {"down"}, until=back_at)
+    down_at = await _since(kernel, "down", until=back_at)
     output_at = await listener.first_output(after=back_at)
-    live_at = await _since(kernel, {"live"}, until=time.time() + _PATIENCE_S)
+    live_at = await _since(kernel, "live", until=time.time() + _PATIENCE_S)
     assert live_at, "the link did not come back"
     return Recovery(
         noticed_s=down_at and down_at - began, live_s=down_at and live_at - back_at, output_s=output_at - back_at
     )
 
 
-async def _since(kernel: Kernel, states: set[str], *, until: float) -> float | None:
-    """Since when the link is in one of these states; None if it does not get there."""
+async def _since(kernel: Kernel, state: str, *, until: float) -> float | None:
+    """Since when the link is in this state; None if it does not get there."""
     provisioner: Any = kernel.manager.provisioner
     while time.time() < until:
-        if provisioner.link_state.state in states:
+        if provisioner.link_state.state == state:
             return float(provisioner.link_state.since)
         await asyncio.sleep(_TICK_S)
     return None
@@ -146,7 +146,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rng = random.Random(options.seed)
     with opened_place(None, sshd=options.sshd) as place:
         os.environ.update(place.environ)
-        outages = asyncio.run(measure_outages(place, options.rtt, options.runs, rng)) if options.runs else {}
+        outages = asyncio.run(measure_outages(place, options.rtt, options.runs, rng))
         interrupts = asyncio.run(measure_interrupts(place, options.rtt, options.runs))
     sys.stdout.write(_report(options, outages, interrupts))
 
