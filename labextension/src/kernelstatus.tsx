@@ -68,18 +68,15 @@ export class KernelStatus extends ReactWidget {
     }
   }
 
-  /** A first connection takes its time; only one that was there can be lost. */
   private _onConnection(_: ISessionContext, status: Kernel.ConnectionStatus): void {
     if (status === 'connected') {
-      this._wasConnected = true;
       this._setConnection({ offlineSince_ms: null });
-    } else if (this._wasConnected && this._connection.offlineSince_ms === null && this._isOnNode) {
+    } else if (this._connection.offlineSince_ms === null && this._isOnNode) {
       this._setConnection({ offlineSince_ms: Date.now() });
     }
   }
 
   private _onKernel(): void {
-    this._wasConnected = false;
     this._setConnection({ link: null, offlineSince_ms: null });
   }
 
@@ -100,7 +97,6 @@ export class KernelStatus extends ReactWidget {
 
   private _start: IKernelEvent | null = null;
   private _connection: IConnection = { link: null, offlineSince_ms: null };
-  private _wasConnected = false;
 }
 
 interface IProps {

@@ -18,8 +18,8 @@ export interface ILine {
   readonly isFailure: boolean;
 }
 
-/** JupyterLab connects again at once after most cuts; that is not worth a word. */
-const SHORT_MS = 2_000;
+/** A first connection takes its time, and after most cuts JupyterLab connects again at once. */
+const SHORT_MS = 3_000;
 
 /** What to say about a connection now; null when there is nothing to say. */
 export function describe(

@@ -49,8 +49,8 @@ export class Reconnector implements IDisposable {
     if (status === 'connected') {
       this._known.add(kernel);
       this._cut.delete(kernel);
-    } else if (this._known.has(kernel) && !this._cut.has(kernel)) {
-      this._cut.set(kernel, 0);
+    } else if (!this._cut.has(kernel)) {
+      this._cut.set(kernel, this._known.has(kernel) ? 0 : Date.now());
       void this._poll.start();
     }
   }

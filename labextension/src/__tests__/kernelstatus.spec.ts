@@ -1,3 +1,4 @@
+import { act } from '@testing-library/react';
 import { ISessionContext } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
 import { MessageLoop } from '@lumino/messaging';
@@ -29,16 +30,17 @@ describe('the status in a notebook', () => {
       events as unknown as Event.Stream,
       trans
     );
-    Widget.attach(widget, document.body);
-    await widget.renderPromise;
+    await after(() => Widget.attach(widget, document.body));
   });
 
   afterEach(() => widget.dispose());
 
   async function after(what: () => void): Promise<string | null> {
-    what();
-    MessageLoop.flush();
-    await widget.renderPromise;
+    await act(async () => {
+      what();
+      MessageLoop.flush();
+      await widget.renderPromise;
+    });
     return widget.node.textContent;
   }
 

@@ -61,9 +61,13 @@ describe('the reconnector', () => {
     expect(session.kernel.reconnect).toHaveBeenCalledTimes(2);
   });
 
-  it('asks nobody while all is well, nor for a first connection', async () => {
+  it('gives a first connection its time, and asks nobody while all is well', async () => {
+    probe.mockResolvedValue({});
     session.become('connecting');
+    await jest.advanceTimersByTimeAsync(5_000);
+    expect(session.kernel.reconnect).not.toHaveBeenCalled();
     session.become('connected');
+    probe.mockClear();
     await jest.advanceTimersByTimeAsync(60_000);
     expect(probe).not.toHaveBeenCalled();
   });
