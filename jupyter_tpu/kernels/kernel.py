@@ -230,6 +230,8 @@ class RemoteKernel:
         self._asked_generation = self.generation + 1
         self._is_up = self.is_asked_to_end = False
         self._revive()
+        if method == "restart_kernel" and self._following.stream:
+            self._following.stream.take_back()  # such as the message that asked the old process to end
         if self._is_trusted_to_come(method, launch):
             await self._trust(method, launch)
         else:

@@ -105,6 +105,11 @@ class KernelStream:
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))
 
+    def take_back(self) -> None:
+        """Forget what was sent and has not reached the agent: it was meant for a process that is being replaced."""
+        self._outbox.drop(self.number)
+        self._early.clear()
+
     def hold(self) -> None:
         """Ask the agent to pause this stream; what is on its way still arrives (at most 32 MiB)."""
         self._set_held(True)

@@ -109,3 +109,34 @@ async def test_a_page_that_stays_gets_what_was_said_while_the_link_was_down(
     await page.until_idle(msg_id)
 
     assert page.text(msg_id) == "before\nafter\n"
+
+
+async def test_a_restart_over_a_cut_link_happens_once_when_the_link_is_back(
+    server: Server, kernel_id: str, network: Network, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    await page.until_idle(page.execute("x = 41"))
+    network.refuse()
+    await asyncio.to_thread(until, lambda: link_state(server, kernel_id) == "down")
+    answer = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
+    network.mend()
+    msg_id = page.execute("print('x' in globals())")
+    await page.until_idle(msg_id)
+
+    assert answer.status == 200
+    assert page.text(msg_id) == "False\n"
+    again = await open_page(server, kernel_id)
+    await again.until_idle(again.execute("y = 1"))
+    states = {m["content"]["execution_state"] for m in page.heard if m["msg_type"] == "status"}
+    assert not states & {"dead", "autorestarting"}
+    assert server.request("GET", f"api/kernels/{kernel_id}").json["connections"] == 2
+
+
+async def test_a_page_keeps_its_connection_when_its_kernel_ends_itself(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    page.execute("import os; os._exit(0)")
+    await page.until(lambda m: m["msg_type"] == "status" and m["content"]["execution_state"] == "restarting")
+    await page.until_idle(page.execute("x = 1"))
+    assert server.request("GET", f"api/kernels/{kernel_id}").json["connections"] == 1
