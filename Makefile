@@ -16,12 +16,13 @@ export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PAT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak lint format docs environment system-tools constraints clean
+.PHONY: help demo test soak bench lint format docs environment system-tools constraints clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
 	@echo "make test          every check of the project"
 	@echo "make soak          a thousand schedules of faults, then an hour of wear (SCHEDULES=, SEED=, MINUTES=)"
+	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
 	@echo "make docs          write the pages that follow from the code"
@@ -42,6 +43,14 @@ MINUTES := 60
 
 soak: environment system-tools
 	python tests/journeys/soak.py --schedules $(SCHEDULES) --seed $(SEED) --minutes $(MINUTES) $(SOAK_ARGUMENTS)
+
+bench: environment system-tools .make/sshpyk
+	python -m benchmarks --sshpyk .make/sshpyk --out docs/benchmarks.md $(BENCH_ARGUMENTS)
+
+# What we compare with is no dependency of ours: it gets a folder of its own.
+.make/sshpyk: benchmarks/requirements.txt .make/packages
+	@uv pip install --quiet --no-deps --require-hashes --target $@ --requirement $<
+	@touch $@
 
 lint: environment
 	ruff check .
