@@ -72,9 +72,6 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         if self._kernel is None:
             await super().prepare()  # type: ignore[no-untyped-call]
             return
-        stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
-        await self._register_session()  # type: ignore[no-untyped-call]
-        _retire(stale)
         self.session.key = self.kernel_manager.session.key
 
     def connect(self) -> Any:
@@ -107,6 +104,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return provisioner if has_started and isinstance(provisioner, TPUProvisioner) else None
 
     async def _connect(self, kernel: TPUProvisioner) -> None:
+        await self._replace_stale_connection()
         manager = self.multi_kernel_manager
         manager.notify_connect(self.kernel_id)
         manager.add_restart_callback(self.kernel_id, self.on_kernel_restarted)
@@ -117,6 +115,12 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         self.websocket_handler.set_nodelay(True)  # or each ping would wait for the answer to what was written before
         _hear_pongs(self.websocket_handler, page)
         self._task = asyncio.create_task(self._open(page))
+
+    async def _replace_stale_connection(self) -> None:
+        """Only now: a page may go away in the handshake, and then nobody would take its name off the list again."""
+        stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
+        await self._register_session()  # type: ignore[no-untyped-call]
+        _retire(stale)
 
     async def _open(self, page: Page) -> None:
         if await self._is_dead_for_good():

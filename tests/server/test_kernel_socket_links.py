@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import signal
 from collections.abc import Callable, Iterator
+from http.client import HTTPConnection
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -140,3 +142,26 @@ async def test_a_page_keeps_its_connection_when_its_kernel_ends_itself(
     await page.until(lambda m: m["msg_type"] == "status" and m["content"]["execution_state"] == "restarting")
     await page.until_idle(page.execute("x = 1"))
     assert server.request("GET", f"api/kernels/{kernel_id}").json["connections"] == 1
+
+
+async def test_a_page_that_went_away_in_the_handshake_can_come_back(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    await asyncio.to_thread(shake_half_a_hand, server, kernel_id, "my-session")
+    page = await open_page(server, kernel_id, "my-session")
+    await page.until_idle(page.execute("x = 1"))
+    assert server.request("GET", f"api/kernels/{kernel_id}").json["connections"] == 1
+
+
+def shake_half_a_hand(server: Server, kernel_id: str, session_id: str) -> None:
+    """Begin a WebSocket handshake that the server must refuse."""
+    url = urlsplit(server.url)
+    connection = HTTPConnection(url.hostname or "", url.port)
+    headers = {"Upgrade": "websocket", "Connection": "Upgrade", "Sec-WebSocket-Version": "13"}
+    connection.request(
+        "GET",
+        f"{url.path}api/kernels/{kernel_id}/channels?session_id={session_id}",
+        headers={**headers, "Authorization": f"token {server.token}"},
+    )
+    assert connection.getresponse().status == 400
+    connection.close()
