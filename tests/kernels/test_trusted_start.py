@@ -62,6 +62,8 @@ class NotedStream:
 
     def resume(self) -> None: ...
 
+    def take_back(self) -> None: ...
+
     def close(self) -> None:
         self.is_closed = True
 
