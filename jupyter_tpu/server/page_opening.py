@@ -29,11 +29,11 @@ async def opening_messages(
     """
     last = _last_begun(listing.requests, before_seq)
     if last is None:
-        return [status_message(make_header, listing.execution_state)]
+        return [status_message(make_header, _told_state(listing.execution_state))]
     excerpt = await read_request(kernel, last.msg_id)
     request = await asyncio.to_thread(_reduce, excerpt, before_seq - 1)
     if request is None:
-        return [status_message(make_header, listing.execution_state)]
+        return [status_message(make_header, _told_state(listing.execution_state))]
     parent_header = json.dumps(request.header).encode()
     compacted = _compacted(request, last.first_seq)
     if compacted:
@@ -67,6 +67,14 @@ async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | 
         if each.input_seq is not None:
             return _question(await read_request(kernel, each.msg_id), each.input_seq)
     return None
+
+
+def _told_state(state: str) -> str:
+    """A page learns of a kernel's state by requests only, and JupyterLab does not count its own first ones.
+
+    It would show a kernel that has just started, and that nobody has asked anything yet, as starting for ever.
+    """
+    return "idle" if state == "starting" else state
 
 
 def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:
