@@ -19,7 +19,7 @@ from jupyter_tpu.kernels.words import event_words
 from jupyter_tpu.server.cursors import Cursor, Cursors
 from jupyter_tpu.server.floods import Floods
 from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, json_object
-from jupyter_tpu.server.page_opening import opening_messages, status_message, waiting_question
+from jupyter_tpu.server.page_opening import opening_messages, status_message, told_state, waiting_question
 from jupyter_tpu.server.receipts import Receipts
 from jupyter_tpu.server.request_listing import list_requests
 
@@ -227,7 +227,7 @@ class Page:
             if found:
                 self._last_parent = found.parent_header
                 self._make_header.heard(found.header)
-            return found
+            return _with_told_state(found) if found else None
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
 
     def _is_mine(self, message: KernelMessage) -> bool:
@@ -287,3 +287,10 @@ class Page:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(due_s - loop.time())
         await self._write(self._floods.renew(loop.time()))
+
+
+def _with_told_state(message: PageMessage) -> PageMessage:
+    if b"starting" not in message.content or message.msg_type != "status":
+        return message
+    content = json_object(message.content)
+    return message.with_content({**content, "execution_state": told_state(str(content.get("execution_state")))})

@@ -29,11 +29,11 @@ async def opening_messages(
     """
     last = _last_begun(listing.requests, before_seq)
     if last is None:
-        return [status_message(make_header, _told_state(listing.execution_state))]
+        return [status_message(make_header, told_state(listing.execution_state))]
     excerpt = await read_request(kernel, last.msg_id)
     request = await asyncio.to_thread(_reduce, excerpt, before_seq - 1)
     if request is None:
-        return [status_message(make_header, _told_state(listing.execution_state))]
+        return [status_message(make_header, told_state(listing.execution_state))]
     parent_header = json.dumps(request.header).encode()
     compacted = _compacted(request, last.first_seq)
     if compacted:
@@ -43,7 +43,9 @@ async def opening_messages(
         PageMessage.made(make_header("clear_output"), parent_header, {"wait": False}).at(last.first_seq),
         *compacted,
         status_message(
-            make_header, listing.execution_state, parent_header if listing.execution_state == "busy" else b"{}"
+            make_header,
+            told_state(listing.execution_state),
+            parent_header if listing.execution_state == "busy" else b"{}",
         ),
         *_still_open(_question(excerpt, last.input_seq), before_seq),
     ]
@@ -69,10 +71,11 @@ async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | 
     return None
 
 
-def _told_state(state: str) -> str:
-    """A page learns of a kernel's state by requests only, and JupyterLab does not count its own first ones.
+def told_state(state: str) -> str:
+    """A kernel that says "starting" can be asked, so a page is told that it is idle.
 
-    It would show a kernel that has just started, and that nobody has asked anything yet, as starting for ever.
+    JupyterLab does not count the states around its own first requests: it would show a kernel that nobody has asked
+    anything else yet as starting for ever.
     """
     return "idle" if state == "starting" else state
 

@@ -165,3 +165,13 @@ def shake_half_a_hand(server: Server, kernel_id: str, session_id: str) -> None:
     )
     assert connection.getresponse().status == 400
     connection.close()
+
+
+async def test_a_page_of_a_kernel_that_nobody_has_asked_anything_hears_that_it_is_idle(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    await page.until(lambda m: m["msg_type"] == "status")
+    await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
+    await page.until_idle(page.execute("x = 1"))
+    assert "starting" not in {m["content"]["execution_state"] for m in page.heard if m["msg_type"] == "status"}
