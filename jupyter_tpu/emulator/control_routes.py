@@ -64,11 +64,11 @@ class ControlRoutes:
         return self._waiting_faults()
 
     async def add_fault(self, request: web.Request) -> Any:
-        self._cloud.faults.add(fault_from_json(await json_object(request)))
+        self._cloud.scripted.table.add(fault_from_json(await json_object(request)))
         return self._waiting_faults()
 
     async def clear_faults(self, _: web.Request) -> Any:
-        self._cloud.faults.clear()
+        self._cloud.scripted.table.clear()
         return self._waiting_faults()
 
     async def clock(self, _: web.Request) -> Any:
@@ -136,7 +136,7 @@ class ControlRoutes:
         return {"now": self._cloud.told_time(), "scale": self._cloud.clock.scale}
 
     def _waiting_faults(self) -> dict[str, Any]:
-        return {"faults": [fault.to_json() for fault in self._cloud.faults.waiting]}
+        return {"faults": [fault.to_json() for fault in self._cloud.scripted.table.waiting]}
 
     def _links(self, name: str) -> list[WorkerLink]:
         """Of the nodes of this name, in full or the last part of it; of all nodes without one."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,15 @@ from jupyter_tpu.emulator import errors
 from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.effects import Effects
-from jupyter_tpu.emulator.faults import Fault, FaultTable
 from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.nodes import Nodes
 from jupyter_tpu.emulator.operations import Operations, Plan
 from jupyter_tpu.emulator.protos import State
 from jupyter_tpu.emulator.quotas import Quotas
 from jupyter_tpu.emulator.reference import Reference
+from jupyter_tpu.emulator.scripted import ScriptedFaults
 from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.targets import target_of
 from jupyter_tpu.emulator.timeline import Timeline
 from jupyter_tpu.emulator.workers import Workers
 
@@ -45,7 +45,7 @@ class Cloud:
         self.store.date_by(self.clock.now)
         self.ledger = Ledger(self.store)
         self.quotas = Quotas()
-        self.faults = FaultTable()
+        self.scripted = ScriptedFaults(project=project, project_number=PROJECT_NUMBER)
         self.workers = workers
         self.effects = Effects(
             store=self.store,
@@ -80,7 +80,7 @@ class Cloud:
         await self.workers.remove_all()
         with self.store.transaction():
             self.store.clear()
-        self.faults.clear()
+        self.scripted.table.clear()
         self.quotas.limits.clear()
         self.clock.set_scale(self._time_scale)
         self.timeline.arm()
@@ -99,67 +99,33 @@ class Cloud:
 
         Raises:
             Refusal: the cloud says no.
-            ConnectionDropped: a scripted fault; the skin breaks the connection.
+            WireFault: a scripted fault; the skin sends something else than the answer.
         """
-        fault = self.faults.take(method)
-        if fault is not None:
-            await self._before(fault, method, request)
-        answer = self._guarded_answer(method, request, fault)
-        if fault is not None and fault.kind == "applied_then_drop":
-            raise errors.ConnectionDropped
-        return answer
+        return await self.scripted.call(method, request, lambda plan: self._guarded_answer(method, request, plan))
 
-    def _guarded_answer(self, method: str, request: Any, fault: Fault | None) -> Message:
+    def _guarded_answer(self, method: str, request: Any, plan: Plan) -> Message:
         """A defect of ours answers as those of the real service do, and is logged."""
         try:
-            return self._answer(method, request, fault)
+            return self._answer(method, request, plan)
         except errors.Refusal:
             raise
         except Exception as error:
             _log.exception("%s failed", method)
             raise errors.Refusal(errors.internal_error()) from error
 
-    def _answer(self, method: str, request: Any, fault: Fault | None) -> Message:
+    def _answer(self, method: str, request: Any, plan: Plan) -> Message:
         handler = self._handlers.get(method)
         if handler is None:
             raise errors.unimplemented(method)
-        zone = self._checked_zone(method, request)
-        with self.store.transaction(), self.operations.planned(plan_of(fault, zone)):
+        self._check_zone(method, request)
+        with self.store.transaction(), self.operations.planned(plan):
             answer = handler(request)
         self.timeline.arm()
         return answer
 
-    async def _before(self, fault: Fault, method: str, request: Any) -> None:
-        if fault.kind == "latency":
-            await asyncio.sleep(fault.seconds)
-        elif fault.kind == "drop":
-            raise errors.ConnectionDropped
-        refusal = self._refusal(fault, method, request)
-        if refusal is not None:
-            raise refusal
-
-    def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
-        """The refusal that a fault asks for, in the words of the real service."""
-        target = target_of(request)
-        zone = zone_of(target)
-        asked_type = request.node.accelerator_type if method == "CreateNode" else ""
-        refusals: Mapping[str, Callable[[], errors.Refusal]] = {
-            "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.message)),
-            "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.message)),
-            "quota": lambda: errors.quota_exceeded(
-                fault.quota_id or "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI", fault.limit, zone, PROJECT_NUMBER
-            ),
-            "api_disabled": lambda: errors.api_disabled(PROJECT_NUMBER),
-            "permission_denied": lambda: errors.permission_denied(permission_of(method), target),
-            "not_allowlisted": lambda: errors.not_allowlisted(asked_type, zone),
-            "location_denied": lambda: errors.zone_unknown(zone, self.project),
-        }
-        make = refusals.get(fault.kind)
-        return make() if make else None
-
     @assumed("foreign-project", "Any project but the emulator's own (by id or number) is one that may not be read.")
-    def _checked_zone(self, method: str, request: Any) -> str:
-        """The zone that a request is about; refuses foreign projects and unknown zones."""
+    def _check_zone(self, method: str, request: Any) -> None:
+        """Refuses foreign projects and unknown zones."""
         _, project, *rest = [*target_of(request).split("/"), "", "", ""]
         if project not in (self.project, PROJECT_NUMBER):
             raise errors.project_denied(project)
@@ -167,7 +133,6 @@ class Cloud:
         is_wildcard = zone == "-" and method.startswith("List")
         if zone and not is_wildcard and zone not in accelerators.zones():
             raise errors.zone_unknown(zone, self.project)
-        return zone
 
     def _all_handlers(self) -> dict[str, Handler]:
         nodes = Nodes(
@@ -201,36 +166,3 @@ class Cloud:
             "CancelOperation": self.operations.cancel_operation,
             "DeleteOperation": self.operations.delete_operation,
         }
-
-
-def plan_of(fault: Fault | None, zone: str) -> Plan:
-    """What a fault wants of the operation that the call starts."""
-    if fault is None:
-        return Plan()
-    if fault.kind == "stockout":
-        return Plan(verdict=errors.stockout(zone))
-    if fault.kind == "operation_error":
-        return Plan(verdict=errors.status_of(fault.code, fault.message))
-    return Plan(is_stuck=fault.kind == "stuck")
-
-
-def target_of(request: Any) -> str:
-    """The resource that a request names."""
-    fields = request.DESCRIPTOR.fields_by_name
-    if "parent" in fields:
-        return str(request.parent)
-    return str(request.name if "name" in fields else request.node.name)
-
-
-def zone_of(target: str) -> str:
-    parts = target.split("/")
-    return parts[3] if len(parts) > 3 else ""
-
-
-def permission_of(method: str) -> str:
-    """``CreateNode`` → ``tpu.nodes.create``, as IAM names permissions."""
-    for verb in ("List", "Get", "Create", "Delete", "Stop", "Start", "Update", "Cancel"):
-        if method.startswith(verb):
-            noun = method.removeprefix(verb).rstrip("s")
-            return f"tpu.{noun[0].lower()}{noun[1:]}s.{verb.lower()}"
-    return f"tpu.{method}"

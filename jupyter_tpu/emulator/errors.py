@@ -28,8 +28,16 @@ class Refusal(Exception):
         self.status = status
 
 
-class ConnectionDropped(Exception):
-    """A scripted fault: the caller shall see its connection break instead of an answer."""
+class WireFault(Exception):
+    """A scripted fault: the skin sends something else than the answer; see `wire_faults` for the kinds.
+
+    `answer` is what the call came to, or None when it was not performed.
+    """
+
+    def __init__(self, kind: str, answer: Message | None = None) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.answer = answer
 
 
 def status_of(code: int, message: str, details: Iterable[Message] = ()) -> status_pb2.Status:

@@ -14,8 +14,9 @@ from google.protobuf.message import Message
 from grpc_status import rpc_status
 
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.errors import ConnectionDropped, Refusal
+from jupyter_tpu.emulator.errors import Refusal, WireFault
 from jupyter_tpu.emulator.protos import requests_by_method
+from jupyter_tpu.emulator.wire_faults import grpc_answer, serialised
 
 TPU_SERVICE = "google.cloud.tpu.v2.Tpu"
 OPERATIONS = ("GetOperation", "ListOperations", "CancelOperation", "DeleteOperation")
@@ -24,7 +25,7 @@ LOCATIONS = ("GetLocation", "ListLocations")
 # else a second server could listen on the same port, and each would get some of the connections
 _OPTIONS = (("grpc.so_reuseport", 0),)
 
-Behaviour = Callable[[Any, Any], Awaitable[Message]]
+Behaviour = Callable[[Any, Any], Awaitable[Message | bytes]]
 
 
 def all_requests() -> dict[str, dict[str, Any]]:
@@ -62,17 +63,17 @@ class GrpcSkin:
         return grpc.unary_unary_rpc_method_handler(
             self._behaviour(name),
             request_deserializer=request_class.FromString,
-            response_serializer=lambda message: message.SerializeToString(),
+            response_serializer=serialised,
         )
 
     def _behaviour(self, name: str) -> Behaviour:
-        async def answer(request: Any, context: Any) -> Message:
+        async def answer(request: Any, context: Any) -> Message | bytes:
             try:
                 return await self._cloud.call(name, request)
             except Refusal as refusal:
                 return await _abort(context, refusal)
-            except ConnectionDropped:
-                return await _drop(context)
+            except WireFault as fault:
+                return await grpc_answer(fault, context, lambda message: message)
 
         return answer
 
@@ -80,9 +81,3 @@ class GrpcSkin:
 async def _abort(context: Any, refusal: Refusal) -> Message:
     await context.abort_with_status(rpc_status.to_status(refusal.status))
     raise AssertionError("abort_with_status raises")
-
-
-async def _drop(context: Any) -> Message:
-    """gRPC clients see a broken connection as UNAVAILABLE with these words."""
-    await context.abort(grpc.StatusCode.UNAVAILABLE, "Connection reset by peer")
-    raise AssertionError("abort raises")

@@ -24,6 +24,7 @@ from jupyter_tpu.emulator.behaviours import recorded
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.grpc_skin import all_requests
 from jupyter_tpu.emulator.nodes import snake_case
+from jupyter_tpu.emulator.wire_faults import rest_answer
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -97,9 +98,9 @@ class RestSkin:
             answer = await self._call(request)
         except errors.Refusal as refusal:
             return refused(refusal.status)
-        except errors.ConnectionDropped:
-            return _drop(request)
-        return web.json_response(as_json(answer, "enum-encoding=int" in request.query.get("$alt", "")))
+        except errors.WireFault as fault:
+            return rest_answer(fault, request, lambda answer: _rendered(answer, request))
+        return web.json_response(_rendered(answer, request))
 
     async def _call(self, request: web.Request) -> Message:
         path = unquote(request.path)
@@ -159,10 +160,8 @@ def refused(status: status_pb2.Status) -> web.Response:
     return web.json_response({"error": error}, status=number)
 
 
-def _drop(request: web.Request) -> web.Response:
-    if request.transport is not None:
-        request.transport.abort()
-    return web.Response()
+def _rendered(answer: Message, request: web.Request) -> dict[str, Any]:
+    return as_json(answer, "enum-encoding=int" in request.query.get("$alt", ""))
 
 
 async def json_object(request: web.Request) -> dict[str, Any]:
