@@ -1,7 +1,9 @@
 """A long run with a cut every 20 s and a server restart every 5 min, and what it costs the processes.
 
-Cells go on all the time. File descriptors, threads and memory of server, agent and kernel, and the disk of the worker,
-are looked at after each restart of the server; they may not grow from the second look on.
+Cells go on all the time, in a page and over a link of this process. File descriptors, threads and memory of server,
+agent and emulator, and the tasks of this process, are looked at before each restart of the server; they may not grow
+from the second look on. The worker's disk grows by what cells print (the record keeps it up to its cap), and by no more
+per cell in the end than in the beginning.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 import psutil
 from journey_client import FrontEnd, open_session
 from journey_place import Place, a_place
+from journey_schedules import LinkPlayer, link_player
 
 from jupyter_tpu.emulator.fault_proxy_script import random_fault
 from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
@@ -25,7 +28,8 @@ RESTART_EVERY_S = 300.0
 CELL = "for number in range(200): print('cell', cell, number, flush=True)"
 TEXT = "".join(f"cell {{cell}} {number}\n" for number in range(200))
 VERBS = ("reset", "finish", "half_close", "cut", "corrupt", "stall", "refuse", "black_hole")
-MORE_FILES, MORE_THREADS, MORE_BYTES = 12, 6, 48 * 1024 * 1024
+MORE_FILES, MORE_THREADS, MORE_BYTES, MORE_TASKS = 12, 6, 48 * 1024 * 1024, 6
+MORE_DISK_PER_CELL = 1.25
 
 
 @dataclass(frozen=True)
@@ -71,18 +75,28 @@ class Wear:
 
     place: Place
     page: FrontEnd
+    other: LinkPlayer
     say: Callable[[str], None]
     cells: int = 0
     looks: list[dict[str, Look]] = field(default_factory=list)
+    tasks: list[int] = field(default_factory=list)
+    disk: list[tuple[int, int]] = field(default_factory=list)
     complaints: list[str] = field(default_factory=list)
     rng: random.Random = field(default_factory=lambda: random.Random(0))
 
     async def run_cell(self) -> None:
-        printed = await self.page.run(f"cell = {self.cells}\n{CELL}")
-        if printed != TEXT.format(cell=self.cells):
-            self.complaints.append(f"cell {self.cells} printed {printed[:500]!r}")
+        code = f"cell = {self.cells}\n{CELL}"
+        cell = await self.other.execute(code)
+        self._check("page", await self.page.run(code))
+        await self.other.tab.until(lambda: cell.is_done)
+        self._check("link", cell.text())
         self.page.forget()
+        self.other.tab.forget()
         self.cells += 1
+
+    def _check(self, client: str, printed: str) -> None:
+        if printed != TEXT.format(cell=self.cells):
+            self.complaints.append(f"cell {self.cells} printed in the {client} {printed[:500]!r}")
 
     async def cut(self) -> None:
         fault = random_fault(self.rng, self.rng.choice(VERBS))
@@ -101,8 +115,10 @@ class Wear:
     async def look(self) -> None:
         await asyncio.to_thread(self.place.fault_link, LinkFault(verb="clear"))
         self.looks.append(await asyncio.to_thread(look_at_all, self.place))
+        self.tasks.append(len(asyncio.all_tasks()))
+        self.disk.append((self.cells, disk_bytes(self.place.home)))
         told = ", ".join(f"{name} {look}" for name, look in self.looks[-1].items())
-        self.say(f"{self.cells} cells: {told}, disk {disk_bytes(self.place.home) >> 20} MiB")
+        self.say(f"{self.cells} cells: {told}, {self.tasks[-1]} tasks, disk {self.disk[-1][1] >> 10} KiB")
 
 
 def soak_for(
@@ -121,7 +137,14 @@ def soak_for(
 async def _soak(place: Place, say: Callable[[str], None], seconds: float, every_s: dict[str, float]) -> list[str]:
     page = FrontEnd(place, await asyncio.to_thread(open_session, place))
     await page.connect()
-    wear = Wear(place, page, say)
+    async with link_player(place, []) as other:
+        wear = Wear(place, page, other, say)
+        await _go_on(wear, seconds, every_s)
+        await page.close()
+        return [*wear.complaints, *other.complaints(), *_growth(wear)]
+
+
+async def _go_on(wear: Wear, seconds: float, every_s: dict[str, float]) -> None:
     began = time.monotonic()
     due_at = {what: began + each_s for what, each_s in every_s.items()}
     await wear.run_cell()
@@ -132,11 +155,26 @@ async def _soak(place: Place, say: Callable[[str], None], seconds: float, every_
                 await getattr(wear, what)()
         await wear.run_cell()
     await wear.look()
-    await page.close()
-    return [*wear.complaints, *_growth(wear.looks)]
 
 
-def _growth(looks: list[dict[str, Look]]) -> list[str]:
+def _growth(wear: Wear) -> list[str]:
     """From the second look on, when everything has been imported and used once."""
-    first, last = looks[min(1, len(looks) - 1)], looks[-1]
-    return [f"{name}: {told}" for name in first if name in last for told in first[name].growth(last[name])]
+    second = min(1, len(wear.looks) - 1)
+    first, last = wear.looks[second], wear.looks[-1]
+    told = [f"{name}: {grown}" for name in first if name in last for grown in first[name].growth(last[name])]
+    if wear.tasks[-1] - wear.tasks[second] > MORE_TASKS:
+        told.append(f"tasks: {wear.tasks}")
+    return [*told, *_disk_growth(wear.disk[second:])]
+
+
+def _disk_growth(disk: list[tuple[int, int]]) -> list[str]:
+    """Bytes per cell in the second half of the looks against the first half."""
+    if len(disk) < 3:
+        return []
+    early, late = _per_cell(disk[: len(disk) // 2 + 1]), _per_cell(disk[len(disk) // 2 :])
+    return [f"disk: {early:.0f} → {late:.0f} bytes per cell"] if late > MORE_DISK_PER_CELL * early else []
+
+
+def _per_cell(disk: list[tuple[int, int]]) -> float:
+    (first_cells, first_bytes), (last_cells, last_bytes) = disk[0], disk[-1]
+    return (last_bytes - first_bytes) / max(1, last_cells - first_cells)
