@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -20,6 +20,13 @@ from jupyter_tpu.emulator.protos import NodePb
 from jupyter_tpu.emulator.rest_skin import json_object, refused
 
 BASE = "/emulator/v1"
+
+_CLOCK: Mapping[str, fields.Check] = {
+    "scale": fields.scale,
+    "advance_s": fields.positive,
+    "paused": fields.flag,
+    "settle": fields.flag,  # a jump always waits for what falls due
+}
 
 Answer = Callable[[web.Request], Awaitable[Any]]
 
@@ -75,12 +82,9 @@ class ControlRoutes:
         return self._time()
 
     async def set_clock(self, request: web.Request) -> Any:
-        asked = await json_object(request)
-        if "scale" in asked:
-            self._cloud.clock.set_scale(fields.positive(asked["scale"]))
-        if "advance_s" in asked:
-            self._cloud.clock.advance(fields.positive(asked["advance_s"]))
-        self._cloud.timeline.arm()
+        asked = fields.checked(await json_object(request), _CLOCK)
+        self._cloud.time.run(scale=asked.get("scale"), is_paused=asked.get("paused"))
+        await self._cloud.time.jump(asked.get("advance_s", 0.0))
         return self._time()
 
     async def set_quota(self, request: web.Request) -> Any:
@@ -132,8 +136,8 @@ class ControlRoutes:
         await self._cloud.reset()
         return {}
 
-    def _time(self) -> dict[str, float]:
-        return {"now": self._cloud.told_time(), "scale": self._cloud.clock.scale}
+    def _time(self) -> dict[str, Any]:
+        return {**self._cloud.time.to_json(), "now": self._cloud.told_time()}
 
     def _waiting_faults(self) -> dict[str, Any]:
         return {"faults": [fault.to_json() for fault in self._cloud.scripted.table.waiting]}

@@ -13,7 +13,6 @@ from google.protobuf.message import Message
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator import errors
 from jupyter_tpu.emulator.behaviours import assumed
-from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.effects import Effects
 from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.nodes import Nodes
@@ -25,6 +24,7 @@ from jupyter_tpu.emulator.scripted import ScriptedFaults
 from jupyter_tpu.emulator.store import Store
 from jupyter_tpu.emulator.targets import target_of
 from jupyter_tpu.emulator.timeline import Timeline
+from jupyter_tpu.emulator.virtual_time import VirtualTime, kept_clock
 from jupyter_tpu.emulator.workers import Workers
 
 _log = logging.getLogger(__name__)
@@ -37,11 +37,10 @@ Handler = Callable[[Any], Message]
 class Cloud:
     """The emulated cloud of one project. `start` brings back what the state folder holds."""
 
-    def __init__(self, *, project: str, state_dir: Path, time_scale: float, workers: Workers) -> None:
+    def __init__(self, *, project: str, state_dir: Path, time_scale: float | None, workers: Workers) -> None:
         self.project = project
-        self._time_scale = time_scale
         self.store = Store(state_dir / "cloud.db")
-        self.clock = VirtualClock(start=self.store.latest_moment() or time.time(), scale=time_scale)
+        self.clock = kept_clock(self.store, start=self.store.latest_moment() or time.time(), scale=time_scale)
         self.store.date_by(self.clock.now)
         self.ledger = Ledger(self.store)
         self.quotas = Quotas()
@@ -57,6 +56,7 @@ class Cloud:
         self.operations = Operations(self.store, self.clock, self.effects.roll_back)
         self.effects.record_outcomes_in(self.operations)
         self.timeline = Timeline(self.store, self.clock, self.effects.perform)
+        self.time = VirtualTime(self.store, self.clock, self.timeline)
         self._handlers = self._all_handlers()
 
     async def start(self) -> None:
@@ -82,7 +82,7 @@ class Cloud:
             self.store.clear()
         self.scripted.table.clear()
         self.quotas.limits.clear()
-        self.clock.set_scale(self._time_scale)
+        self.time.reset()
         self.timeline.arm()
 
     def told_time(self) -> float:

@@ -1,14 +1,26 @@
-"""Checks of single values that the control API is asked with; each raises ValueError for one of another kind."""
+"""Checks of what the control API is asked with; each raises ValueError for a value of another kind."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
+from typing import Any
+
+Check = Callable[[object], Any]
+
 _TOO_MUCH = 10**9
+FASTEST = 100_000
 
 
 def text(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError(f"{value!r} is not a text")
     value.encode()  # half a character cannot be sent back
+    return value
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
     return value
 
 
@@ -38,3 +50,51 @@ def positive(value: object) -> float:
     if amount(value) == 0:
         raise ValueError("0 is not a positive number")
     return amount(value)
+
+
+def difference(value: object) -> float:
+    """Any number, less than 0 too."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -_TOO_MUCH < value < _TOO_MUCH:
+        raise ValueError(f"{value!r} is not a number")
+    return float(value)
+
+
+def fraction(value: object) -> float:
+    """More than 0, at most 1."""
+    if not 0 < amount(value) <= 1:
+        raise ValueError(f"{value!r} is not more than 0 and at most 1")
+    return amount(value)
+
+
+def scale(value: object) -> float:
+    """Virtual seconds per real second."""
+    if positive(value) > FASTEST:
+        raise ValueError(f"{value!r} is more than {FASTEST}")
+    return positive(value)
+
+
+def optional(check: Check) -> Check:
+    """The same check, and None passes."""
+    return lambda value: None if value is None else check(value)
+
+
+def checked(asked: Mapping[str, Any], checks: Mapping[str, Check], required: Collection[str] = ()) -> dict[str, Any]:
+    """All values, each checked by its name.
+
+    Raises:
+        ValueError: names the field that is wrong, missing, or not known.
+    """
+    for name in asked:
+        if name not in checks:
+            raise ValueError(f"unknown field {name[:50]!r}; fields: {', '.join(checks) or 'none'}")
+    for name in required:
+        if name not in asked:
+            raise ValueError(f"{name} is missing")
+    return {name: _checked(name, checks[name], value) for name, value in asked.items()}
+
+
+def _checked(name: str, check: Check, value: object) -> Any:
+    try:
+        return check(value)
+    except ValueError as error:
+        raise ValueError(f"{name}: {error}") from error

@@ -49,7 +49,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded", help="SSH server of the workers")
     options.add_argument("--link-faults", action="store_true", help="let `emulator fault link` break links to workers")
-    options.add_argument("--time-scale", type=_scale, default=10.0, help="virtual seconds per real second")
+    options.add_argument(
+        "--time-scale",
+        type=_scale,
+        help="virtual seconds per real second (default: as in the last run on --state-dir, or 10)",
+    )
     options.add_argument(
         "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers find on their PATH"
     )
