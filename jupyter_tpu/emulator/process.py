@@ -114,7 +114,7 @@ async def _serve(options: argparse.Namespace) -> None:
     with held_state_dir(options.state_dir) as state_dir:
         workers = Workers(state_dir / "w", _image(options, state_dir), _door(options))
         cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
-        async with _running(cloud, Ports(grpc=options.port, rest=options.rest_port)) as ports:
+        async with serving(cloud, Ports(grpc=options.port, rest=options.rest_port)) as ports:
             _announce(options, ports)
             await stopping.wait()
 
@@ -142,7 +142,7 @@ def _door(options: argparse.Namespace) -> OpenDoor:
 
 
 @contextlib.asynccontextmanager
-async def _running(cloud: Cloud, asked: Ports) -> AsyncIterator[Ports]:
+async def serving(cloud: Cloud, asked: Ports) -> AsyncIterator[Ports]:
     """Both skins up; everything down at the end, workers included."""
     app = web.Application(middlewares=[refuse_browsers])
     ControlRoutes(cloud).add_to(app)
