@@ -7,7 +7,8 @@ render a `Refusal` each in their own way.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
 
 from google.protobuf import any_pb2
 from google.protobuf.message import Message
@@ -87,18 +88,41 @@ def stockout(zone: str) -> status_pb2.Status:
     return status_of(code_pb2.RESOURCE_EXHAUSTED, message + error_id())
 
 
+@dataclass(frozen=True, slots=True)
+class QuotaLimit:
+    """An exceeded limit; `place` is ``zone us-east5-a`` or ``region us-east5``."""
+
+    quota_id: str
+    limit: int
+    place: str
+
+
 @recorded(
     "E2-quota",
     "A used-up quota refuses the call itself with 429, a QuotaFailure in the details, and makes no node.",
     source="full body in a public repository's log; marin-community/marin#1612",
 )
 def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) -> Refusal:
-    message = f"Quota limit '{quota_id}' has been exceeded. Limit: {limit} in zone {zone}."
-    violation = error_details_pb2.QuotaFailure.Violation(
-        subject=f"project:{project_number}",
-        description=f"Quota '{quota_id}' exhausted. Limit {limit} in zone {zone}",
-    )
-    details = [error_details_pb2.QuotaFailure(violations=[violation])]
+    return quotas_exceeded([QuotaLimit(quota_id, limit, f"zone {zone}")], project_number)
+
+
+@recorded(
+    "E2b-quotas",
+    "When several limits are exceeded, the message lists their ids, their limits and their places.",
+    source="BioMedBERT/biomedbert nohup.out",
+)
+@assumed("E2b-details", "The details then have one violation per limit.")
+def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
+    names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
+    message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
+    violations = [
+        error_details_pb2.QuotaFailure.Violation(
+            subject=f"project:{project_number}",
+            description=f"Quota '{each.quota_id}' exhausted. Limit {each.limit} in {each.place}",
+        )
+        for each in exceeded
+    ]
+    details = [error_details_pb2.QuotaFailure(violations=violations)]
     return Refusal(status_of(code_pb2.RESOURCE_EXHAUSTED, message, details))
 
 
@@ -155,6 +179,19 @@ def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
 
 
 @recorded(
+    "E7-queue-closed",
+    "A queue that is closed to a project refuses a queued resource with code 7; trying again never helps.",
+    source="logs of three public repositories",
+)
+def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
+    message = (
+        "User does not have permission to submit requests into this queue for accelerator type "
+        f"{accelerator_type} in location {zone}."
+    )
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
+
+
+@recorded(
     "E8-permission-denied",
     "A missing IAM permission is refused with 403, naming the permission.",
     source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
@@ -191,6 +228,39 @@ def api_disabled(project_number: str) -> Refusal:
         metadata={"consumer": f"projects/{project_number}", "service": "tpu.googleapis.com"},
     )
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, [info]))
+
+
+@recorded(
+    "E11-create-rate",
+    "More than about 91 CreateNode requests a minute are refused with 429, naming this limit.",
+    source="marin-community/marin#6198, #6138",
+)
+@assumed(
+    "E11-words", "That limit stands in the sentence, and the details, with which other Google APIs refuse by rate."
+)
+def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
+    quota = "Maximum number of CreateNode requests"
+    message = (
+        f"Quota exceeded for quota metric '{quota}' and limit '{quota} per minute' of service 'tpu.googleapis.com' "
+        f"for consumer 'project_number:{project_number}'."
+    )
+    metadata = {
+        "consumer": f"projects/{project_number}",
+        "quota_limit_value": str(limit),
+        "quota_metric": "tpu.googleapis.com/qps/create",
+        "service": "tpu.googleapis.com",
+    }
+    info = error_details_pb2.ErrorInfo(reason="RATE_LIMIT_EXCEEDED", domain="googleapis.com", metadata=metadata)
+    return Refusal(status_of(code_pb2.RESOURCE_EXHAUSTED, message, [info]))
+
+
+@recorded(
+    "E13-flaky-zone",
+    "A zone whose front end is broken refuses any call with 503.",
+    source="dstackai/gpuhunt providers/gcp.py (ListAcceleratorTypes in us-east1-b)",
+)
+def zone_unavailable() -> Refusal:
+    return Refusal(status_of(code_pb2.UNAVAILABLE, "502:Bad Gateway"))
 
 
 @assumed("E14-exists", "A taken node id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.")
