@@ -1,22 +1,24 @@
-"""The emulator's command line: the emulated cloud itself, and the tools that break its links."""
+"""The emulator's command line: the emulated cloud itself, and the tools around it."""
 
 from __future__ import annotations
 
+import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+TOOLS: Mapping[str, str] = {
+    "proxy": "fault_proxy_command",
+    "fault": "fault_command",
+    "record": "record_command",
+    "replay-check": "record_replay",
+}
+"""Module of this package whose `main` runs a tool, loaded only when it is asked for."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run ``proxy`` or ``fault``, or else the emulator. Returns the exit status."""
+    """Run a tool, or else the emulator. Returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
-    if arguments[:1] == ["proxy"]:
-        from jupyter_tpu.emulator import fault_proxy_command
-
-        return fault_proxy_command.main(arguments[1:])
-    if arguments[:1] == ["fault"]:
-        from jupyter_tpu.emulator import fault_command
-
-        return fault_command.main(arguments[1:])
-    from jupyter_tpu.emulator import process
-
-    return process.main(arguments)
+    tool = TOOLS.get(arguments[0]) if arguments else None
+    module = importlib.import_module(f"jupyter_tpu.emulator.{tool or 'process'}")
+    status: int = module.main(arguments[1:] if tool else arguments)
+    return status

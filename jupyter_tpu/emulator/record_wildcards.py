@@ -1,0 +1,122 @@
+"""Placeholders in recorded answers: what differs from one project or moment to the next.
+
+``<time>`` stands for any time, ``<time-1>`` for one that is the same wherever ``<time-1>`` stands. `differences`
+compares an answer with a recorded one and binds numbered placeholders to what it finds; `filled_in` puts it back into
+the requests that follow. Every other character must be the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+KINDS: Mapping[str, str] = {
+    "eid": r"0x[0-9a-f]{15,16}",
+    "email": r"[^@\s]+@[^@\s]+",
+    "host": r"[\w.-]+",
+    "ip": r"[0-9A-Fa-f.:]+",
+    "key": r"[A-Za-z0-9+/=]+",
+    "metadata": r"(?s:.*)",
+    "number": r"-?[0-9]+(?:\.[0-9]+)?",
+    "operation": r"operation-[0-9]{13}-[0-9a-f]{13}-[0-9a-f]{8}-[0-9a-f]{8}",
+    "project": r"[a-z0-9.:-]+",
+    "project-number": r"[0-9]+",
+    "secret": r"\S+",
+    "text": r"(?s:.*)",
+    "time": r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{1,9})?Z",
+    "token": r"[\w+/=%-]+",
+    "uid": r"[0-9]+",
+}
+"""What may stand for a placeholder, by the first part of its name."""
+
+OPEN = "..."
+"""A key of a recorded object: other fields may stand beside those that are given."""
+
+ANY_NUMBER = "<number>"
+"""Stands for a number as well as for a text of digits."""
+
+_PLACEHOLDER = re.compile(rf"<((?:{'|'.join(sorted(KINDS, key=len, reverse=True))})(?:-[0-9]+)?)>")
+
+Bindings = dict[str, str]
+"""What numbered placeholders stand for, such as ``operation-1``."""
+
+
+def placeholders(text: str) -> list[str]:
+    """Names of the placeholders in a text, in order."""
+    return _PLACEHOLDER.findall(text)
+
+
+def differences(expected: Any, got: Any, bound: Bindings, where: str = "answer") -> Iterator[str]:
+    """What is wrong with `got`, one line each, beginning with its place; binds placeholders of texts that match."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        yield from _of_objects(expected, got, bound, where)
+    elif isinstance(expected, list) and isinstance(got, list):
+        yield from _of_lists(expected, got, bound, where)
+    elif isinstance(expected, str) and isinstance(got, str):
+        if not _is_match(expected, got, bound):
+            yield f"{where}: expected {filled_in(expected, bound)!r}, got {got!r}"
+    elif expected == ANY_NUMBER and isinstance(got, int | float) and not isinstance(got, bool):
+        return
+    elif type(expected) is not type(got) or expected != got:
+        yield f"{where}: expected {expected!r}, got {got!r}"
+
+
+def _of_objects(expected: dict[str, Any], got: dict[str, Any], bound: Bindings, where: str) -> Iterator[str]:
+    for key, value in expected.items():
+        if key in got:
+            yield from differences(value, got[key], bound, f"{where}.{key}")
+        elif key != OPEN:
+            yield f"{where}.{key}: expected {value!r}, got nothing"
+    for key in got.keys() - expected.keys():
+        if OPEN not in expected:
+            yield f"{where}.{key}: expected nothing, got {got[key]!r}"
+
+
+def _of_lists(expected: list[Any], got: list[Any], bound: Bindings, where: str) -> Iterator[str]:
+    if len(expected) != len(got):
+        yield f"{where}: expected {len(expected)} items, got {len(got)}"
+    for index, (one, other) in enumerate(zip(expected, got, strict=False)):
+        yield from differences(one, other, bound, f"{where}[{index}]")
+
+
+def _is_match(expected: str, got: str, bound: Bindings) -> bool:
+    groups: dict[str, str] = {}
+    match = re.fullmatch(_pattern(expected, bound, groups), got)
+    if match:
+        bound.update({name: match[group] for name, group in groups.items()})
+    return match is not None
+
+
+def _pattern(text: str, bound: Bindings, groups: dict[str, str]) -> str:
+    """A regular expression; `groups` gets the group of each placeholder that is not bound yet."""
+    literals = _PLACEHOLDER.split(text)
+    parts = [re.escape(part) if index % 2 == 0 else _part(part, bound, groups) for index, part in enumerate(literals)]
+    return "".join(parts)
+
+
+def _part(name: str, bound: Bindings, groups: dict[str, str]) -> str:
+    if name in bound:
+        return re.escape(bound[name])
+    if name in groups:
+        return f"(?P={groups[name]})"
+    if name in KINDS:
+        return f"(?:{KINDS[name]})"
+    groups[name] = f"p{len(groups)}"
+    return f"(?P<{groups[name]}>{KINDS[kind_of(name)]})"
+
+
+def kind_of(placeholder: str) -> str:
+    """``project-number-2`` → ``project-number``"""
+    return re.sub(r"-[0-9]+$", "", placeholder)
+
+
+def filled_in(value: Any, bound: Mapping[str, str]) -> Any:
+    """A copy with every bound placeholder replaced by what it stands for."""
+    if isinstance(value, str):
+        return _PLACEHOLDER.sub(lambda match: bound.get(match[1], match[0]), value)
+    if isinstance(value, dict):
+        return {filled_in(key, bound): filled_in(each, bound) for key, each in value.items()}
+    if isinstance(value, list):
+        return [filled_in(each, bound) for each in value]
+    return value
