@@ -1,0 +1,66 @@
+"""How many chips of one family a zone has, over time: values only, each moment's answer follows from the record.
+
+A pool is unlimited until somebody says otherwise: a number, a script of numbers, or a seeded random walk.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+Step = tuple[float, int | None]
+"""A virtual moment and the chips from then on; None: as many as anybody asks for."""
+
+RANDOM_PERIOD_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """The chips of one family in one zone.
+
+    Attributes:
+        steps: sorted by moment; before the first, the pool is unlimited.
+        seed: with it, chips vary at random from 0 to `most`, anew every `RANDOM_PERIOD_S`; None: the steps count.
+        stocked_out_until: no chip is to be had before this moment; infinite until it is lifted.
+    """
+
+    steps: tuple[Step, ...] = ()
+    seed: int | None = None
+    most: int = 0
+    stocked_out_until: float = 0.0
+
+    def chips(self, now: float) -> int | None:
+        """Chips in all, used ones included; None: unlimited."""
+        if now < self.stocked_out_until:
+            return 0
+        return self._by_steps(now) if self.seed is None else self._at_random(self.seed, now)
+
+    def next_change(self, now: float) -> float | None:
+        """The next moment at which `chips` may give another number; None: never."""
+        moments = [moment for moment, _ in self.steps if self.seed is None]
+        moments.append(self.stocked_out_until)
+        if self.seed is not None:
+            moments.append((now // RANDOM_PERIOD_S + 1) * RANDOM_PERIOD_S)
+        coming = [moment for moment in moments if now < moment < float("inf")]
+        return min(coming, default=None)
+
+    def _by_steps(self, now: float) -> int | None:
+        past = [chips for moment, chips in self.steps if moment <= now]
+        return past[-1] if past else None
+
+    def _at_random(self, seed: int, now: float) -> int:
+        return random.Random(f"{seed}:{now // RANDOM_PERIOD_S:.0f}").randint(0, self.most)
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def pool_from_json(data: Mapping[str, Any]) -> Pool:
+    return Pool(**{**data, "steps": tuple((moment, chips) for moment, chips in data["steps"])})
+
+
+def script(now: float, after: Sequence[tuple[float, int | None]]) -> tuple[Step, ...]:
+    """Steps from (seconds after now, chips), in any order."""
+    return tuple(sorted(((now + seconds, chips) for seconds, chips in after), key=lambda step: step[0]))
