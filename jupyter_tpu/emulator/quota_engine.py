@@ -21,18 +21,24 @@ from jupyter_tpu.emulator.quota_profiles import default_limit
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.holdings import Held
 
+UNLIMITED = -1
+
 Usage = Counter[tuple[QuotaId, str]]
 """Chips or TensorCores by quota and place (a zone or a region, as the quota counts)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """One quota in one place: how much of it is allowed, and how much is used."""
+    """One quota in one place: how much of it is allowed (-1: any amount), and how much is used."""
 
     quota: QuotaId
     place: str
     limit: int
     used: int
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.limit != UNLIMITED and self.used > self.limit
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -86,7 +92,7 @@ class QuotaEngine:
         return default_limit(self._project.switches.quota_profile, quota, place)
 
     def set_limit(self, quota_id: str, place: str, limit: int) -> None:
-        """Raises ValueError for what is no id of a TPU quota."""
+        """Kept; -1: any amount. Raises ValueError for what is no id of a TPU quota."""
         self._set[parse_quota_id(quota_id), place] = limit
         self._keep()
 
@@ -108,7 +114,7 @@ class QuotaEngine:
             _count(wanted, node, zone, 1)
         total = usage(held) + wanted
         uses = (self._use(quota, place, total[quota, place]) for quota, place in wanted)
-        exceeded = [use for use in uses if use.used > use.limit]
+        exceeded = [use for use in uses if use.is_exceeded]
         if exceeded:
             raise errors.quotas_exceeded([_limit_of(use) for use in exceeded], project_number)
 
