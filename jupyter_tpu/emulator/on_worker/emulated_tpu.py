@@ -1,0 +1,253 @@
+"""Take the chips of an emulated TPU worker, as libtpu takes real ones: one process at a time, for as long as it lives.
+
+    import emulated_tpu
+    emulated_tpu.take()            # raises ChipsInUse, in libtpu's words, when another process has them
+
+    emulated-tpu run python train.py    # the same for a program that knows nothing of it
+    emulated-tpu hold                   # take the chips until the input ends or Ctrl-C
+    emulated-tpu who                    # the process that has them
+
+Real code takes the chips without knowing: libtpu does it when JAX or PyTorch start. Here no libtpu is loaded (JAX runs
+on the CPU), so somebody has to ask. While a process has the chips, the worker's runtime metrics are served, as libtpu
+serves them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import fcntl
+import json
+import os
+import select
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+FOLDER_VARIABLE = "EMULATED_TPU"
+SERVICE_PATIENCE_S = 20.0
+_SERVICE_NEEDS = ("HOME", "PATH", "LANG", "TMPDIR", "JUPYTER_TPU_WORKER_UID")
+
+
+class ChipsInUse(RuntimeError):
+    """Another process has the chips; the text is libtpu's."""
+
+
+class NoChips(RuntimeError):
+    """This process does not run on an emulated worker."""
+
+
+class Taken:
+    """The chips are ours until `release` or the end of the process."""
+
+    def __init__(self, lock: int, devices: list[int], service: _Service | None) -> None:
+        self.pid = os.getpid()
+        self._descriptors = [lock, *devices]
+        self._service = service
+
+    def release(self) -> None:
+        """Give the chips back; harmless when that was done, or in a process that was forked from the holder."""
+        global _taken
+        if self.pid != os.getpid() or not self._descriptors:
+            return
+        if self._service is not None:
+            self._service.end()
+        for descriptor in self._descriptors:
+            os.close(descriptor)
+        self._descriptors.clear()
+        _taken = None
+
+    def pass_on(self) -> None:
+        """Keep the chips over an exec: the lock stays with the process."""
+        for descriptor in self._descriptors:
+            os.set_inheritable(descriptor, True)
+        if self._service is not None:
+            self._service.pass_on()
+
+    def __enter__(self) -> Taken:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.release()
+
+
+_taken: Taken | None = None
+
+
+def take() -> Taken:
+    """Take all chips of this worker for this process; again and again gives the same.
+
+    Raises:
+        ChipsInUse: another process has them.
+        NoChips: there are none.
+    """
+    global _taken
+    if _taken is not None and _taken.pid == os.getpid():
+        return _taken
+    folder = _folder()
+    lock = _lock(folder)
+    devices = [os.open(path, os.O_RDWR) for path in device_files(folder)]
+    _taken = Taken(lock, devices, _Service.start(folder))
+    atexit.register(_taken.release)
+    return _taken
+
+
+def holder() -> int | None:
+    """The process that has the chips of this worker, as far as this user may see; None when nobody has."""
+    return _find_holder(_folder())
+
+
+def device_files(folder: Path) -> list[Path]:
+    """``…/dev/accel0`` to v4, ``…/dev/vfio/0`` from v5e on, by number."""
+    names = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["device_files"]
+    root = Path(os.environ.get("EMULATED_TPU_DEV") or folder / "dev")
+    return [root / name for name in names]
+
+
+def _folder() -> Path:
+    folder = Path(os.environ.get(FOLDER_VARIABLE, ""))
+    if not (folder / "chips.json").is_file():
+        raise NoChips("TPU initialization failed: No jellyfish device found.")
+    return folder
+
+
+def _lock(folder: Path) -> int:
+    """libtpu's own lock: lockf on a file, which dies with its process (openxla, tpu_initializer_helper.cc)."""
+    path = folder / "libtpu_lockfile"
+    lock = os.open(path, os.O_CREAT | os.O_RDWR, 0o644)
+    try:
+        fcntl.lockf(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        os.close(lock)
+        raise ChipsInUse(_refusal(_find_holder(folder), path)) from error
+    return lock
+
+
+def _refusal(pid: int | None, lock: Path) -> str:
+    if pid is None:
+        return f'ABORTED: Internal error when accessing libtpu multi-process lockfile. Run "$ sudo rm {lock}".'
+    return (
+        f"ABORTED: The TPU is already in use by process with pid {pid}. "
+        "Not attempting to load libtpu.so in this process."
+    )
+
+
+def _find_holder(folder: Path) -> int | None:
+    """Who has a device file open, read from /proc as libtpu does."""
+    wanted = {os.path.realpath(path) for path in device_files(folder)}
+    found = [int(link.parts[2]) for link in Path("/proc").glob("[0-9]*/fd/*") if _target(link) in wanted]
+    return min(found, default=None)  # children that inherited the files are younger than the holder
+
+
+def _target(link: Path) -> str:
+    try:
+        return str(link.readlink())
+    except OSError:  # gone meanwhile, or another user's
+        return ""
+
+
+class _Service:
+    """The process that serves this holder's runtime metrics; it ends with the holder."""
+
+    def __init__(self, end: int) -> None:
+        self._end = end
+
+    @staticmethod
+    def start(folder: Path) -> _Service | None:
+        """None when it could not start: the chips are taken all the same, and its log says why."""
+        how = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["service"]
+        environment = {name: os.environ[name] for name in _SERVICE_NEEDS if name in os.environ}
+        ours, theirs = os.pipe()
+        with (folder / "runtime_metrics.log").open("w") as log:
+            process = subprocess.Popen(
+                [*how["argv"], str(folder), str(os.getpid())],
+                stdin=ours,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={**environment, "PYTHONPATH": how["path"]},
+                start_new_session=True,
+            )
+        os.close(ours)
+        is_ready = _says_ready(process)
+        process.wait()  # the one that serves is its child, so that no program finds a child it did not start
+        if is_ready:
+            return _Service(theirs)
+        os.close(theirs)
+        return None
+
+    def end(self) -> None:
+        with suppress(OSError):
+            os.write(self._end, b"\n")  # a forked process may still have the pipe open
+        os.close(self._end)
+
+    def pass_on(self) -> None:
+        os.set_inheritable(self._end, True)
+
+
+def _says_ready(process: subprocess.Popen[bytes]) -> bool:
+    assert process.stdout is not None, "it was started with a pipe"
+    with process.stdout as said:
+        readable, _, _ = select.select([said], [], [], SERVICE_PATIENCE_S)
+        return bool(readable) and said.readline() == b"ready\n"
+
+
+# -- the command
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    try:
+        code: int = options.act(options)
+    except (ChipsInUse, NoChips) as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="emulated-tpu", description="The chips of this emulated TPU worker.")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for name, act, summary in (
+        ("hold", _hold, "take the chips until the input ends"),
+        ("run", _run, "take the chips for a program that does not do it itself"),
+        ("who", _who, "name the process that has the chips"),
+    ):
+        command = commands.add_parser(name, help=summary, description=summary)
+        command.set_defaults(act=act)
+        if name == "run":
+            command.add_argument("argv", nargs=argparse.REMAINDER, help="the program and its arguments")
+    return parser
+
+
+def _hold(_: Any) -> int:
+    with take():
+        sys.stdout.write(f"holding the chips as process {os.getpid()}\n")
+        sys.stdout.flush()
+        with suppress(KeyboardInterrupt):
+            sys.stdin.read()
+    return 0
+
+
+def _run(options: Any) -> int:
+    argv: list[str] = options.argv
+    if not argv:
+        sys.stderr.write("emulated-tpu run: name a program\n")
+        return 2
+    take().pass_on()
+    try:
+        os.execvp(argv[0], argv)
+    except OSError as error:
+        sys.stderr.write(f"emulated-tpu run: {argv[0]}: {error.strerror}\n")
+        return 127
+
+
+def _who(_: Any) -> int:
+    pid = holder()
+    sys.stdout.write("nobody\n" if pid is None else f"{pid}\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
