@@ -18,6 +18,13 @@ def text(value: object) -> str:
     return value
 
 
+def number(value: str) -> int:
+    """A whole number that came as text, in a query."""
+    if not (value.isascii() and value.isdigit() and len(value) < 10):
+        raise ValueError(f"{value[:20]!r} is not a whole number, at least 0")
+    return int(value)
+
+
 def flag(value: object) -> bool:
     if not isinstance(value, bool):
         raise ValueError(f"{value!r} is neither true nor false")

@@ -1,4 +1,4 @@
-"""What a scripted fault does to the call that it hits: before the call, to its operation, and to its answer."""
+"""What scripted faults do to the call that they hit: before the call, to its operation, and to its answer."""
 
 from __future__ import annotations
 
@@ -9,72 +9,146 @@ from typing import Any
 from google.protobuf.message import Message
 
 from jupyter_tpu.emulator import errors
-from jupyter_tpu.emulator.faults import Fault, FaultTable
+from jupyter_tpu.emulator.behaviours import assumed
+from jupyter_tpu.emulator.clock import VirtualClock
+from jupyter_tpu.emulator.fault_kinds import Sort
+from jupyter_tpu.emulator.fault_table import Call, FaultTable, made_by
+from jupyter_tpu.emulator.faults import Fault
+from jupyter_tpu.emulator.half_created import HalfCreated
 from jupyter_tpu.emulator.operations import Plan
+from jupyter_tpu.emulator.store import Store
 from jupyter_tpu.emulator.targets import permission_of, target_of, zone_of
+from jupyter_tpu.emulator.views import moved_in_time, seen_by
 
 Perform = Callable[[Plan], Message]
 """Performs the call; the operation that it starts follows the plan."""
+
+_WIRE = {
+    "drop": "reset",
+    "applied_then_drop": "reset",
+    "empty": "empty",
+    "html": "html",
+    "truncated": "truncated",
+    "unknown_enum": "unknown_enum",
+}
+_ALWAYS_APPLIED = ("applied_then_drop", "truncated", "unknown_enum")
 
 
 class ScriptedFaults:
     """The faults of one cloud, and what they do to its calls."""
 
-    def __init__(self, *, project: str, project_number: str) -> None:
+    def __init__(self, *, store: Store, clock: VirtualClock, project: str, project_number: str) -> None:
         self.table = FaultTable()
+        self.half_created = HalfCreated(store, clock)
+        self._store = store
+        self._clock = clock
         self._project = project
         self._project_number = project_number
 
+    def clear(self) -> None:
+        """No fault waits, and none goes on."""
+        self.table.clear()
+        self.half_created.clear()
+
     async def call(self, method: str, request: Any, perform: Perform) -> Message:
-        """Perform a call as the fault that it meets wants it.
+        """Perform a call as the faults that it meets want it.
 
         Raises:
             Refusal: a fault refuses the call, or the cloud does.
             WireFault: the skin shall send something else than the answer.
         """
-        fault = self.table.take(method)
-        if fault is None:
+        if not self.table.waiting:
             return perform(Plan())
-        await self._before(fault, method, request)
-        answer = perform(plan_of(fault, zone_of(target_of(request))))
-        if fault.kind == "applied_then_drop":
-            raise errors.WireFault("reset", answer)
+        met = self.table.take(self._call_of(method, request))
+        slow = met.get(Sort.LATENCY)
+        if slow is not None and not slow.applied:
+            await asyncio.sleep(slow.seconds)
+        answer = self._answer(method, request, perform, met)
+        if slow is not None and slow.applied:
+            await asyncio.sleep(slow.seconds)
         return answer
 
-    async def _before(self, fault: Fault, method: str, request: Any) -> None:
-        if fault.kind == "latency":
-            await asyncio.sleep(fault.seconds)
-        elif fault.kind == "drop":
-            raise errors.WireFault("reset")
-        refusal = self._refusal(fault, method, request)
-        if refusal is not None:
-            raise refusal
+    def _call_of(self, method: str, request: Any) -> Call:
+        target = made_by(method, request)
+        operation = self._store.operation(target)
+        return Call(
+            method=method,
+            target=target,
+            about=operation.target if operation else "",
+            page_token=str(getattr(request, "page_token", "")),
+            now=self._clock.now(),
+        )
 
+    def _answer(self, method: str, request: Any, perform: Perform, met: Mapping[str, Fault]) -> Message:
+        fault = met.get(Sort.OUTCOME)
+        if fault is not None:
+            perform = self._with_outcome(fault, method, request, perform)
+        view = met.get(Sort.VIEW)
+        now = self._clock.now()
+        answer = seen_by(view, request, lambda: perform(Plan()), self._store, now) if view else perform(Plan())
+        self.table.token_given(str(getattr(answer, "next_page_token", "")), now)
+        skew = met.get(Sort.SKEW)
+        return moved_in_time(answer, skew.seconds) if skew else answer
+
+    def _with_outcome(self, fault: Fault, method: str, request: Any, perform: Perform) -> Perform:
+        """Performs as the fault wants it, whatever plan the caller has."""
+
+        def performed(_: Plan) -> Message:
+            error = self._error_of(fault, method, request)
+            if error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
+                raise error
+            answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
+            if fault.kind == "half_created":
+                self.half_created.expect(str(answer.name), fault.seconds)
+            if isinstance(error, errors.WireFault):
+                error.answer = answer
+            if error is not None:
+                raise error
+            return answer
+
+        return performed
+
+    def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
+        """What the caller gets instead of an answer; None where the call itself succeeds."""
+        if fault.kind in _WIRE:
+            return errors.WireFault(_WIRE[fault.kind])
+        return self._refusal(fault, method, request)
+
+    @assumed("expired-token", "A page token that has expired is refused as one that never was given: with 400.")
     def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
         """The refusal that a fault asks for, in the words of the real service."""
         target = target_of(request)
-        zone = zone_of(target)
-        asked_type = request.node.accelerator_type if method == "CreateNode" else ""
-        number = self._project_number
+        zone, number = zone_of(target), self._project_number
         refusals: Mapping[str, Callable[[], errors.Refusal]] = {
-            "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.message)),
-            "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.message)),
+            "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "rate": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "flaky_zone": errors.zone_unavailable,
             "quota": lambda: errors.quota_exceeded(
                 fault.quota_id or "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI", fault.limit, zone, number
             ),
             "api_disabled": lambda: errors.api_disabled(number),
             "permission_denied": lambda: errors.permission_denied(permission_of(method), target),
-            "not_allowlisted": lambda: errors.not_allowlisted(asked_type, zone),
+            "not_allowlisted": lambda: errors.not_allowlisted(asked_type(request), zone),
             "location_denied": lambda: errors.zone_unknown(zone, self._project),
+            "expired_token": lambda: errors.bad_field("page_token", "page_token is not valid"),
         }
         make = refusals.get(fault.kind)
         return make() if make else None
+
+
+def asked_type(request: Any) -> str:
+    """The accelerator type that a create asks for; that of the first node of a queued resource."""
+    if "node" in request.DESCRIPTOR.fields_by_name:
+        return str(request.node.accelerator_type)
+    specs = request.queued_resource.tpu.node_spec
+    return str(specs[0].node.accelerator_type) if specs else ""
 
 
 def plan_of(fault: Fault, zone: str) -> Plan:
     """What a fault wants of the operation that the call starts."""
     if fault.kind == "stockout":
         return Plan(verdict=errors.stockout(zone))
-    if fault.kind == "operation_error":
-        return Plan(verdict=errors.status_of(fault.code, fault.message))
+    if fault.kind in ("operation_error", "half_created"):
+        return Plan(verdict=errors.status_of(fault.code, fault.words))
     return Plan(is_stuck=fault.kind == "stuck")

@@ -1,7 +1,7 @@
 """What the skins send instead of an answer when a scripted fault concerns the wire.
 
 Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (a load balancer's own page),
-``truncated`` (the answer breaks off in its middle).
+``truncated`` (the answer breaks off in its middle), ``unknown_enum`` (states that the client does not know).
 """
 
 from __future__ import annotations
@@ -16,12 +16,15 @@ from google.protobuf.message import Message
 
 from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.errors import WireFault
+from jupyter_tpu.emulator.views import UNKNOWN_ENUM, with_unknown_states
 
 Rendered = Callable[[Message], dict[str, Any]]
 """How the REST skin shows an answer."""
 
 Converted = Callable[[Message], Message]
 """How the gRPC skin shows an answer: in the client's API version."""
+
+UNKNOWN_NAME = "STATE_OF_A_LATER_VERSION"
 
 BAD_GATEWAY = b"""<!DOCTYPE html>
 <html lang=en>
@@ -43,9 +46,26 @@ def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> w
     if fault.kind == "truncated" and fault.answer is not None:
         whole = json.dumps(rendered(fault.answer)).encode()
         return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
+    if fault.kind == "unknown_enum" and fault.answer is not None:
+        return web.json_response(with_strange_states(rendered(fault.answer)))
     if request.transport is not None:
         request.transport.abort()
     return web.Response()
+
+
+def with_strange_states(shown: Any) -> Any:
+    """The same JSON with every state replaced by one that nobody knows."""
+    if isinstance(shown, list):
+        return [with_strange_states(each) for each in shown]
+    if isinstance(shown, dict):
+        return {name: _strange(name, value) for name, value in shown.items()}
+    return shown
+
+
+def _strange(name: str, value: Any) -> Any:
+    if name == "state" and isinstance(value, str | int):
+        return UNKNOWN_NAME if isinstance(value, str) else UNKNOWN_ENUM
+    return with_strange_states(value)
 
 
 async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> Message | bytes:
@@ -56,6 +76,8 @@ async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> M
         return b""
     if fault.kind == "truncated" and fault.answer is not None:
         return _cut(converted(fault.answer).SerializeToString())
+    if fault.kind == "unknown_enum" and fault.answer is not None:
+        return with_unknown_states(converted(fault.answer))
     return await _unavailable(context, "Connection reset by peer")
 
 

@@ -1,0 +1,113 @@
+"""The kinds of scripted faults: what each does, to which methods, and whether it lasts."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+Fits = Callable[[str], bool]
+
+
+class Sort(enum.StrEnum):
+    """A call meets at most one fault of each sort, so that it can be slow and fail as well."""
+
+    OUTCOME = "outcome"
+    VIEW = "view"
+    LATENCY = "latency"
+    SKEW = "skew"
+
+
+def any_method(_: str) -> bool:
+    return True
+
+
+def starts_operation(method: str) -> bool:
+    return not method.startswith(("List", "Get", "Cancel", "GenerateServiceIdentity", "DeleteOperation"))
+
+
+def shows_nodes(method: str) -> bool:
+    return method in ("ListNodes", "GetNode")
+
+
+def one_of(*methods: str) -> Fits:
+    return lambda method: method in methods
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind; `meaning` is for people, `fits` tells which methods it can hit.
+
+    One that `lasts` stays until it is cleared unless it is told a number of times.
+    """
+
+    name: str
+    meaning: str
+    sort: Sort = Sort.OUTCOME
+    fits: Fits = any_method
+    lasts: bool = False
+
+
+_ALL = (
+    Kind("error", "refused with CODE and MESSAGE, nothing is done; the code may be that of HTTP (429, 500, 503, 504)"),
+    Kind("unavailable", "refused with 503, as by a broken front end of the real service"),
+    Kind("flaky_zone", "refused with 503 in the words that a flaky zone was seen to use"),
+    Kind("rate", "refused with 429 above LIMIT calls in SECONDS of virtual time (default: 60)", lasts=True),
+    Kind("quota", "refused with 429 and a QuotaFailure for QUOTA_ID and LIMIT"),
+    Kind("api_disabled", "refused with 403 because the Cloud TPU API is off"),
+    Kind("permission_denied", "refused with 403 for want of an IAM permission"),
+    Kind(
+        "not_allowlisted",
+        "refused with 403 because the project may not have the type",
+        fits=lambda method: method.startswith("Create"),
+    ),
+    Kind("location_denied", "refused with 403 because the zone is not allowed"),
+    Kind(
+        "expired_token",
+        "a page token older than SECONDS of virtual time (default: any) is refused with 400",
+        fits=lambda method: method.startswith("List"),
+    ),
+    Kind("drop", "the connection is reset, nothing is done"),
+    Kind("applied_then_drop", "the call is done, and the connection is reset before the answer"),
+    Kind("empty", "success without a body"),
+    Kind("html", "a load balancer's 502 page instead of an answer"),
+    Kind("truncated", "the call is done, and its answer breaks off in the middle"),
+    Kind("unknown_enum", "the call is done, and states in its answer are none that the client knows"),
+    Kind(
+        "stockout",
+        "no more capacity: the operation ends with code 8",
+        fits=one_of("CreateNode", "StartNode"),
+    ),
+    Kind("operation_error", "the operation ends with CODE and MESSAGE", fits=starts_operation),
+    Kind("stuck", "the operation never ends, though its effect happens", fits=starts_operation),
+    Kind(
+        "half_created",
+        "the operation fails, but the node is rolled back SECONDS of virtual time later",
+        fits=one_of("CreateNode"),
+    ),
+    Kind(
+        "not_yet_visible",
+        "nodes younger than SECONDS of virtual time are not shown",
+        Sort.VIEW,
+        fits=shows_nodes,
+        lasts=True,
+    ),
+    Kind(
+        "still_visible",
+        "nodes are shown for SECONDS of virtual time after they are gone",
+        Sort.VIEW,
+        fits=shows_nodes,
+        lasts=True,
+    ),
+    Kind("latency", "the call is done SECONDS of real time later", Sort.LATENCY),
+    Kind("clock_skew", "timestamps in the answer are SECONDS off, which may be negative", Sort.SKEW, lasts=True),
+)
+
+KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
+
+
+def kind_name(value: object) -> str:
+    """Checks the name of a kind; raises ValueError with all that exist."""
+    if value not in KINDS:
+        raise ValueError(f"unknown kind of fault {value!r}; kinds: {', '.join(sorted(KINDS))}")
+    return str(value)
