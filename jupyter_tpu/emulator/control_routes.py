@@ -71,11 +71,17 @@ class ControlRoutes:
         return self._waiting_faults()
 
     async def add_fault(self, request: web.Request) -> Any:
-        self._cloud.scripted.table.add(fault_from_json(await json_object(request)))
+        fault = fault_from_json(await json_object(request), self._cloud.methods)
+        self._cloud.scripted.table.add(fault)
         return self._waiting_faults()
 
-    async def clear_faults(self, _: web.Request) -> Any:
-        self._cloud.scripted.table.clear()
+    async def clear_faults(self, request: web.Request) -> Any:
+        """All of them, or with ``?id=3`` one."""
+        table, number = self._cloud.scripted.table, request.query.get("id")
+        if number is None:
+            table.clear()
+        elif not table.remove(fields.number(number)):
+            raise errors.not_found(f"fault {number}")
         return self._waiting_faults()
 
     async def clock(self, _: web.Request) -> Any:
@@ -84,7 +90,8 @@ class ControlRoutes:
     async def set_clock(self, request: web.Request) -> Any:
         asked = fields.checked(await json_object(request), _CLOCK)
         self._cloud.time.run(scale=asked.get("scale"), is_paused=asked.get("paused"))
-        await self._cloud.time.jump(asked.get("advance_s", 0.0))
+        if "advance_s" in asked:
+            await self._cloud.time.jump(asked["advance_s"])
         return self._time()
 
     async def set_quota(self, request: web.Request) -> Any:

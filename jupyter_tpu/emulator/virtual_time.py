@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 from typing import Any
 
+from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.kept import Facts, Kept
 from jupyter_tpu.emulator.timeline import Timeline
 
 DEFAULT_SCALE = 10.0
+
+PATIENCE_S = 20.0
+"""Real seconds that a jump may take."""
 
 LAST_MOMENT = 221_845_392_000.0
 """The end of the year 8999; a timestamp of the API cannot be later than the year 9999."""
@@ -34,6 +40,7 @@ class VirtualTime:
         self._clock = clock
         self._timeline = timeline
         self._first_scale = clock.scale
+        self._jumping = asyncio.Lock()
 
     def run(self, *, scale: float | None = None, is_paused: bool | None = None) -> None:
         """Change how time runs; what is None stays as it is."""
@@ -44,13 +51,36 @@ class VirtualTime:
         self._kept.write({"scale": self._clock.scale, "paused": self._clock.is_paused})
         self._timeline.arm()
 
+    @assumed(
+        "jumps-are-stepped",
+        "In a jump ahead in virtual time each thing happens at its own moment, in order, however far the jump goes.",
+    )
     async def jump(self, seconds: float) -> None:
-        """Move ahead by virtual seconds. Raises ValueError where time ends."""
+        """Move ahead by virtual seconds, and wait for what falls due on the way.
+
+        Raises:
+            ValueError: time ends before.
+        """
         target = self._clock.now() + seconds
         if target > LAST_MOMENT:
             raise ValueError("the emulator's time ends with the year 9000")
-        self._clock.move_to(target)
+        async with self._jumping:
+            with self._clock.held():
+                await self._step_to(target)
         self._timeline.arm()
+
+    async def _step_to(self, target: float) -> None:
+        """What takes longer than we wait, such as the start of thousands of workers, happens late."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await self._step_through(target)
+        self._clock.move_to(target)
+
+    async def _step_through(self, target: float) -> None:
+        await self._timeline.settled()
+        while (moment := self._timeline.next_moment()) is not None and moment <= target:
+            self._clock.move_to(moment)
+            await self._timeline.settled()
 
     def reset(self) -> None:
         """As fast as at the start, and not paused."""
