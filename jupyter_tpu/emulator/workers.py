@@ -6,7 +6,7 @@ import asyncio
 import base64
 import logging
 import shutil
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from jupyter_tpu.emulator.machine import Door, Machine, homes_below, key_lines, 
 from jupyter_tpu.emulator.nodes import GuestItem
 from jupyter_tpu.emulator.process_tree import kill_workers
 from jupyter_tpu.emulator.protos import NodePb, State
+from jupyter_tpu.emulator.side_project_metadata import ssh_keys
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +44,11 @@ class Workers:
         self._image = image
         self._open_door = open_door
         self._running: dict[str, list[RunningWorker]] = {}
+        self._project_metadata: Callable[[], Mapping[str, str]] = dict
+
+    def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
+        """Workers also take the SSH keys in the metadata of the project, as it is whenever keys are looked at."""
+        self._project_metadata = project
 
     async def start(self, node: NodePb) -> None:
         """Bring all workers of a node up; harmless when they are."""
@@ -99,11 +105,14 @@ class Workers:
         source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
     )
     def update_keys(self, node: NodePb) -> None:
-        """The node's metadata changed."""
+        """The metadata of the node or of the project changed."""
         for worker in self._running.get(str(node.id), []):
-            worker.machine.authorized = key_lines(node.metadata.get("ssh-keys", ""))
+            worker.machine.authorized = self._keys_of(node)
             if worker.door is not None:
                 worker.door.keys_changed()
+
+    def _keys_of(self, node: NodePb) -> tuple[tuple[str, str], ...]:
+        return key_lines(ssh_keys(node.metadata, self._project_metadata()))
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
         """What a worker publishes of itself; nothing while it is not up."""
@@ -162,7 +171,7 @@ class Workers:
             accelerator_type=node.accelerator_type,
             image=self._image,
         )
-        machine.authorized = key_lines(node.metadata.get("ssh-keys", ""))
+        machine.authorized = self._keys_of(node)
         door = await self._open_at_kept_port(machine)
         _log.info("worker %s of %s listens on port %s", worker_id, node.name, door.port)
         return RunningWorker(machine, door, _public_key(machine))
