@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,12 @@ from google.protobuf.message import Message
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator import errors
+from jupyter_tpu.emulator.asked import Asked, with_project_id
 from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.effects import Effects
 from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.nodes import Nodes
-from jupyter_tpu.emulator.operations import Operations, Plan
+from jupyter_tpu.emulator.operations import OperationAgenda, Operations, Plan
 from jupyter_tpu.emulator.protos import State
 from jupyter_tpu.emulator.quotas import Quotas
 from jupyter_tpu.emulator.reference import Reference
@@ -31,7 +32,10 @@ _log = logging.getLogger(__name__)
 
 PROJECT_NUMBER = "123456789012"
 
-Handler = Callable[[Any], Message]
+READING = ("Get", "List")
+"""Methods that begin so change nothing."""
+
+Handler = Callable[[Asked], Message]
 
 
 class Cloud:
@@ -44,7 +48,9 @@ class Cloud:
         self.store.date_by(self.clock.now)
         self.ledger = Ledger(self.store)
         self.quotas = Quotas()
-        self.scripted = ScriptedFaults(project=project, project_number=PROJECT_NUMBER)
+        self.scripted = ScriptedFaults(
+            store=self.store, clock=self.clock, project=project, project_number=PROJECT_NUMBER
+        )
         self.workers = workers
         self.effects = Effects(
             store=self.store,
@@ -55,7 +61,7 @@ class Cloud:
         )
         self.operations = Operations(self.store, self.clock, self.effects.roll_back)
         self.effects.record_outcomes_in(self.operations)
-        self.timeline = Timeline(self.store, self.clock, self.effects.perform)
+        self.timeline = Timeline(self.clock, [OperationAgenda(self.store, self.effects.perform)])
         self.time = VirtualTime(self.store, self.clock, self.timeline)
         self._handlers = self._all_handlers()
 
@@ -94,33 +100,48 @@ class Cloud:
     def methods(self) -> frozenset[str]:
         return frozenset(self._handlers)
 
-    async def call(self, method: str, request: Any) -> Message:
-        """Perform one call of the API.
+    def extras_of(self, name: str) -> Mapping[str, Any]:
+        """Fields of a node or queued resource that v2's messages lack, in camelCase, nested as in REST."""
+        return self.store.extras(name)
+
+    async def call(self, asked: Asked) -> Message:
+        """Perform one call of the API; the answer is in the types of v2.
 
         Raises:
             Refusal: the cloud says no.
             WireFault: a scripted fault; the skin sends something else than the answer.
         """
-        return await self.scripted.call(method, request, lambda plan: self._guarded_answer(method, request, plan))
+        asked = with_project_id(asked, self.project, PROJECT_NUMBER)
+        return await self.scripted.call(asked.method, asked.request, lambda plan: self._guarded_answer(asked, plan))
 
-    def _guarded_answer(self, method: str, request: Any, plan: Plan) -> Message:
+    def _guarded_answer(self, asked: Asked, plan: Plan) -> Message:
         """A defect of ours answers as those of the real service do, and is logged."""
         try:
-            return self._answer(method, request, plan)
+            return self._answer(asked, plan)
         except errors.Refusal:
             raise
         except Exception as error:
-            _log.exception("%s failed", method)
+            _log.exception("%s failed", asked.method)
             raise errors.Refusal(errors.internal_error()) from error
 
-    def _answer(self, method: str, request: Any, plan: Plan) -> Message:
-        handler = self._handlers.get(method)
+    def _answer(self, asked: Asked, plan: Plan) -> Message:
+        handler = self._handlers.get(asked.method)
         if handler is None:
-            raise errors.unimplemented(method)
-        self._check_zone(method, request)
-        with self.store.transaction(), self.operations.planned(plan):
-            answer = handler(request)
-        self.timeline.arm()
+            raise errors.unimplemented(asked.method)
+        self._check_zone(asked.method, asked.request)
+        with self.store.transaction(), self.operations.planned(plan, asked.version):
+            answer = self._answer_once(handler, asked)
+        if not asked.method.startswith(READING):
+            self.timeline.arm()
+        return answer
+
+    def _answer_once(self, handler: Handler, asked: Asked) -> Message:
+        """A request that comes again makes nothing again."""
+        known = self.operations.repeated(asked)
+        if known is not None:
+            return known
+        answer = handler(asked)
+        self.operations.remember(asked, answer)
         return answer
 
     @assumed("foreign-project", "Any project but the emulator's own (by id or number) is one that may not be read.")
@@ -146,14 +167,12 @@ class Cloud:
             on_metadata=self.workers.update_keys,
         )
         reference = Reference()
-        return {
+        handlers: dict[str, Callable[[Any], Message]] = {
             "ListNodes": nodes.list_nodes,
             "GetNode": nodes.get_node,
-            "CreateNode": nodes.create_node,
-            "DeleteNode": nodes.delete_node,
             "StopNode": nodes.stop_node,
             "StartNode": nodes.start_node,
-            "UpdateNode": nodes.update_node,
+            "DeleteNode": nodes.delete_node,
             "GetGuestAttributes": nodes.get_guest_attributes,
             "ListAcceleratorTypes": reference.list_accelerator_types,
             "GetAcceleratorType": reference.get_accelerator_type,
@@ -166,3 +185,13 @@ class Cloud:
             "CancelOperation": self.operations.cancel_operation,
             "DeleteOperation": self.operations.delete_operation,
         }
+        return {
+            **{method: of_request(handler) for method, handler in handlers.items()},
+            "CreateNode": nodes.create_node,
+            "UpdateNode": nodes.update_node,
+        }
+
+
+def of_request(handler: Callable[[Any], Message]) -> Handler:
+    """A handler that needs to know nothing but the request."""
+    return lambda asked: handler(asked.request)

@@ -16,7 +16,8 @@ from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.nodes import ALLOWED_IN
 from jupyter_tpu.emulator.operations import Operations
 from jupyter_tpu.emulator.protos import Health, NodePb, State, new, state_name
-from jupyter_tpu.emulator.store import OperationRecord, Store
+from jupyter_tpu.emulator.records import OperationRecord
+from jupyter_tpu.emulator.store import Store
 
 _log = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class Effects:
             await self._bring_back(operation)
             return
         with self._store.transaction():
-            self._store.remove_node(node.name)
+            self._store.remove_node(node.name, self._clock.now())
             self._finish(operation, None)
 
     async def _bring_back(self, operation: OperationRecord) -> None:
@@ -146,15 +147,16 @@ class Effects:
             self._ledger.node_preempted(node, self._clock.now())
         await self._workers.stop(node)
 
-    def roll_back(self, operation: OperationRecord) -> None:
-        """Undo what the request of an operation did to its node."""
+    def roll_back(self, operation: OperationRecord) -> bool:
+        """Undo what the request of an operation did. False when it cannot be undone and goes on."""
         node = self._store.node(operation.target)
         if node is None or operation.due is None:
-            return
+            return True
         if operation.verb == "create":
-            self._store.remove_node(node.name)
+            self._store.remove_node(node.name, self._clock.now())
         elif operation.verb in ("start", "stop", "delete"):
             self._return_to(node, operation.state_before)
+        return True
 
     def _return_to(self, node: NodePb, state: int) -> None:
         node.state = state

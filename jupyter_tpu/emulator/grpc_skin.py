@@ -8,19 +8,24 @@ from typing import Any
 
 import grpc
 import grpc.aio
-from google.cloud.location import locations_pb2
-from google.longrunning import operations_pb2
 from google.protobuf.message import Message
 from grpc_status import rpc_status
 
+from jupyter_tpu.emulator.asked import V2, V2ALPHA1
+from jupyter_tpu.emulator.authentication import check_token
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.errors import Refusal, WireFault
-from jupyter_tpu.emulator.protos import requests_by_method
+from jupyter_tpu.emulator.project import Switches
+from jupyter_tpu.emulator.rest_types import PACKAGES
+from jupyter_tpu.emulator.versions import (
+    LOCATIONS,
+    OPERATIONS,
+    View,
+    asked_in_protobuf,
+    methods_of,
+    request_class,
+)
 from jupyter_tpu.emulator.wire_faults import grpc_answer, serialised
-
-TPU_SERVICE = "google.cloud.tpu.v2.Tpu"
-OPERATIONS = ("GetOperation", "ListOperations", "CancelOperation", "DeleteOperation")
-LOCATIONS = ("GetLocation", "ListLocations")
 
 # else a second server could listen on the same port, and each would get some of the connections
 _OPTIONS = (("grpc.so_reuseport", 0),)
@@ -28,23 +33,25 @@ _OPTIONS = (("grpc.so_reuseport", 0),)
 Behaviour = Callable[[Any, Any], Awaitable[Message | bytes]]
 
 
-def all_requests() -> dict[str, dict[str, Any]]:
-    """Request class of each method, by service."""
+def services() -> dict[str, tuple[str, list[str]]]:
+    """API version and methods of each service; the mixins have no version of their own."""
     return {
-        TPU_SERVICE: dict(requests_by_method()),
-        "google.longrunning.Operations": {name: getattr(operations_pb2, f"{name}Request") for name in OPERATIONS},
-        "google.cloud.location.Locations": {name: getattr(locations_pb2, f"{name}Request") for name in LOCATIONS},
+        "google.cloud.tpu.v2.Tpu": (V2, methods_of(V2)),
+        "google.cloud.tpu.v2alpha1.Tpu": (V2ALPHA1, methods_of(V2ALPHA1)),
+        "google.longrunning.Operations": (V2, list(OPERATIONS)),
+        "google.cloud.location.Locations": (V2, list(LOCATIONS)),
     }
 
 
 class GrpcSkin:
     """A ``grpc.aio`` server that hands every call to the core."""
 
-    def __init__(self, cloud: Cloud) -> None:
+    def __init__(self, cloud: Cloud, switches: Callable[[], Switches] = Switches) -> None:
         self._cloud = cloud
+        self._switches = switches
         self._server = grpc.aio.server(options=_OPTIONS)
-        for service, requests in all_requests().items():
-            handlers = {name: self._handler(name, request) for name, request in requests.items()}
+        for service, (version, methods) in services().items():
+            handlers = {name: self._handler(service, version, name) for name in methods}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
     async def start(self, port: int) -> int:
@@ -59,23 +66,41 @@ class GrpcSkin:
     async def close(self) -> None:
         await self._server.stop(grace=None)
 
-    def _handler(self, name: str, request_class: Any) -> Any:
+    def _handler(self, service: str, version: str, name: str) -> Any:
         return grpc.unary_unary_rpc_method_handler(
-            self._behaviour(name),
-            request_deserializer=request_class.FromString,
+            self._behaviour(service, version, name),
+            request_deserializer=request_class(version, name).FromString,
             response_serializer=serialised,
         )
 
-    def _behaviour(self, name: str) -> Behaviour:
+    def _behaviour(self, service: str, version: str, name: str) -> Behaviour:
+        view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
+
         async def answer(request: Any, context: Any) -> Message | bytes:
             try:
-                return await self._cloud.call(name, request)
+                self._check_token(context, f"{service}.{name}")
+                return view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
             except Refusal as refusal:
                 return await _abort(context, refusal)
             except WireFault as fault:
-                return await grpc_answer(fault, context, lambda message: message)
+                return await grpc_answer(fault, context, view.shown)
 
         return answer
+
+    def _check_token(self, context: Any, method: str) -> None:
+        if self._switches().asks_for_token:
+            metadata = dict(context.invocation_metadata() or ())
+            check_token(str(metadata.get("authorization", "")), method)
+
+
+def packaged(version: str, name: str) -> Any:
+    """An empty message of google-cloud-tpu."""
+    return getattr(PACKAGES[version], name).pb()()
+
+
+def _no_extras(_: str) -> dict[str, Any]:
+    """v2's protobufs have no room for extras."""
+    return {}
 
 
 async def _abort(context: Any, refusal: Refusal) -> Message:

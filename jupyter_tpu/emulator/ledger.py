@@ -13,7 +13,8 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.protos import NodePb
 from jupyter_tpu.emulator.quotas import is_preemptible
-from jupyter_tpu.emulator.store import Span, Store
+from jupyter_tpu.emulator.records import Span
+from jupyter_tpu.emulator.store import Store
 
 NANOS = 10**9
 SECONDS_PER_HOUR = 3600

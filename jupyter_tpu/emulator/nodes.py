@@ -10,12 +10,13 @@ from typing import Any, Protocol
 from google.protobuf.message import Message
 
 from jupyter_tpu.emulator import errors, paging, validation
+from jupyter_tpu.emulator.asked import V2, Asked
 from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.names import Location, location_of, parse_location
 from jupyter_tpu.emulator.operations import Operations
-from jupyter_tpu.emulator.protos import API_VERSION_V2, NodePb, State, new, state_name
+from jupyter_tpu.emulator.protos import API_VERSION_V2, API_VERSION_V2_ALPHA1, NodePb, State, new, state_name
 from jupyter_tpu.emulator.quotas import Quotas
 from jupyter_tpu.emulator.store import Store
 
@@ -77,14 +78,17 @@ class Nodes:
     def get_node(self, request: Any) -> NodePb:
         return self._required(request.name)
 
-    def create_node(self, request: Any) -> Message:
+    def create_node(self, asked: Asked) -> Message:
+        request = asked.request
         location = parse_location(request.parent, "parent")
         validation.check_node_id(request.node_id)
         node = self._new_node(request.node, location, request.node_id)
+        node.api_version = api_version(asked.version)
         if self._store.node(node.name) is not None:
             raise errors.already_exists(node.name)
         self._quotas.check(node, location.zone, self._store.nodes(location.zone), self._project_number)
         self._store.save_node(node)
+        self._store.save_extras(node.name, asked.extras)
         return self._operations.start("create", node.name)
 
     @documented(
@@ -116,7 +120,8 @@ class Nodes:
         "An update shows at once, though its operation takes a while; maps and lists are replaced as a whole; an empty "
         "mask or one with another field is refused.",
     )
-    def update_node(self, request: Any) -> Message:
+    def update_node(self, asked: Asked) -> Message:
+        request = asked.request
         paths = [snake_case(path) for path in request.update_mask.paths]
         check_mask(paths)
         node = self._allowed("update", request.node.name)
@@ -124,6 +129,7 @@ class Nodes:
             replace_field(node, request.node, path)
         validation.check_texts(node)
         self._store.save_node(node)
+        self._update_extras(node.name, asked, paths)
         self._on_metadata(node)
         return self._operations.start("update", node.name, node.state)
 
@@ -144,6 +150,13 @@ class Nodes:
             for worker_id in asked_workers(request.worker_ids, len(node.network_endpoints))
         ]
         return new("GetGuestAttributesResponse", guest_attributes=shown)
+
+    def _update_extras(self, name: str, asked: Asked, paths: list[str]) -> None:
+        """What v2alpha1 adds to the disks is replaced along with them."""
+        if "data_disks" in paths:
+            kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
+            added = {key: value for key, value in asked.extras.items() if key == "dataDisks"}
+            self._store.save_extras(name, {**kept, **added})
 
     def _required(self, name: str) -> NodePb:
         location_of(name)
@@ -197,8 +210,12 @@ class Nodes:
             node.service_account.email = f"{self._project_number}-compute@developer.gserviceaccount.com"
         node.state = State.CREATING
         node.id = secrets.randbits(62)
-        node.api_version = API_VERSION_V2
         node.create_time.FromNanoseconds(int(self._clock.now() * 1e9))
+
+
+def api_version(version: str) -> int:
+    """``Node.ApiVersion`` of the version that a node is made by."""
+    return int(API_VERSION_V2 if version == V2 else API_VERSION_V2_ALPHA1)
 
 
 @assumed("stop-multi-host", "A node with several workers cannot be stopped (older documentation says so).")

@@ -1,10 +1,11 @@
-"""Long-running operations: started by the methods of nodes, ended by their effects or by a cancel."""
+"""Long-running operations: started by the methods of nodes and queued resources, ended by their effects or a cancel."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from google.longrunning import operations_pb2
@@ -13,41 +14,58 @@ from google.protobuf.message import Message
 from google.rpc import status_pb2
 
 from jupyter_tpu.emulator import errors, paging
-from jupyter_tpu.emulator.behaviours import assumed, recorded
+from jupyter_tpu.emulator.asked import V2, Asked
+from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.names import location_of, new_operation_name, parse_location
 from jupyter_tpu.emulator.protos import new
-from jupyter_tpu.emulator.store import OperationRecord, Store, ended
+from jupyter_tpu.emulator.records import OperationRecord, ended
+from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.targets import target_of
+from jupyter_tpu.emulator.timeline import Due
 
 DURATION_S = {"create": 90.0, "start": 60.0, "stop": 30.0, "delete": 30.0, "update": 5.0}
+QUEUED_DURATION_S = {"create": 5.0, "delete": 30.0, "reset": 60.0}
 STOCKOUT_AFTER_S = 30.0
+AT_ONCE = 64
+"""So many operations at most have their effect at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a scripted fault wants of the next operation that starts."""
+    """What a scripted fault wants of the next operation that starts.
+
+    `due_after_s` is how long it takes, in virtual seconds, if not as long as usual.
+    """
 
     verdict: status_pb2.Status | None = None
     is_stuck: bool = False
+    due_after_s: float | None = None
 
 
 class Operations:
     """Starts, shows, cancels and forgets operations."""
 
-    def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], None]) -> None:
+    def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], bool]) -> None:
         self._store = store
         self._clock = clock
         self._roll_back = roll_back
         self._plan = Plan()
+        self._version = V2
 
     @contextlib.contextmanager
-    def planned(self, plan: Plan) -> Iterator[None]:
-        """Operations that start within follow the plan."""
-        self._plan = plan
+    def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
+        """Operations that start within follow the plan and speak that version of the API."""
+        self._plan, self._version = plan, version
         try:
             yield
         finally:
-            self._plan = Plan()
+            self._plan, self._version = Plan(), V2
+
+    @property
+    def verdict(self) -> status_pb2.Status | None:
+        """What the operation that starts next will fail of, by a scripted fault."""
+        return self._plan.verdict
 
     @recorded(
         "stock-out-verdict-time",
@@ -58,8 +76,36 @@ class Operations:
         "durations",
         "In virtual time a create takes 90 s, a start 60 s, a stop or a delete 30 s, an update 5 s, always.",
     )
-    def start(self, verb: str, target: str, state_before: int = 0) -> Message:
-        """An operation that will be performed later; `state_before` is what its node goes back to if it fails."""
+    def start(self, verb: str, target: str, state_before: int = 0, *, needs_chips: bool = False) -> Message:
+        """An operation that will be performed later.
+
+        Args:
+            state_before: what its target goes back to if it fails.
+            needs_chips: it goes on only if there are chips for its node when `STOCKOUT_AFTER_S` have passed.
+        """
+        now = self._clock.now()
+        done_at = now + self._duration(verb, target)
+        is_looking = needs_chips and self._plan.verdict is None
+        return self._add(
+            verb,
+            target,
+            due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
+            ready_at=done_at if is_looking else None,
+            state_before=state_before,
+        )
+
+    def start_waiting(self, verb: str, target: str, state_before: int = 0) -> Message:
+        """An operation that will be done by `finish_waiting`, when its nodes are gone."""
+        return self._add(verb, target, due=None, ready_at=None, state_before=state_before)
+
+    def _duration(self, verb: str, target: str) -> float:
+        if self._plan.due_after_s is not None:
+            return self._plan.due_after_s
+        if self._plan.verdict is not None:
+            return STOCKOUT_AFTER_S
+        return (QUEUED_DURATION_S if is_queued_name(target) else DURATION_S)[verb]
+
+    def _add(self, verb: str, target: str, **fields: Any) -> Message:
         now = self._clock.now()
         location = location_of(target)
         operation = OperationRecord(
@@ -68,10 +114,10 @@ class Operations:
             verb=verb,
             target=target,
             created=now,
-            due=now + (STOCKOUT_AFTER_S if self._plan.verdict else DURATION_S[verb]),
             is_stuck=self._plan.is_stuck,
             verdict=self._plan.verdict,
-            state_before=state_before,
+            version=self._version,
+            **fields,
         )
         self._store.add_operation(operation)
         return rendered(operation)
@@ -86,6 +132,34 @@ class Operations:
         response = None if error else errors.packed(result or empty_pb2.Empty()).SerializeToString()
         self._store.save_operation(ended(operation, self._clock.now(), error=error, response=response))
 
+    def finish_waiting(self, target: str) -> None:
+        """What `start_waiting` began is done."""
+        for operation in self._store.operations_undone(target):
+            if operation.due is None:
+                self.finish(operation)
+
+    # -- requests that are sent again
+
+    @documented(
+        "request-id",
+        "A request that comes again with the same request id is the same request: its answer is the same operation.",
+        source="google-cloud-tpu, CreateQueuedResourceRequest.request_id",
+    )
+    @assumed("request-id-body", "What else stands in a repeated request is not looked at.")
+    def repeated(self, asked: Asked) -> Message | None:
+        """The operation that this very request has made before."""
+        request_id = request_id_of(asked)
+        if not request_id:
+            return None
+        known = self._store.operation_of_request(request_id, asked.method, target_of(asked.request))
+        return None if known is None else rendered(known)
+
+    def remember(self, asked: Asked, answer: Message) -> None:
+        """This request has made that operation, if it is one."""
+        request_id = request_id_of(asked)
+        if request_id and isinstance(answer, operations_pb2.Operation):
+            self._store.remember_request(request_id, asked.method, target_of(asked.request), answer.name)
+
     # -- the methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
@@ -93,19 +167,25 @@ class Operations:
 
     def list_operations(self, request: Any) -> Message:
         location = parse_location(request.name, "name")
-        records = self._store.operations(None if location.is_wildcard else location.zone)
-        by_name = sorted(records, key=_name_of)
-        page, token = paging.page_of(by_name, _name_of, request.page_size, request.page_token)
+        size = paging.page_size_of(request.page_size)
+        after = paging.name_before(request.page_token)
+        rest = self._store.operations(None if location.is_wildcard else location.zone, after=after, limit=size + 1)
+        page, token = paging.cut(rest, _name_of, size)
         operations = [rendered(record) for record in page]
         return operations_pb2.ListOperationsResponse(operations=operations, next_page_token=token)
 
-    @assumed("cancel", "A cancelled operation ends at once with code 1 and its node goes back to where it was.")
+    @assumed(
+        "cancel",
+        "A cancelled operation ends at once with code 1 and its node goes back to where it was; the delete and the "
+        "reset of a queued resource go on, and only show that a cancel was asked for.",
+    )
     def cancel_operation(self, request: Any) -> Message:
         operation = self._required(request.name)
         if not operation.is_done:
-            self._roll_back(operation)
             asked = replace(operation, is_cancel_requested=True)
-            self._store.save_operation(ended(asked, self._clock.now(), error=errors.cancelled()))
+            is_undone = self._roll_back(operation)
+            error = errors.cancelled()
+            self._store.save_operation(ended(asked, self._clock.now(), error=error) if is_undone else asked)
         return empty_pb2.Empty()
 
     @assumed("delete-operation", "A finished operation can be deleted and is forgotten; a running one is refused.")
@@ -129,7 +209,7 @@ def _name_of(operation: OperationRecord) -> str:
 
 
 def rendered(operation: OperationRecord) -> Message:
-    """The operation as the API shows it."""
+    """The operation in the types of v2; its metadata name the version of the API that started it."""
     shown = operations_pb2.Operation(name=operation.name, done=operation.is_done)
     shown.metadata.CopyFrom(errors.packed(_metadata(operation)))
     if operation.error is not None:
@@ -145,9 +225,35 @@ def _metadata(operation: OperationRecord) -> Any:
         target=operation.target,
         verb=operation.verb,
         cancel_requested=operation.is_cancel_requested,
-        api_version="v2",
+        api_version=operation.version,
     )
     metadata.create_time.FromNanoseconds(int(operation.created * 1e9))
     if operation.ended is not None:
         metadata.end_time.FromNanoseconds(int(operation.ended * 1e9))
     return metadata
+
+
+def request_id_of(asked: Asked) -> str:
+    """The request id, wherever the version of the API puts it."""
+    return asked.request_id or str(getattr(asked.request, "request_id", ""))
+
+
+def is_queued_name(name: str) -> bool:
+    """True for the name of a queued resource."""
+    return "/queuedResources/" in name
+
+
+class OperationAgenda:
+    """Operations whose effect is due; those of one target one after another."""
+
+    def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
+        self._store = store
+        self._perform = perform
+
+    def waiting(self) -> list[Due]:
+        return [Due(due, target, partial(self._act, name)) for due, name, target in self._store.next_due(AT_ONCE)]
+
+    async def _act(self, name: str) -> None:
+        operation = self._store.operation(name)
+        if operation is not None and operation.due is not None:
+            await self._perform(operation)

@@ -17,6 +17,9 @@ State = tpu_v2.Node.State
 Health = tpu_v2.Node.Health
 AcceleratorConfigType: Any = tpu_v2.AcceleratorConfig.Type
 API_VERSION_V2 = tpu_v2.Node.ApiVersion.V2
+API_VERSION_V2_ALPHA1 = tpu_v2.Node.ApiVersion.V2_ALPHA1
+QueuedState = tpu_v2.QueuedResourceState.State
+Initiator = tpu_v2.QueuedResourceState.StateInitiator
 
 
 def new(message: str, /, **fields: Any) -> Any:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.emulator.ledger import billed_seconds
-from jupyter_tpu.emulator.store import Span, Store
+from jupyter_tpu.emulator.records import Span
+from jupyter_tpu.emulator.store import Store
 
 
 def span(**fields: Any) -> Span:
