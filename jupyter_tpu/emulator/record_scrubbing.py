@@ -39,7 +39,7 @@ _FOUND: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("secret", re.compile(r"\bGOCSPX-[\w-]+")),
     ("secret", re.compile(r"\beyJ[\w-]{10,}\.[\w-]+\.[\w-]*")),
     ("secret", re.compile(r"\b(?:ghp|gho|ghs|hf|glpat|xox[abp]|sk)[_-][\w-]{16,}")),
-    ("secret", re.compile(r"(?i:\bbearer )[^\s\"']+")),
+    ("secret", re.compile(r"(?i:(?<=\bbearer ))[^\s\"'<]+")),
     ("key", re.compile(r"\bAAAA[A-Za-z0-9+/]{16,}={0,3}")),
     ("email", re.compile(r"(?!<)[\w.+-]+@[\w-]+(?:\.[\w-]+)+")),
     ("eid", re.compile(r"(?<=EID: )0x[0-9a-f]{15,16}")),
