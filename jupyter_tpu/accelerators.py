@@ -159,8 +159,13 @@ def region_of(zone: str) -> str:
 
 def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
     """The list price of a node of this type, or None where no source gives one (unknown is not free)."""
+    return price_in_mode(accelerator_type, zone, "spot" if spot else "on-demand")
+
+
+def price_in_mode(accelerator_type: str, zone: str, mode: str) -> Price | None:
+    """The same for ``on-demand``, ``spot``, ``flex-start`` and the catalogue's other modes."""
     kind = find_accelerator(accelerator_type)
-    rows = [row for row in catalogue()["prices"] if kind and _is_price_of(row, kind, zone, spot)]
+    rows = [row for row in catalogue()["prices"] if kind and _is_price_of(row, kind, zone, mode)]
     if kind is None or not rows:
         return None
     newest = max(rows, key=lambda row: str(row["as_of"]))
@@ -168,12 +173,12 @@ def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
     return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"])
 
 
-def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, spot: bool) -> bool:
+def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str) -> bool:
     # v2 and v3 list one price for a single VM ("device") and another for a slice of a pod
     variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
     return (
         row["generation"] == kind.generation
-        and row["mode"] == ("spot" if spot else "on-demand")
+        and row["mode"] == mode
         and region_of(zone) in row["region"].split("|")
         and row.get("variant", variant) == variant
     )
