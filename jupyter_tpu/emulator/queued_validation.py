@@ -1,0 +1,99 @@
+"""What a request for a queued resource must obey before anything is made."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from jupyter_tpu.emulator.behaviours import assumed, documented
+from jupyter_tpu.emulator.errors import bad_field
+from jupyter_tpu.emulator.names import Location
+from jupyter_tpu.emulator.validation import check_new_node, check_node_id
+
+_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
+MOST_NODES = 256
+
+
+@documented(
+    "queued-resource-id",
+    "The id of a queued resource matches ^[A-Za-z0-9_.~+%-]+$.",
+    source="google-cloud-tpu, CreateQueuedResourceRequest.queued_resource_id",
+)
+@assumed("queued-resource-id-length", "It has at most 63 characters.")
+def check_queued_resource_id(queued_resource_id: str) -> None:
+    if not _ID.fullmatch(queued_resource_id):
+        raise bad_field(
+            "queued_resource_id", f"queued_resource_id {queued_resource_id[:80]!r} must match ^[A-Za-z0-9_.~+%-]+$"
+        )
+
+
+def check_queued_resource(queued: Any, location: Location, queued_resource_id: str, now: float) -> None:
+    """All rules for its body.
+
+    Args:
+        queued: a raw v2 ``QueuedResource``.
+        location: where it is asked for; its nodes must lie there too.
+        now: virtual time.
+    """
+    check_queued_resource_id(queued_resource_id)
+    if not queued.tpu.node_spec:
+        raise bad_field("queued_resource.tpu.node_spec", "at least one node_spec must be set")
+    for spec in queued.tpu.node_spec:
+        check_node_spec(spec, location)
+    check_node_ids(node_ids(queued, queued_resource_id))
+    check_policy(queued.queueing_policy, now)
+
+
+@documented(
+    "node-spec-name",
+    "A node_spec has a node_id or multislice_params, whose node_count is more than 1; without a prefix the nodes are "
+    "called after the queued resource, with -0, -1 and so on.",
+    source="google-cloud-tpu, QueuedResource.Tpu.NodeSpec",
+)
+@assumed(
+    "node-spec-parent", "The parent of a node_spec is the location of the queued resource; it has at most 256 nodes."
+)
+def check_node_spec(spec: Any, location: Location) -> None:
+    field = "queued_resource.tpu.node_spec"
+    if spec.parent.rpartition("/")[2] != location.zone or not spec.parent.startswith("projects/"):
+        raise bad_field(f"{field}.parent", f"parent {spec.parent[:120]!r} must be {location}")
+    name_strategy = spec.WhichOneof("name_strategy")
+    if name_strategy is None:
+        raise bad_field(f"{field}.node_id", "node_id or multislice_params must be set")
+    if name_strategy == "multislice_params" and not 1 < spec.multislice_params.node_count <= MOST_NODES:
+        raise bad_field(f"{field}.multislice_params.node_count", f"node_count must be 2 to {MOST_NODES}")
+    check_new_node(spec.node, location.zone)
+
+
+def check_node_ids(ids: list[str]) -> None:
+    for node_id in ids:
+        check_node_id(node_id)
+    if len(set(ids)) < len(ids):
+        raise bad_field("queued_resource.tpu.node_spec.node_id", "node ids must differ")
+
+
+def node_ids(queued: Any, queued_resource_id: str) -> list[str]:
+    """Ids of all nodes that a queued resource asks for, spec by spec."""
+    return [node_id for spec in queued.tpu.node_spec for node_id in node_ids_of(spec, queued_resource_id)]
+
+
+def node_ids_of(spec: Any, queued_resource_id: str) -> list[str]:
+    if spec.WhichOneof("name_strategy") != "multislice_params":
+        return [spec.node_id]
+    prefix = spec.multislice_params.node_id_prefix or queued_resource_id
+    return [f"{prefix}-{number}" for number in range(spec.multislice_params.node_count)]
+
+
+@assumed("queueing-policy", "Durations are positive, moments lie ahead, and an interval ends after it starts.")
+def check_policy(policy: Any, now: float) -> None:
+    """Refuses a `QueueingPolicy` whose time is past or no time."""
+    field = "queued_resource.queueing_policy"
+    chosen = policy.WhichOneof("start_timing_constraints")
+    if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:
+        raise bad_field(f"{field}.{chosen}", f"{chosen} must be positive")
+    if chosen == "valid_until_time" and policy.valid_until_time.ToNanoseconds() <= now * 1e9:
+        raise bad_field(f"{field}.{chosen}", "valid_until_time must lie ahead")
+    if chosen == "valid_interval":
+        interval = policy.valid_interval
+        if interval.end_time.ToNanoseconds() <= max(interval.start_time.ToNanoseconds(), now * 1e9):
+            raise bad_field(f"{field}.{chosen}", "valid_interval must end after it starts, and lie ahead")
