@@ -24,7 +24,7 @@ from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
 from jupyter_tpu.emulator.grpc_skin import GrpcSkin
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
-from jupyter_tpu.emulator.rest_skin import RestSkin, refuse_browsers
+from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, refuse_browsers
 from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
 from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
 from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
@@ -144,7 +144,7 @@ def _door(options: argparse.Namespace) -> OpenDoor:
 @contextlib.asynccontextmanager
 async def serving(cloud: Cloud, asked: Ports) -> AsyncIterator[Ports]:
     """Both skins up; everything down at the end, workers included."""
-    app = web.Application(middlewares=[refuse_browsers])
+    app = web.Application(middlewares=[google_errors, refuse_browsers])
     ControlRoutes(cloud).add_to(app)
     RestSkin(cloud).add_to(app)
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
