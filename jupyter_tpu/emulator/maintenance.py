@@ -34,7 +34,10 @@ UNDER_MAINTENANCE = "The node is under maintenance and will resume running once 
 
 
 class Maintenance:
-    """Plans, begins and ends maintenance; an agenda of the timeline."""
+    """Plans, begins and ends maintenance; an agenda of the timeline.
+
+    `node_changed` and `notice_changed` are told of each change of a node, and (by its name) of what it is told.
+    """
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Maintenance:
         operations: Operations,
         workers: WorkerPool,
         node_changed: Callable[[NodePb], None],
+        notice_changed: Callable[[str], None],
     ) -> None:
         self._store = store
         self._clock = clock
@@ -52,6 +56,7 @@ class Maintenance:
         self._operations = operations
         self._workers = workers
         self._node_changed = node_changed
+        self._notice_changed = notice_changed
         self._kept = Kept(store, "project:maintenance")
         self._events = {row["node"]: event_from_json(row) for row in self._kept.read() or []}
 
@@ -171,16 +176,17 @@ class Maintenance:
     def _save(self, event: MaintenanceEvent) -> None:
         self._events[event.node] = event
         self._store.save_extras(event.node, {**self._store.extras(event.node), EXTRA: shown(event)})
-        self._keep()
+        self._keep(event)
 
     def _forget(self, event: MaintenanceEvent) -> None:
         self._events.pop(event.node, None)
         extras = self._store.extras(event.node)
         self._store.save_extras(event.node, {name: value for name, value in extras.items() if name != EXTRA})
-        self._keep()
+        self._keep(event)
 
-    def _keep(self) -> None:
-        self._kept.write([event.to_json() for event in self._events.values()])
+    def _keep(self, event: MaintenanceEvent) -> None:
+        self._kept.write([each.to_json() for each in self._events.values()])
+        self._notice_changed(event.node)
 
     def _is_repairing(self, node: NodePb, event: MaintenanceEvent) -> bool:
         return node.state == State.REPAIRING and str(node.id) == event.uid

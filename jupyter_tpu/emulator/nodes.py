@@ -188,10 +188,7 @@ class Nodes:
         "a random id and api_version V2.",
     )
     def _new_node(self, asked: NodePb, location: Location, node_id: str) -> NodePb:
-        validation.check_texts(asked)
-        validation.check_networks(asked)
-        kind = validation.accelerator_of(asked, location.zone)
-        validation.check_runtime_version(asked.runtime_version, location.zone)
+        kind = validation.check_new_node(asked, location.zone)
         node = _without_output_fields(asked)
         node.name = f"{location}/nodes/{node_id}"
         node.accelerator_type = kind.type

@@ -51,11 +51,13 @@ def check_queued_resource(queued: Any, location: Location, queued_resource_id: s
     source="google-cloud-tpu, QueuedResource.Tpu.NodeSpec",
 )
 @assumed(
-    "node-spec-parent", "The parent of a node_spec is the location of the queued resource; it has at most 256 nodes."
+    "node-spec-parent",
+    "The parent of a node_spec is the location of the queued resource, also when it is not said; a spec has at most "
+    "256 nodes.",
 )
 def check_node_spec(spec: Any, location: Location) -> None:
     field = "queued_resource.tpu.node_spec"
-    if spec.parent.rpartition("/")[2] != location.zone or not spec.parent.startswith("projects/"):
+    if spec.parent not in ("", str(location)):
         raise bad_field(f"{field}.parent", f"parent {spec.parent[:120]!r} must be {location}")
     name_strategy = spec.WhichOneof("name_strategy")
     if name_strategy is None:

@@ -9,7 +9,6 @@ from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.errors import bad_field, type_not_in_zone
 from jupyter_tpu.emulator.protos import AcceleratorConfigType, NodePb
 from jupyter_tpu.emulator.validation_parts import check_disks, check_networking, check_scheduling
-from jupyter_tpu.emulator.validation_parts import check_network_once as check_networks  # noqa: F401
 
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"[a-z][-_a-z0-9]{0,62}")
