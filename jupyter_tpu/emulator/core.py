@@ -166,7 +166,7 @@ class Cloud:
             project_number=PROJECT_NUMBER,
             on_metadata=self.workers.update_keys,
         )
-        reference = Reference()
+        reference = Reference(PROJECT_NUMBER)
         handlers: dict[str, Callable[[Any], Message]] = {
             "ListNodes": nodes.list_nodes,
             "GetNode": nodes.get_node,
@@ -180,6 +180,7 @@ class Cloud:
             "GetRuntimeVersion": reference.get_runtime_version,
             "ListLocations": reference.list_locations,
             "GetLocation": reference.get_location,
+            "GenerateServiceIdentity": reference.generate_service_identity,
             "GetOperation": self.operations.get_operation,
             "ListOperations": self.operations.list_operations,
             "CancelOperation": self.operations.cancel_operation,

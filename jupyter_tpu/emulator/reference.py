@@ -1,4 +1,4 @@
-"""The read-only methods: locations, accelerator types and runtime versions, from the catalogue."""
+"""The methods that change nothing: locations, accelerator types and runtime versions, from the catalogue."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator import errors, paging
-from jupyter_tpu.emulator.behaviours import assumed
+from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.names import Location, last_part, location_of, parse_location
 from jupyter_tpu.emulator.protos import new
 from jupyter_tpu.emulator.validation import config_type_of, runtime_versions_in
@@ -20,7 +20,20 @@ _FILTER = re.compile(r'\s*(type|version)\s*=\s*"?([-a-z0-9.]+)"?\s*')
 
 
 class Reference:
-    """What exists where."""
+    """What exists where, and the project's own service account of the API."""
+
+    def __init__(self, project_number: str) -> None:
+        self._project_number = project_number
+
+    @documented(
+        "service-identity",
+        "The API acts as service-<project number>@cloud-tpu.iam.gserviceaccount.com.",
+        source="cloud.google.com/tpu/docs (Cloud TPU service agent)",
+    )
+    def generate_service_identity(self, request: Any) -> Any:
+        parse_location(request.parent, "parent")
+        email = f"service-{self._project_number}@cloud-tpu.iam.gserviceaccount.com"
+        return new("GenerateServiceIdentityResponse", identity=new("ServiceIdentity", email=email))
 
     def list_locations(self, request: Any) -> Message:
         if not _PROJECT.fullmatch(request.name):
