@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any, cast
@@ -26,12 +27,14 @@ from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.server.adoption import Adoption
+from jupyter_tpu.server.emulator_client import EmulatorClient, emulator_address
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.handlers import ROUTES
 from jupyter_tpu.server.in_order import InOrder
 from jupyter_tpu.server.kernel_socket import offer_kernel_socket
 from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
+from jupyter_tpu.server.switchboard import SWITCHBOARD_ROUTES
 
 
 class TPUApp(ExtensionApp):
@@ -103,6 +106,7 @@ class TPUApp(ExtensionApp):
             enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
         )
         self.links = ReadyLinks()
+        self.emulator: EmulatorClient | None = None
         self._changes = InOrder(self._tell, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
@@ -111,6 +115,9 @@ class TPUApp(ExtensionApp):
     def initialize_handlers(self) -> None:
         """Called by the server to learn the routes."""
         self.handlers.extend(ROUTES)
+        if address := emulator_address(self._settings_or_none(), os.environ):
+            self.emulator = EmulatorClient(address)
+            self.handlers.extend(SWITCHBOARD_ROUTES)
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
@@ -129,6 +136,16 @@ class TPUApp(ExtensionApp):
         """Called once the event loop runs. The fleet starts now, so that what an earlier server left is taken up."""
         self._in_background(self._changes.run())
         self._in_background(self._warm_up())
+
+    def look_again(self) -> None:
+        """Ask the cloud for its nodes now, since somebody has just changed them."""
+        self._in_background(self._look_again())
+
+    async def _look_again(self) -> None:
+        try:
+            await (await self.fleet.get()).fleet.refresh()
+        except TpuError as error:
+            self.log.debug("The nodes cannot be looked at: %s", error)
 
     async def _warm_up(self) -> None:
         try:
@@ -168,6 +185,7 @@ class TPUApp(ExtensionApp):
             "project": settings.project,
             "endpoint": settings.endpoint,
             "emulated": settings.is_emulated,
+            "switchboard": self.emulator is not None,
             "version": __version__,
             "error": error_view(error),
         }

@@ -22,7 +22,7 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.
     """
-    data = _json_object(body)
+    data = json_object(body, _listed(_FIELDS))
     _refuse_unknown_fields(data)
     texts = {name: _text(data, name) for name in _TEXTS}
     return NodeSpec(
@@ -33,15 +33,20 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
     )
 
 
-def _json_object(body: bytes) -> dict[str, Any]:
+def json_object(body: bytes, fields: str) -> dict[str, Any]:
+    """A body that is one JSON object; `fields` are named where it is none.
+
+    Raises:
+        BadInput: it is something else, or too long.
+    """
     if len(body) > _LONGEST_BODY:
         raise BadInput("The request body is too long.", hint=f"Send at most {_LONGEST_BODY} bytes.")
     try:
         data = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise BadInput("The request body is not JSON.", hint=f"Send an object with {_listed(_FIELDS)}.") from error
+        raise BadInput("The request body is not JSON.", hint=f"Send an object with {fields}.") from error
     if not isinstance(data, dict):
-        raise BadInput("The request body is not a JSON object.", hint=f"Send an object with {_listed(_FIELDS)}.")
+        raise BadInput("The request body is not a JSON object.", hint=f"Send an object with {fields}.")
     return data
 
 

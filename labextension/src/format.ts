@@ -20,7 +20,15 @@ const KINDS = new Map<string, StateKind>([
   ['TERMINATED', 'lost'],
   ['HIDING', 'working'],
   ['HIDDEN', 'stopped'],
-  ['UNHIDING', 'working']
+  ['UNHIDING', 'working'],
+  // of queued resources
+  ['ACCEPTED', 'working'],
+  ['PROVISIONING', 'working'],
+  ['WAITING_FOR_RESOURCES', 'working'],
+  ['ACTIVE', 'ready'],
+  ['SUSPENDING', 'working'],
+  ['SUSPENDED', 'lost'],
+  ['FAILED', 'lost']
 ]);
 
 export function stateKind(state: string): StateKind {

@@ -17,6 +17,7 @@ import { RestoredNotice } from './restore/notice';
 import { Restorers } from './restore/restorers';
 import { SeenRequests } from './restore/seen';
 import { RecordSource } from './restore/source';
+import { switchboard } from './switchboard/plugin';
 import {
   CommandIDs,
   IKernelEvent,
@@ -190,4 +191,4 @@ async function follow(settings: ISettingRegistry | null, restorers: Restorers): 
   apply();
 }
 
-export default [model, commands, panel, kernelStatus, reconnect, restoredOutputs];
+export default [model, commands, panel, kernelStatus, reconnect, restoredOutputs, switchboard];

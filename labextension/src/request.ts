@@ -89,6 +89,11 @@ export class TpuClient {
     return this._json(`${kernelRoute(kernelId)}/outputs${query && `?${query}`}`);
   }
 
+  /** What the control API of an emulated cloud answers; where the cloud is real there is no such route. */
+  emulator<T>(part: string, init: RequestInit = {}): Promise<T> {
+    return this._json(`emulator/${part}`, init);
+  }
+
   /** Where the browser gets all the text that a request has printed. */
   textUrl(kernelId: string, msgId: string, query = ''): string {
     const route = `${kernelRoute(kernelId)}/requests/${encodeURIComponent(msgId)}/text${query}`;

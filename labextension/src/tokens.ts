@@ -49,6 +49,8 @@ export interface IStatus {
   readonly project: string;
   readonly endpoint: string;
   readonly emulated: boolean;
+  /** Whether the emulated cloud can be broken from here. */
+  readonly switchboard: boolean;
   readonly version: string;
   readonly error: IProblem | null;
 }

@@ -7,9 +7,10 @@ import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { Message } from '@lumino/messaging';
 import React from 'react';
-import { IPanelActs, Panel } from './components/panel';
+import { IPanelActs, IPanelState, Panel } from './components/panel';
 import { tpuIcon } from './icons';
 import { problemOf } from './request';
+import { SwitchboardCommandIDs } from './switchboard/tokens';
 import { CommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
 
 export class TpuPanel extends VDomRenderer<ITpuModel> {
@@ -37,9 +38,10 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
 
   protected render(): JSX.Element {
     const canSwitchKernel = this._commands.isEnabled(CommandIDs.switchKernel);
+    const canOpenSwitchboard = this._commands.hasCommand(SwitchboardCommandIDs.open);
     return (
       <Panel
-        state={{ ...snapshot(this.model), canSwitchKernel }}
+        state={{ ...snapshot(this.model), canSwitchKernel, canOpenSwitchboard }}
         acts={this._acts}
         trans={this._translator.load('jupyter_tpu')}
       />
@@ -63,7 +65,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   }
 
   private _onCommandChanged(_: CommandRegistry, change: CommandRegistry.ICommandChangedArgs): void {
-    if (change.id === CommandIDs.switchKernel) {
+    if (change.id === CommandIDs.switchKernel || change.id === SwitchboardCommandIDs.open) {
       this.update();
     }
   }
@@ -73,6 +75,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     onCloseForm: () => this.model.closeForm(),
     onCreate: spec => this._commands.execute(CommandIDs.createNode, { ...spec }),
     onRefresh: () => this._run(CommandIDs.refresh),
+    onOpenSwitchboard: () => this._run(SwitchboardCommandIDs.open),
     onOpenNotebook: key => this._run(CommandIDs.openNotebook, place(key)),
     onSwitchKernel: key => this._run(CommandIDs.switchKernel, place(key)),
     onStop: key => this._run(CommandIDs.stopNode, place(key)),
@@ -89,9 +92,7 @@ function place({ zone, node_id }: INodeKey): ReadonlyPartialJSONObject {
   return { zone, node_id };
 }
 
-function snapshot(
-  model: ITpuModel
-): Omit<React.ComponentProps<typeof Panel>['state'], 'canSwitchKernel'> {
+function snapshot(model: ITpuModel): Omit<IPanelState, 'canSwitchKernel' | 'canOpenSwitchboard'> {
   const { phase, status, list, offers, problem, offersProblem, refusals, busy } = model;
   const { isFormOpen, isCollaborative } = model;
   const answers = { phase, status, list, offers, problem, offersProblem };

@@ -13,7 +13,9 @@ from openapi_spec_validator import validate
 from jupyter_tpu.kernels.progress import KERNEL_SCHEMA, LINK_SCHEMA
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.handlers import ROUTES, TpuHandler
+from jupyter_tpu.server.switchboard import SWITCHBOARD_ROUTES
 
+ALL_ROUTES = (*ROUTES, *SWITCHBOARD_ROUTES)
 VERBS = ("get", "post", "put", "patch", "delete")
 
 
@@ -40,10 +42,10 @@ def test_the_file_describes_exactly_the_verbs_that_are_served() -> None:
 
     in_file = {path: {verb for verb in VERBS if verb in item} for path, item in paths.items()}
 
-    assert in_file == {path_of(pattern): served_verbs(handler) for pattern, handler in ROUTES}
+    assert in_file == {path_of(pattern): served_verbs(handler) for pattern, handler in ALL_ROUTES}
 
 
-@pytest.mark.parametrize("handler", [handler for _, handler in ROUTES])
+@pytest.mark.parametrize("handler", [handler for _, handler in ALL_ROUTES])
 def test_every_verb_wants_authentication_and_authorisation(handler: type[TpuHandler]) -> None:
     for verb in served_verbs(handler):
         method = getattr(handler, verb)

@@ -11,7 +11,14 @@ afterEach(cleanup);
 
 const HOSTILE = '<img src=x onerror="alert(1)">';
 
-const STATUS = { project: 'demo-project', endpoint: '', emulated: true, version: '', error: null };
+const STATUS = {
+  project: 'demo-project',
+  endpoint: '',
+  emulated: true,
+  switchboard: false,
+  version: '',
+  error: null
+};
 
 function acts(): jest.Mocked<IPanelActs> {
   return {
@@ -19,6 +26,7 @@ function acts(): jest.Mocked<IPanelActs> {
     onCloseForm: jest.fn(),
     onCreate: jest.fn(),
     onRefresh: jest.fn(),
+    onOpenSwitchboard: jest.fn(),
     onOpenNotebook: jest.fn(),
     onSwitchKernel: jest.fn(),
     onStop: jest.fn(),
@@ -42,6 +50,7 @@ function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
     isFormOpen: false,
     isCollaborative: false,
     canSwitchKernel: false,
+    canOpenSwitchboard: false,
     ...state
   };
   const doing = acts();

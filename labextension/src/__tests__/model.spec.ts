@@ -7,7 +7,14 @@ import { list, node, OFFERS, STOCKOUT } from './fixtures';
 import { reply, Server } from './server';
 
 const KEY = { zone: 'us-central1-a', node_id: 'a' };
-const STATUS = { project: 'demo-project', endpoint: '', emulated: true, version: '', error: null };
+const STATUS = {
+  project: 'demo-project',
+  endpoint: '',
+  emulated: true,
+  switchboard: true,
+  version: '',
+  error: null
+};
 
 describe('the model', () => {
   let server: Server;

@@ -4,6 +4,7 @@ import React from 'react';
 import { billingOf } from '../fleet';
 import { formatUsd } from '../format';
 import { INodeList, IStatus } from '../tokens';
+import { Button } from './button';
 
 interface IProps {
   status: IStatus | null;
@@ -11,10 +12,13 @@ interface IProps {
   trans: TranslationBundle;
   onCreate: () => void;
   onRefresh: () => void;
+  /** Absent where the cloud cannot be broken on purpose. */
+  onOpenSwitchboard?: () => void;
 }
 
 /** Whose nodes these are, whether they are real, and what they cost together. */
-export function Header({ status, list, trans, onCreate, onRefresh }: IProps): JSX.Element {
+export function Header(props: IProps): JSX.Element {
+  const { status, list, trans, onCreate, onRefresh, onOpenSwitchboard } = props;
   return (
     <div className="jp-tpu-Header">
       <div className="jp-tpu-Header-line">
@@ -28,7 +32,17 @@ export function Header({ status, list, trans, onCreate, onRefresh }: IProps): JS
         </div>
       )}
       {status?.emulated && (
-        <div className="jp-tpu-Emulated">{trans.__('Emulated cloud — nothing is billed')}</div>
+        <div className="jp-tpu-Header-line jp-mod-wrap">
+          <div className="jp-tpu-Emulated">{trans.__('Emulated cloud — nothing is billed')}</div>
+          {onOpenSwitchboard && (
+            <Button
+              title={trans.__('Pre-empt nodes, take capacity away, break links, move the clock')}
+              onClick={onOpenSwitchboard}
+            >
+              {trans.__('Break it…')}
+            </Button>
+          )}
+        </div>
       )}
       {list && <Billing list={list} trans={trans} />}
     </div>

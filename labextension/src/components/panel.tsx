@@ -22,6 +22,7 @@ export interface IPanelState {
   isFormOpen: boolean;
   isCollaborative: boolean;
   canSwitchKernel: boolean;
+  canOpenSwitchboard: boolean;
 }
 
 /** What can be done in the panel; each is a command. */
@@ -30,6 +31,7 @@ export interface IPanelActs extends INodeActs {
   onCloseForm: () => void;
   onCreate: (spec: INodeSpec) => Promise<void>;
   onRefresh: () => void;
+  onOpenSwitchboard: () => void;
 }
 
 interface IProps {
@@ -52,6 +54,7 @@ export function Panel(props: IProps): JSX.Element {
         trans={trans}
         onCreate={acts.onOpenForm}
         onRefresh={acts.onRefresh}
+        onOpenSwitchboard={state.canOpenSwitchboard ? acts.onOpenSwitchboard : undefined}
       />
       <Freshness state={state} trans={trans} />
       <Troubles {...props} />

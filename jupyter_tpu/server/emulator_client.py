@@ -1,0 +1,111 @@
+"""The control API of the emulated cloud that this server uses, for the switchboard of a demo.
+
+A plain pass-through of what is listed here and nothing else: the emulator itself is not known to the server.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPResponse
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeNotFound
+
+ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
+
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "GET": frozenset(["state"]),
+    "POST": frozenset(
+        ["capacity", "clock", "faults", "links", "maintenance", "preempt", "project", "quotas", "reset", "stockout"]
+    ),
+    "DELETE": frozenset(["faults"]),
+}
+"""What may be asked of the control API, by HTTP verb."""
+
+# a reset ends the processes of every worker
+_TIMEOUT_S = 30.0
+
+
+def emulator_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
+    """REST address of the emulator that the nodes are of; empty when they are real, or nobody said where it is.
+
+    Only plain HTTP to this machine: a variable that was set for something else must not make this server a proxy.
+    """
+    address = environment.get(ADDRESS_VARIABLE, "").strip().rstrip("/")
+    return address if settings.is_emulated and _is_on_this_machine(address) else ""
+
+
+def _is_on_this_machine(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
+        is_bare = not (parts.path or parts.query or parts.fragment or parts.username)
+        return parts.scheme == "http" and is_loopback and parts.port is not None and is_bare
+    except ValueError:  # a name, or no address at all
+        return False
+
+
+class EmulatorClient:
+    """`address` is what `emulator_address` gives."""
+
+    def __init__(self, address: str) -> None:
+        self._base = f"{address}/emulator/v1"
+
+    async def ask(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
+        """What the control API answers to ``VERB /emulator/v1/PART``, which must be `ALLOWED`.
+
+        `item` is the number of one of the things that the part has.
+
+        Raises:
+            BadInput: it says what is wrong with the body.
+            NodeNotFound: what the body names is not there.
+            CloudUnavailable: it does not answer, or not with JSON.
+        """
+        if part not in ALLOWED.get(verb, ()):
+            raise ValueError(f"{verb} {part} is not passed on")
+        data = None if body is None else json.dumps(body).encode()
+        query = f"?id={int(item)}" if item else ""
+        headers = {"Content-Type": "application/json"} if data is not None else {}
+        try:
+            answer = await AsyncHTTPClient().fetch(
+                f"{self._base}/{part}{query}",
+                method=verb,
+                headers=headers,
+                body=data,
+                request_timeout=_TIMEOUT_S,
+                raise_error=False,
+            )
+        except (OSError, HTTPClientError) as error:
+            raise CloudUnavailable(
+                "The emulated cloud does not answer.", hint="It ends with its demo: start that again.", raw=str(error)
+            ) from error
+        return _json_of(answer)
+
+
+def _json_of(answer: HTTPResponse) -> Any:
+    text = answer.body.decode(errors="replace")
+    try:
+        body = json.loads(text)
+    except ValueError as error:
+        raise CloudUnavailable(f"The emulated cloud answered {answer.code}.", raw=text[:10_000]) from error
+    if answer.code < 300:
+        return body
+    message = _message_of(body) or f"The emulated cloud answered {answer.code}."
+    if answer.code == 404:
+        raise NodeNotFound(message, hint="Look at what is there now.", raw=text[:10_000])
+    if answer.code < 500:
+        raise BadInput(message, raw=text[:10_000])
+    raise CloudUnavailable(message, raw=text[:10_000])
+
+
+def _message_of(body: Any) -> str:
+    """The words in Google's error envelope; empty when it is none."""
+    try:
+        return str(body["error"]["message"])
+    except (KeyError, TypeError):
+        return ""

@@ -1,0 +1,56 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId } from 'react';
+
+interface IProps {
+  title: string;
+  children: React.ReactNode;
+}
+
+/** A titled part of the page. */
+export function Card({ title, children }: IProps): JSX.Element {
+  const id = useId();
+  return (
+    <section className="jp-tpu-Card" aria-labelledby={id}>
+      <h3 id={id}>{title}</h3>
+      {children}
+    </section>
+  );
+}
+
+interface IRowsProps<T> {
+  label: string;
+  /** What is said in their place when there are none. */
+  empty: string;
+  items: readonly T[];
+  keyOf: (item: T) => string;
+  children: (item: T) => React.ReactNode;
+  trans: TranslationBundle;
+}
+
+/** More than this many are not shown: a page of ten thousand nodes helps nobody. */
+const LONGEST = 100;
+
+/** A list, or a word in its place. */
+export function Rows<T>({
+  label,
+  empty,
+  items,
+  keyOf,
+  children,
+  trans
+}: IRowsProps<T>): JSX.Element {
+  if (items.length === 0) {
+    return <div className="jp-tpu-Muted">{empty}</div>;
+  }
+  const hidden = items.length - LONGEST;
+  return (
+    <>
+      <ul className="jp-tpu-Rows" aria-label={label}>
+        {items.slice(0, LONGEST).map(item => (
+          <li key={keyOf(item)}>{children(item)}</li>
+        ))}
+      </ul>
+      {hidden > 0 && <div className="jp-tpu-Muted">{trans.__('and %1 more', hidden)}</div>}
+    </>
+  );
+}

@@ -1,0 +1,77 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useState } from 'react';
+import { Button } from '../../components/button';
+import { Select } from '../../components/field';
+import { ICardProps } from '../page';
+import { IDatedCloud, timeAt } from '../records';
+import { formatMoment } from '../words';
+import { Card } from './card';
+
+const SCALES = [1, 10, 60, 600, 3600];
+
+/** The cloud's time: how fast it goes, whether it stands, and jumps ahead. */
+export function ClockCard({ cloud, acts, trans }: ICardProps): JSX.Element {
+  const { scale, paused } = cloud.clock;
+  return (
+    <Card title={trans.__('Clock')}>
+      <Time cloud={cloud} trans={trans} />
+      <Select
+        label={trans.__('Speed')}
+        value={String(scale)}
+        onChange={value => acts.onSetClock({ scale: Number(value) })}
+      >
+        {[...new Set([...SCALES, scale])].sort(byValue).map(one => (
+          <option key={one} value={String(one)}>
+            {trans.__('%1 times as fast as real time', one)}
+          </option>
+        ))}
+      </Select>
+      <div className="jp-tpu-Actions">
+        <Button
+          kind={paused ? 'accept' : 'plain'}
+          onClick={() => acts.onSetClock({ paused: !paused })}
+        >
+          {paused ? trans.__('Go on') : trans.__('Pause')}
+        </Button>
+        {steps(trans).map(([label, advance_s]) => (
+          <Button key={label} onClick={() => acts.onSetClock({ advance_s })}>
+            {label}
+          </Button>
+        ))}
+      </div>
+    </Card>
+  );
+}
+
+function steps(trans: TranslationBundle): readonly [string, number][] {
+  return [
+    [trans.__('+1 min'), 60],
+    [trans.__('+1 hour'), 3600],
+    [trans.__('+1 day'), 86_400]
+  ];
+}
+
+function byValue(left: number, right: number): number {
+  return left - right;
+}
+
+function Time({ cloud, trans }: { cloud: IDatedCloud; trans: TranslationBundle }): JSX.Element {
+  const isPaused = cloud.clock.paused;
+  const now = useNow(!isPaused);
+  return (
+    <div className="jp-tpu-Time">
+      <time>{formatMoment(timeAt(cloud, now))}</time>
+      {isPaused && <span className="jp-tpu-Badge">{trans.__('paused')}</span>}
+    </div>
+  );
+}
+
+/** The browser's time in ms, which goes on while somebody counts. */
+function useNow(isCounting: boolean): number {
+  const [, setNow] = useState(0);
+  useEffect(() => {
+    const timer = isCounting ? window.setInterval(() => setNow(Date.now()), 1000) : 0;
+    return () => window.clearInterval(timer);
+  }, [isCounting]);
+  return Date.now();
+}

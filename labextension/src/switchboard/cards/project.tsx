@@ -1,0 +1,139 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { JSONObject } from '@lumino/coreutils';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { Field } from '../../components/field';
+import { ICardProps } from '../page';
+import { ISwitches } from '../records';
+import { countOf, isCount, wordsOf } from '../words';
+import { Card } from './card';
+
+/** What the project may do. */
+export function ProjectCard({ cloud, acts, trans }: ICardProps): JSX.Element {
+  const id = useId();
+  const { api_enabled } = cloud.switches;
+  return (
+    <Card title={trans.__('Project')}>
+      <div className="jp-tpu-Check">
+        <input
+          id={id}
+          type="checkbox"
+          checked={api_enabled}
+          onChange={event => acts.onSetProject({ api_enabled: event.target.checked })}
+        />
+        <label htmlFor={id}>{trans.__('The Cloud TPU API is enabled')}</label>
+      </div>
+      {/* what somebody else has set is shown as soon as it is known, and no half-written text is lost to a poll */}
+      <LimitsForm
+        key={JSON.stringify(draftsOf(cloud.switches))}
+        {...{ acts, trans, switches: cloud.switches }}
+      />
+    </Card>
+  );
+}
+
+type IFormProps = Pick<ICardProps, 'acts' | 'trans'> & { switches: ISwitches };
+
+type Drafts = {
+  readonly [
+    name in
+      'denied_permissions' | 'denied_locations' | 'addresses_per_region' | 'creates_per_minute'
+  ]: string;
+};
+
+function LimitsForm({ switches, acts, trans }: IFormProps): JSX.Element {
+  const known = draftsOf(switches);
+  const [drafts, setDrafts] = useState(known);
+  const isChanged = JSON.stringify(drafts) !== JSON.stringify(known);
+  const isWrong = !isCount(drafts.addresses_per_region) || !isCount(drafts.creates_per_minute);
+  return (
+    <form
+      aria-label={trans.__('Limits of the project')}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (isChanged && !isWrong) {
+          acts.onSetProject(changeOf(drafts));
+        }
+      }}
+    >
+      {fieldsOf(trans).map(({ name, label, note, isNumber }) => (
+        <Field
+          key={name}
+          label={label}
+          note={note}
+          complaint={
+            isNumber && !isCount(drafts[name])
+              ? trans.__('Write a whole number, or nothing for no limit.')
+              : ''
+          }
+        >
+          {attributes => (
+            <input
+              className="jp-mod-styled"
+              inputMode={isNumber ? 'numeric' : 'text'}
+              autoComplete="off"
+              spellCheck={false}
+              value={drafts[name]}
+              onChange={event => setDrafts({ ...drafts, [name]: event.target.value })}
+              {...attributes}
+            />
+          )}
+        </Field>
+      ))}
+      <div className="jp-tpu-Actions">
+        <Button type="submit" isOff={!isChanged || isWrong}>
+          {trans.__('Set limits')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface IField {
+  readonly name: keyof Drafts;
+  readonly label: string;
+  readonly note?: string;
+  readonly isNumber: boolean;
+}
+
+function fieldsOf(trans: TranslationBundle): readonly IField[] {
+  return [
+    {
+      name: 'denied_permissions',
+      label: trans.__('Denied permissions'),
+      note: trans.__('Such as tpu.nodes.create; several with commas.'),
+      isNumber: false
+    },
+    {
+      name: 'denied_locations',
+      label: trans.__('Denied zones'),
+      note: trans.__('Such as us-central1-a; several with commas.'),
+      isNumber: false
+    },
+    {
+      name: 'addresses_per_region',
+      label: trans.__('External addresses per region'),
+      isNumber: true
+    },
+    { name: 'creates_per_minute', label: trans.__('Creations per minute'), isNumber: true }
+  ];
+}
+
+function draftsOf(switches: ISwitches): Drafts {
+  return {
+    denied_permissions: switches.denied_permissions.join(', '),
+    denied_locations: switches.denied_locations.join(', '),
+    addresses_per_region: String(switches.addresses_per_region ?? ''),
+    creates_per_minute: String(switches.creates_per_minute ?? '')
+  };
+}
+
+function changeOf(drafts: Drafts): Partial<ISwitches> & JSONObject {
+  return {
+    denied_permissions: wordsOf(drafts.denied_permissions),
+    denied_locations: wordsOf(drafts.denied_locations),
+    addresses_per_region: countOf(drafts.addresses_per_region),
+    creates_per_minute: countOf(drafts.creates_per_minute)
+  };
+}

@@ -1,0 +1,94 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { ICardProps } from '../page';
+import { IQuota } from '../records';
+import { isCount } from '../words';
+import { Card, Rows } from './card';
+
+/** Quotas in use: how much of each, and a limit that can be changed. */
+export function QuotasCard({ cloud, acts, trans }: ICardProps): JSX.Element {
+  return (
+    <Card title={trans.__('Quotas')}>
+      <Rows
+        label={trans.__('Quotas')}
+        empty={trans.__('No quota is in use or limited.')}
+        items={cloud.quotas}
+        keyOf={quota => `${quota.quota_id} ${whereOf(quota)}`}
+        trans={trans}
+      >
+        {quota => <Quota {...{ quota, acts, trans }} />}
+      </Rows>
+    </Card>
+  );
+}
+
+function whereOf({ zone, region }: IQuota): string {
+  return zone ?? region ?? '';
+}
+
+type IQuotaProps = Pick<ICardProps, 'acts' | 'trans'> & { quota: IQuota };
+
+function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
+  const id = useId();
+  const [draft, setDraft] = useState<string | null>(null);
+  const text = draft ?? String(quota.limit);
+  const isWrong = text.trim() === '' || !isCount(text);
+  const name = trans.__('%1 in %2', quota.quota_id, whereOf(quota));
+  return (
+    <form
+      aria-label={name}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (!isWrong && draft !== null) {
+          acts.onSetQuota({ ...placeOfQuota(quota), limit: Number(text) });
+          setDraft(null);
+        }
+      }}
+    >
+      <div className="jp-tpu-Quota-name" title={quota.quota_id}>
+        {quota.quota_id.split(/(?=Per|For|Preemptible)/).map((part, index) => (
+          <React.Fragment key={index}>
+            {part}
+            <wbr />
+          </React.Fragment>
+        ))}
+      </div>
+      <div className="jp-tpu-Row">
+        <span className="jp-tpu-Row-text jp-tpu-Muted">{useOf(quota, trans)}</span>
+        <label htmlFor={id}>{trans.__('limit')}</label>
+        <input
+          id={id}
+          className="jp-mod-styled jp-tpu-Number"
+          inputMode="numeric"
+          autoComplete="off"
+          aria-invalid={isWrong}
+          value={text}
+          onChange={event => setDraft(event.target.value)}
+        />
+        <Button
+          type="submit"
+          isOff={isWrong || draft === null}
+          aria-label={trans.__('Set the limit of %1', name)}
+        >
+          {trans.__('Set')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+function placeOfQuota({
+  quota_id,
+  zone,
+  region
+}: IQuota): Pick<IQuota, 'quota_id' | 'zone' | 'region'> {
+  return zone === undefined ? { quota_id, region } : { quota_id, zone };
+}
+
+function useOf(quota: IQuota, trans: TranslationBundle): string {
+  return quota.used === undefined
+    ? whereOf(quota)
+    : trans.__('%1 · %2 in use', whereOf(quota), quota.used);
+}

@@ -1,0 +1,152 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { JSONObject } from '@lumino/coreutils';
+import React, { useEffect, useRef, useState } from 'react';
+import { Button } from '../components/button';
+import { Problem } from '../components/problem';
+import { formatUsd } from '../format';
+import { IOffers, IProblem } from '../tokens';
+import { CapacityCard } from './cards/capacity';
+import { ClockCard } from './cards/clock';
+import { FaultsCard } from './cards/faults';
+import { LinksCard } from './cards/links';
+import { NodesCard } from './cards/nodes';
+import { ProjectCard } from './cards/project';
+import { QuotasCard } from './cards/quotas';
+import { ICapacity, ICosts, IDatedCloud, ILink, IQuota, ISwitches } from './records';
+import { newsOf } from './words';
+
+/** What the page shows. */
+export interface ISwitchboardState {
+  cloud: IDatedCloud | null;
+  problem: IProblem | null;
+  refusal: IProblem | null;
+  isBusy: boolean;
+  offers: IOffers | null;
+}
+
+/** What can be done on the page; each is a command. */
+export interface ISwitchboardActs {
+  onRefresh: () => void;
+  onDismiss: () => void;
+  onSetClock: (change: { scale?: number; paused?: boolean; advance_s?: number }) => void;
+  onPreempt: (nodes: readonly string[]) => void;
+  onMaintain: (node: string) => void;
+  onFaultLink: (link: ILink, asks: readonly JSONObject[]) => void;
+  onSetCapacity: (capacity: Pick<ICapacity, 'zone' | 'family' | 'chips'>) => void;
+  onSetQuota: (quota: Pick<IQuota, 'quota_id' | 'zone' | 'region' | 'limit'>) => void;
+  onSetProject: (change: Partial<ISwitches> & JSONObject) => void;
+  onAddFault: (fault: JSONObject) => void;
+  onRemoveFault: (id: number) => void;
+  onClearFaults: () => void;
+  onReset: () => void;
+}
+
+interface IProps {
+  state: ISwitchboardState;
+  acts: ISwitchboardActs;
+  trans: TranslationBundle;
+}
+
+/** What a card shows of the cloud, and what it can ask for. */
+export interface ICardProps {
+  cloud: IDatedCloud;
+  offers: IOffers | null;
+  acts: ISwitchboardActs;
+  trans: TranslationBundle;
+}
+
+/** The whole page. */
+export function SwitchboardPage({ state, acts, trans }: IProps): JSX.Element {
+  const { cloud, problem, refusal, offers, isBusy } = state;
+  return (
+    <>
+      <Head {...{ state, acts, trans }} />
+      {problem && <Problem problem={problem} trans={trans} onRetry={acts.onRefresh} />}
+      {refusal && <Problem problem={refusal} trans={trans} onDismiss={acts.onDismiss} />}
+      {cloud ? (
+        <div className="jp-tpu-Cards" aria-busy={isBusy}>
+          <Cards {...{ cloud, offers, acts, trans }} />
+        </div>
+      ) : (
+        !problem && (
+          <div className="jp-tpu-Empty jp-tpu-Muted" role="status">
+            {trans.__('Asking the emulated cloud…')}
+          </div>
+        )
+      )}
+      <Announcer cloud={cloud} trans={trans} />
+    </>
+  );
+}
+
+function Head({ state, acts, trans }: IProps): JSX.Element {
+  const { cloud } = state;
+  return (
+    <header className="jp-tpu-Switchboard-head">
+      <div>
+        <h2>{trans.__('Fault switchboard')}</h2>
+        <div className="jp-tpu-Muted">
+          {cloud?.project
+            ? trans.__('Emulated cloud of project %1: nothing is billed', cloud.project)
+            : trans.__('Emulated cloud: nothing is billed')}
+        </div>
+      </div>
+      {cloud && <Costs costs={cloud.ledger} trans={trans} />}
+      <Button kind="warn" onClick={acts.onReset}>
+        {trans.__('Reset…')}
+      </Button>
+    </header>
+  );
+}
+
+function Costs({ costs, trans }: { costs: ICosts; trans: TranslationBundle }): JSX.Element {
+  const { total_usd, usd_per_hour } = costs;
+  return (
+    <div className="jp-tpu-Switchboard-costs">
+      {trans.__('Ledger: %1', formatUsd(total_usd))}
+      {Boolean(usd_per_hour) && (
+        <span className="jp-tpu-Muted">
+          {' · '}
+          {trans.__('%1 per hour', formatUsd(usd_per_hour ?? 0))}
+        </span>
+      )}
+    </div>
+  );
+}
+
+interface IAnnouncerProps {
+  cloud: IDatedCloud | null;
+  trans: TranslationBundle;
+}
+
+/** Tells what has changed to those who cannot see the cards. */
+function Announcer({ cloud, trans }: IAnnouncerProps): JSX.Element {
+  const last = useRef(cloud);
+  const [text, setText] = useState('');
+  useEffect(() => {
+    const news = last.current && cloud ? newsOf(last.current, cloud, trans) : '';
+    last.current = cloud;
+    if (news) {
+      setText(news);
+    }
+  }, [cloud, trans]);
+  return (
+    <div className="jp-tpu-Announcer" aria-live="polite">
+      {text}
+    </div>
+  );
+}
+
+function Cards(props: ICardProps): JSX.Element {
+  return (
+    <>
+      <ClockCard {...props} />
+      <NodesCard {...props} />
+      <FaultsCard {...props} />
+      <LinksCard {...props} />
+      <CapacityCard {...props} />
+      <QuotasCard {...props} />
+      <ProjectCard {...props} />
+    </>
+  );
+}

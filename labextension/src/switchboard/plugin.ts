@@ -1,0 +1,76 @@
+/** The fault switchboard of a demo: nothing of it exists where the cloud is real. */
+
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette, MainAreaWidget } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+import { tpuIcon } from '../icons';
+import { TpuClient } from '../request';
+import { IOffers, ITpuModel } from '../tokens';
+import { addSwitchboardCommands } from './commands';
+import { SwitchboardModel } from './model';
+import { SWITCHBOARD_ID, SwitchboardCommandIDs } from './tokens';
+import { Switchboard } from './widget';
+
+export const switchboard: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:switchboard',
+  description: 'Breaks the emulated cloud of a demo on purpose.',
+  autoStart: true,
+  requires: [ITpuModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    app: JupyterFrontEnd,
+    nodes: ITpuModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load('jupyter_tpu');
+    const addOnce = (): void => {
+      if (nodes.status?.switchboard) {
+        nodes.stateChanged.disconnect(addOnce);
+        addSwitchboard(app, trans);
+        const category = trans.__('Cloud TPU');
+        PALETTE.forEach(command => palette?.addItem({ command, category }));
+      }
+    };
+    nodes.stateChanged.connect(addOnce);
+    addOnce();
+  }
+};
+
+const PALETTE = [SwitchboardCommandIDs.open, SwitchboardCommandIDs.reset];
+
+function addSwitchboard(app: JupyterFrontEnd, trans: TranslationBundle): void {
+  const { commands, serviceManager, shell } = app;
+  const client = new TpuClient(serviceManager.serverSettings);
+  const model = new SwitchboardModel(client);
+  addSwitchboardCommands(commands, model, trans);
+  let offers: Promise<IOffers> | null = null;
+  let page: MainAreaWidget<Switchboard> | null = null;
+  commands.addCommand(SwitchboardCommandIDs.open, {
+    label: trans.__('Show the Fault Switchboard'),
+    caption: trans.__('Pre-empt nodes, take capacity away, break links, move the clock'),
+    icon: tpuIcon,
+    describedBy: { args: { type: 'object', properties: {} } },
+    execute: () => {
+      if (!page || page.isDisposed) {
+        offers ??= client.offers();
+        page = pageOf(new Switchboard(model, offers, commands, trans));
+        shell.add(page, 'main');
+        if (!page.isAttached) {
+          shell.add(page, 'right'); // Notebook 7 has one widget in its main area
+        }
+      }
+      shell.activateById(page.id);
+    }
+  });
+}
+
+function pageOf(content: Switchboard): MainAreaWidget<Switchboard> {
+  const page = new MainAreaWidget({ content });
+  page.id = SWITCHBOARD_ID;
+  page.title.label = content.title.label;
+  page.title.icon = tpuIcon;
+  page.title.closable = true;
+  page.toolbar.hide();
+  return page;
+}

@@ -1,0 +1,137 @@
+/** The emulated cloud as its control API tells it (`GET state`); pure. */
+
+/** The time of the emulated cloud. */
+export interface IClock {
+  /** Seconds since the epoch. */
+  readonly now: number;
+  /** Its seconds per real second. */
+  readonly scale: number;
+  readonly paused: boolean;
+}
+
+export interface IEmulatedNode {
+  /** In full: projects/…/locations/…/nodes/…. */
+  readonly name: string;
+  readonly state: string;
+  readonly accelerator_type: string;
+  readonly spot?: boolean;
+}
+
+export interface IQueuedResource {
+  readonly name: string;
+  readonly state: string;
+  /** Full names of its nodes, as far as they are there. */
+  readonly nodes?: readonly string[];
+}
+
+/** A fault that waits for its call. */
+export interface IScriptedFault {
+  readonly id?: number;
+  /** `*` is any. */
+  readonly method: string;
+  readonly kind: string;
+  /** Null is every time. */
+  readonly times: number | null;
+  readonly message?: string;
+}
+
+export interface ILinkFault {
+  readonly verb: string;
+  readonly ms?: number;
+}
+
+/** The SSH connections to one worker. */
+export interface ILink {
+  readonly node: string;
+  readonly worker_id: number;
+  readonly connections: number;
+  readonly faults: readonly ILinkFault[];
+}
+
+export interface ICapacity {
+  readonly zone: string;
+  readonly family: string;
+  /** Null is without limit. */
+  readonly chips: number | null;
+  readonly used?: number;
+}
+
+export interface IQuota {
+  readonly quota_id: string;
+  readonly zone?: string;
+  readonly region?: string;
+  readonly limit: number;
+  readonly used?: number;
+}
+
+/** What the project may do. */
+export interface ISwitches {
+  readonly api_enabled: boolean;
+  readonly denied_permissions: readonly string[];
+  readonly denied_locations: readonly string[];
+  readonly addresses_per_region: number | null;
+  readonly creates_per_minute: number | null;
+}
+
+/** What the nodes would have cost. */
+export interface ICosts {
+  readonly total_usd: number;
+  readonly usd_per_hour?: number;
+  /** How many nodes are billed now. */
+  readonly billing?: number;
+}
+
+export interface ICloud {
+  readonly project: string;
+  readonly clock: IClock;
+  readonly nodes: readonly IEmulatedNode[];
+  readonly queued_resources: readonly IQueuedResource[];
+  readonly faults: readonly IScriptedFault[];
+  readonly links: readonly ILink[];
+  readonly capacity: readonly ICapacity[];
+  readonly quotas: readonly IQuota[];
+  readonly switches: ISwitches;
+  readonly ledger: ICosts;
+}
+
+/** The cloud with the browser's time at which it was so, in ms. */
+export interface IDatedCloud extends ICloud {
+  readonly received_ms: number;
+}
+
+const UNKNOWN: ICloud = {
+  project: '',
+  clock: { now: 0, scale: 1, paused: false },
+  nodes: [],
+  queued_resources: [],
+  faults: [],
+  links: [],
+  capacity: [],
+  quotas: [],
+  switches: {
+    api_enabled: true,
+    denied_permissions: [],
+    denied_locations: [],
+    addresses_per_region: null,
+    creates_per_minute: null
+  },
+  ledger: { total_usd: 0 }
+};
+
+/** Fill up what an older emulator does not tell. */
+export function asCloud(data: Partial<ICloud>): IDatedCloud {
+  const switches = { ...UNKNOWN.switches, ...data.switches };
+  return { ...UNKNOWN, ...data, switches, received_ms: Date.now() };
+}
+
+/** The emulated time at a moment of the browser's clock, in seconds since the epoch. */
+export function timeAt({ clock, received_ms }: IDatedCloud, now_ms: number): number {
+  const passed_s = Math.max(0, now_ms - received_ms) / 1000;
+  return clock.paused ? clock.now : clock.now + passed_s * clock.scale;
+}
+
+/** The last part of a resource's name, and the zone it is in. */
+export function placeOf(name: string): { readonly id: string; readonly zone: string } {
+  const parts = name.split('/');
+  return { id: parts[parts.length - 1], zone: parts[parts.indexOf('locations') + 1] ?? '' };
+}

@@ -1,0 +1,94 @@
+/** The switchboard as a widget: shows the model, turns clicks into commands. */
+
+import { Notification } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { VDomRenderer } from '@jupyterlab/ui-components';
+import { CommandRegistry } from '@lumino/commands';
+import { JSONObject } from '@lumino/coreutils';
+import { Message } from '@lumino/messaging';
+import React from 'react';
+import { problemOf } from '../request';
+import { IOffers } from '../tokens';
+import { SwitchboardModel } from './model';
+import { ISwitchboardActs, SwitchboardPage } from './page';
+import { SwitchboardCommandIDs } from './tokens';
+
+export class Switchboard extends VDomRenderer<SwitchboardModel> {
+  /**
+   * @param offers the zones and generations that there are
+   */
+  constructor(
+    model: SwitchboardModel,
+    offers: Promise<IOffers>,
+    private readonly _commands: CommandRegistry,
+    private readonly _trans: TranslationBundle
+  ) {
+    super(model);
+    this.addClass('jp-tpu-Switchboard');
+    this.title.label = this._trans.__('Fault switchboard');
+    this.node.setAttribute('role', 'region');
+    this.node.setAttribute('aria-label', this.title.label);
+    offers.then(
+      known => {
+        this._offers = known;
+        this.update();
+      },
+      () => undefined // zones can be written by hand
+    );
+  }
+
+  protected render(): JSX.Element {
+    const { cloud, problem, refusal, isBusy } = this.model;
+    return (
+      <SwitchboardPage
+        state={{ cloud, problem, refusal, isBusy, offers: this._offers }}
+        acts={this._acts}
+        trans={this._trans}
+      />
+    );
+  }
+
+  protected onAfterShow(msg: Message): void {
+    super.onAfterShow(msg);
+    this.model.isWatched = true;
+  }
+
+  protected onBeforeHide(msg: Message): void {
+    super.onBeforeHide(msg);
+    this.model.isWatched = false;
+  }
+
+  protected onAfterAttach(msg: Message): void {
+    super.onAfterAttach(msg);
+    this.model.isWatched = this.isVisible;
+  }
+
+  protected onBeforeDetach(msg: Message): void {
+    super.onBeforeDetach(msg);
+    this.model.isWatched = false;
+  }
+
+  private _run(command: string, args: JSONObject = {}): void {
+    this._commands
+      .execute(command, args)
+      .catch(error => Notification.error(problemOf(error).message, { autoClose: false }));
+  }
+
+  private _offers: IOffers | null = null;
+  private readonly _acts: ISwitchboardActs = {
+    onRefresh: () => void this.model.refresh(),
+    onDismiss: () => this.model.dismissRefusal(),
+    onSetClock: change => this._run(SwitchboardCommandIDs.setClock, { ...change }),
+    onPreempt: nodes => this._run(SwitchboardCommandIDs.preempt, { nodes: [...nodes] }),
+    onMaintain: node => this._run(SwitchboardCommandIDs.maintain, { node }),
+    onFaultLink: ({ node, worker_id }, asks) =>
+      this._run(SwitchboardCommandIDs.faultLink, { node, worker_id, faults: [...asks] }),
+    onSetCapacity: capacity => this._run(SwitchboardCommandIDs.setCapacity, { ...capacity }),
+    onSetQuota: quota => this._run(SwitchboardCommandIDs.setQuota, { ...quota }),
+    onSetProject: change => this._run(SwitchboardCommandIDs.setProject, change),
+    onAddFault: fault => this._run(SwitchboardCommandIDs.addFault, fault),
+    onRemoveFault: id => this._run(SwitchboardCommandIDs.removeFault, { id }),
+    onClearFaults: () => this._run(SwitchboardCommandIDs.clearFaults),
+    onReset: () => this._run(SwitchboardCommandIDs.reset)
+  };
+}
