@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from jupyter_tpu.emulator.behaviours import assumed, documented
@@ -27,27 +28,24 @@ def check_queued_resource_id(queued_resource_id: str) -> None:
         )
 
 
-def check_queued_resource(queued: Any, location: Location, queued_resource_id: str, now: float) -> None:
-    """All rules for its body.
+def check_queued_resource(queued: Any, location: Location, now: float) -> None:
+    """All rules for its body but the names of its nodes (`check_node_ids`).
 
     Args:
         queued: a raw v2 ``QueuedResource``.
         location: where it is asked for; its nodes must lie there too.
         now: virtual time.
     """
-    check_queued_resource_id(queued_resource_id)
     if not queued.tpu.node_spec:
         raise bad_field("queued_resource.tpu.node_spec", "at least one node_spec must be set")
     for spec in queued.tpu.node_spec:
         check_node_spec(spec, location)
-    check_node_ids(node_ids(queued, queued_resource_id))
     check_policy(queued.queueing_policy, now)
 
 
 @documented(
     "node-spec-name",
-    "A node_spec has a node_id or multislice_params, whose node_count is more than 1; without a prefix the nodes are "
-    "called after the queued resource, with -0, -1 and so on.",
+    "A node_spec has a node_id or multislice_params, whose node_count is more than 1.",
     source="google-cloud-tpu, QueuedResource.Tpu.NodeSpec",
 )
 @assumed(
@@ -67,23 +65,14 @@ def check_node_spec(spec: Any, location: Location) -> None:
     check_new_node(spec.node, location.zone)
 
 
-def check_node_ids(ids: list[str]) -> None:
+def check_node_ids(ids: Iterable[str]) -> None:
+    """Of all nodes that a queued resource asks for."""
+    known: set[str] = set()
     for node_id in ids:
         check_node_id(node_id)
-    if len(set(ids)) < len(ids):
-        raise bad_field("queued_resource.tpu.node_spec.node_id", "node ids must differ")
-
-
-def node_ids(queued: Any, queued_resource_id: str) -> list[str]:
-    """Ids of all nodes that a queued resource asks for, spec by spec."""
-    return [node_id for spec in queued.tpu.node_spec for node_id in node_ids_of(spec, queued_resource_id)]
-
-
-def node_ids_of(spec: Any, queued_resource_id: str) -> list[str]:
-    if spec.WhichOneof("name_strategy") != "multislice_params":
-        return [spec.node_id]
-    prefix = spec.multislice_params.node_id_prefix or queued_resource_id
-    return [f"{prefix}-{number}" for number in range(spec.multislice_params.node_count)]
+        if node_id in known:
+            raise bad_field("queued_resource.tpu.node_spec.node_id", f"node_id {node_id!r} is there twice")
+        known.add(node_id)
 
 
 @assumed("queueing-policy", "Durations are positive, moments lie ahead, and an interval ends after it starts.")
