@@ -6,6 +6,7 @@ import json
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -22,45 +23,117 @@ class EmulatorControl:
     def info(self) -> dict[str, Any]:
         return self._ask("GET", "info")
 
+    def state(self) -> dict[str, Any]:
+        """All at once: project, clock, nodes, queued resources, faults, links, capacity, quotas, switches, ledger."""
+        return self._ask("GET", "state")
+
     def behaviours(self) -> list[dict[str, str]]:
         """Each imitated behaviour with its standing: recorded, documented or assumed."""
         return list(self._ask("GET", "behaviours")["behaviours"])
 
+    # -- money
+
     def ledger(self) -> dict[str, Any]:
-        """``{"now", "total_usd", "nodes": [{"name", "ready_seconds", "usd", "usd_per_hour", "billing", …}]}``."""
+        """``{"now", "total_usd", "total_nano_usd", "billing", "nodes": [{"name", "ready_seconds", "usd", …}]}``."""
         return self._ask("GET", "ledger")
 
     def billing(self) -> list[str]:
         """Names of the nodes that cost money now."""
         return [bill["name"] for bill in self.ledger()["nodes"] if bill["billing"]]
 
-    def add_fault(self, method: str, kind: str, **fields: Any) -> None:
-        """A scripted fault for the next call of a method; see `jupyter_tpu.emulator.faults` for the kinds."""
-        self._ask("POST", "faults", {"method": method, "kind": kind, **fields})
+    # -- faults of calls
+
+    def add_fault(self, method: str, kind: str, **fields: Any) -> int:
+        """A scripted fault for the next calls of a method; see `fault_kinds`. Returns the number of the fault."""
+        faults = self._ask("POST", "faults", {"method": method, "kind": kind, **fields})["faults"]
+        return int(faults[-1]["id"])
 
     def faults(self) -> list[dict[str, Any]]:
         """Faults that still wait for their call."""
         return list(self._ask("GET", "faults")["faults"])
 
-    def clear_faults(self) -> None:
-        self._ask("DELETE", "faults")
+    def clear_faults(self, number: int | None = None) -> None:
+        """One of them, or all."""
+        self._ask("DELETE", "faults" if number is None else f"faults?id={number}")
+
+    # -- time
+
+    def clock(self) -> dict[str, Any]:
+        """``{"now": virtual seconds since the epoch, "scale": virtual seconds per real one, "paused"}``."""
+        return self._ask("GET", "clock")
 
     def now(self) -> float:
         """Virtual seconds since the epoch."""
-        return float(self._ask("GET", "clock")["now"])
+        return float(self.clock()["now"])
 
     def advance(self, seconds: float) -> None:
-        """Jump ahead in virtual time."""
+        """Jump ahead in virtual time; what falls due on the way has happened when this returns."""
         self._ask("POST", "clock", {"advance_s": seconds})
 
     def set_time_scale(self, scale: float) -> None:
         self._ask("POST", "clock", {"scale": scale})
 
-    def set_quota(self, quota_id: str, zone: str, limit: int) -> None:
-        self._ask("POST", "quotas", {"quota_id": quota_id, "zone": zone, "limit": limit})
+    def pause(self) -> None:
+        """Virtual time stands still but for `advance`."""
+        self._ask("POST", "clock", {"paused": True})
 
-    def preempt(self, node: str) -> None:
-        self._ask("POST", "preempt", {"node": node})
+    def resume(self) -> None:
+        self._ask("POST", "clock", {"paused": False})
+
+    # -- the rules of the project
+
+    def project(self) -> dict[str, Any]:
+        """The switches of the project."""
+        return self._ask("GET", "project")
+
+    def set_project(self, **switches: Any) -> dict[str, Any]:
+        """Change switches such as ``api_enabled``, ``denied_permissions``, ``allowlist``; returns all of them."""
+        return self._ask("POST", "project", switches)
+
+    def quotas(self) -> list[dict[str, Any]]:
+        """Those that are limited or used: ``{"quota_id", "zone" or "region", "limit", "used", "unit"}``."""
+        return list(self._ask("GET", "quotas")["quotas"])
+
+    def set_quota(self, quota_id: str, place: str, limit: int | None) -> None:
+        """In a zone or region, as the quota counts; None for no limit."""
+        scope = "region" if "PerRegion" in quota_id else "zone"
+        self._ask("POST", "quotas", {"quota_id": quota_id, scope: place, "limit": limit})
+
+    def capacity(self) -> list[dict[str, Any]]:
+        """Pools of chips that somebody set."""
+        return list(self._ask("GET", "capacity")["capacity"])
+
+    def set_capacity(self, zone: str, family: str, chips: int | None, *, seed: int | None = None) -> None:
+        """Chips of a generation in a zone (None: unlimited); with a seed, at random from 0 to that many."""
+        self._ask("POST", "capacity", {"zone": zone, "family": family, "chips": chips, "seed": seed})
+
+    def script_capacity(self, zone: str, family: str, steps: Sequence[tuple[float, int | None]]) -> None:
+        """Steps of (virtual seconds from now, chips)."""
+        self._ask("POST", "capacity", {"zone": zone, "family": family, "script": [list(step) for step in steps]})
+
+    def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
+        """No capacity (or only so many chips) for a while or until it is set anew; ``for_s=0`` ends it."""
+        self._ask("POST", "stockout", {"zone": zone, "family": family, "chips": chips, "for_s": for_s})
+
+    def reserve(self, reservation_id: str, zone: str, family: str, chips: int) -> None:
+        """Make or change a reservation; 0 chips take it away."""
+        asked = {"reservation_id": reservation_id, "zone": zone, "family": family, "chips": chips}
+        self._ask("POST", "reservations", asked)
+
+    # -- what takes nodes away
+
+    def preempt(self, node: str, *, notice_s: float = 0.0) -> None:
+        self._ask("POST", "preempt", {"node": node, "notice_s": notice_s})
+
+    def maintenance(self) -> list[dict[str, Any]]:
+        """What is planned or going on."""
+        return list(self._ask("GET", "maintenance")["maintenance"])
+
+    def announce_maintenance(self, node: str, kind: str = "SCHEDULED", in_s: float | None = None) -> None:
+        """Without `in_s`, in seven days, or at once if it is UNSCHEDULED."""
+        self._ask("POST", "maintenance", {"node": node, "kind": kind, "in_s": in_s})
+
+    # -- workers and the links to them
 
     def workers(self, node: str) -> list[dict[str, str]]:
         """Home folder and process token of each worker of a node that is up."""

@@ -7,17 +7,20 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from aiohttp import web
+from google.rpc import code_pb2
 
 from jupyter_tpu import __version__
 from jupyter_tpu.emulator import errors, fields
 from jupyter_tpu.emulator.behaviours import behaviours
+from jupyter_tpu.emulator.control_names import node_called
+from jupyter_tpu.emulator.control_rules import ControlRules
+from jupyter_tpu.emulator.control_state import faults_json, links_to, state_of
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.fault_proxy_door import WorkerLink, worker_links
 from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
 from jupyter_tpu.emulator.faults import fault_from_json
+from jupyter_tpu.emulator.json_answers import refused
+from jupyter_tpu.emulator.json_text import json_object
 from jupyter_tpu.emulator.ledger import ledger_json
-from jupyter_tpu.emulator.protos import NodePb
-from jupyter_tpu.emulator.rest_skin import json_object, refused
 
 BASE = "/emulator/v1"
 
@@ -27,6 +30,7 @@ _CLOCK: Mapping[str, fields.Check] = {
     "paused": fields.flag,
     "settle": fields.flag,  # a jump always waits for what falls due
 }
+_WORKER: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, "action": fields.text}
 
 Answer = Callable[[web.Request], Awaitable[Any]]
 
@@ -38,8 +42,10 @@ class ControlRoutes:
         self._cloud = cloud
 
     def add_to(self, app: web.Application) -> None:
+        rules = ControlRules(self._cloud)
         for verb, path, answer in (
             ("GET", "info", self.info),
+            ("GET", "state", self.state),
             ("GET", "behaviours", self.behaviours),
             ("GET", "ledger", self.ledger),
             ("GET", "faults", self.faults),
@@ -47,8 +53,18 @@ class ControlRoutes:
             ("DELETE", "faults", self.clear_faults),
             ("GET", "clock", self.clock),
             ("POST", "clock", self.set_clock),
-            ("POST", "quotas", self.set_quota),
-            ("POST", "preempt", self.preempt),
+            ("GET", "project", rules.project),
+            ("POST", "project", rules.change_project),
+            ("GET", "quotas", rules.quotas),
+            ("POST", "quotas", rules.set_quota),
+            ("GET", "capacity", rules.capacity),
+            ("POST", "capacity", rules.set_capacity),
+            ("POST", "stockout", rules.stock_out),
+            ("POST", "preempt", rules.preempt),
+            ("GET", "maintenance", rules.maintenance),
+            ("POST", "maintenance", rules.announce_maintenance),
+            ("GET", "reservations", rules.reservations),
+            ("POST", "reservations", rules.set_reservation),
             ("GET", "workers", self.workers),
             ("POST", "workers", self.change_worker),
             ("GET", "links", self.links),
@@ -60,6 +76,9 @@ class ControlRoutes:
     async def info(self, _: web.Request) -> Any:
         return {"project": self._cloud.project, "version": __version__, "pid": os.getpid(), **self._time()}
 
+    async def state(self, _: web.Request) -> Any:
+        return state_of(self._cloud)
+
     async def behaviours(self, _: web.Request) -> Any:
         return {"behaviours": [each.to_json() for each in behaviours()]}
 
@@ -68,12 +87,12 @@ class ControlRoutes:
         return ledger_json(self._cloud.ledger.bills(now), now)
 
     async def faults(self, _: web.Request) -> Any:
-        return self._waiting_faults()
+        return {"faults": faults_json(self._cloud)}
 
     async def add_fault(self, request: web.Request) -> Any:
         fault = fault_from_json(await json_object(request), self._cloud.methods)
         self._cloud.scripted.table.add(fault)
-        return self._waiting_faults()
+        return await self.faults(request)
 
     async def clear_faults(self, request: web.Request) -> Any:
         """All of them, or with ``?id=3`` one."""
@@ -82,7 +101,7 @@ class ControlRoutes:
             table.clear()
         elif not table.remove(fields.number(number)):
             raise errors.not_found(f"fault {number}")
-        return self._waiting_faults()
+        return await self.faults(request)
 
     async def clock(self, _: web.Request) -> Any:
         return self._time()
@@ -94,45 +113,36 @@ class ControlRoutes:
             await self._cloud.time.jump(asked["advance_s"])
         return self._time()
 
-    async def set_quota(self, request: web.Request) -> Any:
-        asked = await json_object(request)
-        quota = fields.text(asked["quota_id"]), fields.text(asked["zone"])
-        self._cloud.quotas.limits[quota] = fields.whole(asked["limit"])
-        return {}
-
-    async def preempt(self, request: web.Request) -> Any:
-        asked = await json_object(request)
-        await self._cloud.effects.preempt(self._node(asked["node"]))
-        return {}
-
     async def workers(self, request: web.Request) -> Any:
         """Where the workers of a node are on this machine."""
-        node = self._node(request.query["node"])
+        node = node_called(self._cloud.store, request.query.get("node", ""))
         machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
         return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
 
     async def change_worker(self, request: web.Request) -> Any:
         """Faults of one worker: its SSH server goes away, comes back, or shows another host key."""
-        asked = await json_object(request)
+        asked = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
         workers = self._cloud.workers
         actions = {
             "close_ssh": workers.close_door,
             "open_ssh": workers.reopen_door,
             "change_host_key": workers.change_host_key,
         }
-        act = actions[fields.text(asked["action"])]
-        await act(self._node(asked["node"]), fields.whole(asked.get("worker_id", 0)))
+        act = actions.get(asked["action"])
+        if act is None:
+            raise ValueError(f"action: {asked['action'][:40]!r} is none of {', '.join(actions)}")
+        await act(node_called(self._cloud.store, asked["node"]), asked.get("worker_id", 0))
         return {}
 
     async def links(self, request: web.Request) -> Any:
         """The fault proxies before the workers of a node, or of all nodes."""
-        return {"links": [link.to_json() for link in self._links(request.query.get("node", ""))]}
+        return {"links": [link.to_json() for link in links_to(self._cloud, request.query.get("node", ""))]}
 
     async def fault_link(self, request: web.Request) -> Any:
         asked = await json_object(request)
         node, worker_id = fields.text(asked.pop("node")), asked.pop("worker_id", None)
         fault = link_fault_from_json(asked)
-        links = [link for link in self._links(node) if worker_id in (None, link.worker_id)]
+        links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
         if not links:
             raise errors.not_found(f"a link with a fault proxy to {node}")
         for link in links:
@@ -146,20 +156,6 @@ class ControlRoutes:
     def _time(self) -> dict[str, Any]:
         return {**self._cloud.time.to_json(), "now": self._cloud.told_time()}
 
-    def _waiting_faults(self) -> dict[str, Any]:
-        return {"faults": [fault.to_json() for fault in self._cloud.scripted.table.waiting]}
-
-    def _links(self, name: str) -> list[WorkerLink]:
-        """Of the nodes of this name, in full or the last part of it; of all nodes without one."""
-        nodes = [node for node in self._cloud.store.nodes() if name in ("", node.name, node.name.rpartition("/")[2])]
-        return [link for node in nodes for link in worker_links(node.name, self._cloud.workers.doors(node))]
-
-    def _node(self, name: object) -> NodePb:
-        node = self._cloud.store.node(fields.text(name))
-        if node is None:
-            raise errors.not_found(str(name))
-        return node
-
 
 def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(request: web.Request) -> web.StreamResponse:
@@ -167,7 +163,13 @@ def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
             return web.json_response(await answer(request))
         except errors.Refusal as refusal:
             return refused(refusal.status)
-        except (KeyError, TypeError, ValueError) as error:
-            return refused(errors.bad_field("body", f"{type(error).__name__}: {error}").status)
+        except KeyError as error:
+            return _bad_request(f"{error.args[0]} is missing or not known")
+        except (TypeError, ValueError) as error:
+            return _bad_request(str(error))
 
     return handle
+
+
+def _bad_request(message: str) -> web.Response:
+    return refused(errors.status_of(code_pb2.INVALID_ARGUMENT, message))

@@ -80,6 +80,12 @@ def scale(value: object) -> float:
     return positive(value)
 
 
+def items(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise ValueError(f"{value!r} is not a list")
+    return value
+
+
 def optional(check: Check) -> Check:
     """The same check, and None passes."""
     return lambda value: None if value is None else check(value)
