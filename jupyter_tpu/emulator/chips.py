@@ -94,7 +94,7 @@ def device_files(chips: Chips) -> list[str]:
 @assumed(
     "chips-are-asked-for",
     "Real code takes the chips when libtpu is loaded. Here JAX runs on the CPU, so a program has them only when it "
-    "asks: emulated_tpu.take(), or emulated-tpu run. Device files and lock belong to the worker, not to the whole machine.",
+    "asks: emulated_tpu.take(), or emulated-tpu run. Device files and lock are the worker's, not the whole machine's.",
 )
 def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Make a worker's chips; returns what its processes find in their environment.
@@ -110,7 +110,7 @@ def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     (folder / "chips.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
     return {
         "EMULATED_TPU": str(folder),
-        "PYTHONPATH": str(Path(on_worker.__file__).parent),
+        "PYTHONPATH": str(on_worker.FOLDER),
         "TPU_RUNTIME_METRICS_PORTS": str(port),
     }
 

@@ -14,6 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_tpu.emulator import on_worker
+
 _SYSTEM_PATH = "/usr/bin:/bin:/usr/sbin:/sbin"
 _PASSED_ON_PREFIXES = ("PIP_", "UV_")
 _PASSED_ON = [
@@ -82,6 +84,7 @@ def make_full(folder: Path, python: Path) -> Image:
     uv = shutil.which("uv", path=str(python.parent)) or shutil.which("uv")
     if uv:
         _write_command(commands / "uv", [uv])
+    _add_tools(commands, python)
     return Image(commands)
 
 
@@ -93,7 +96,13 @@ def make_bare(folder: Path, python: Path) -> Image:
         _write_command(commands / name, [str(bare)])
     for name in ("pip", "pip3"):
         _write_command(commands / name, [str(bare), "-m", "pip"])
+    _add_tools(commands, bare)
     return Image(commands)
+
+
+def _add_tools(commands: Path, python: Path) -> None:
+    """What an emulated worker has beside what a real one has."""
+    _write_command(commands / "emulated-tpu", [str(python), str(on_worker.FOLDER / "emulated_tpu.py")])
 
 
 def _bare_python(folder: Path, python: Path) -> Path:

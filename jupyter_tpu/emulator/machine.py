@@ -27,6 +27,7 @@ class Machine:
         folder: the worker's place in the state folder; `home` lies in it, beside what the worker must not see.
         token: marks the worker's processes; outlives the emulator, so that leftovers of a crash are found.
         authorized: (user, public key) pairs from the node's metadata item ``ssh-keys``.
+        variables: where the worker's services are, for the environment of its processes.
     """
 
     folder: Path
@@ -36,6 +37,7 @@ class Machine:
     image: Image
     token: str
     authorized: tuple[tuple[str, str], ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
     host_key: asyncssh.SSHKey = field(repr=False)
 
     @property
@@ -61,6 +63,7 @@ class Machine:
             "TPU_ACCELERATOR_TYPE": self.accelerator_type,
             "TPU_WORKER_ID": str(self.worker_id),
             "JUPYTER_TPU_EMULATED": "1",
+            **self.variables,
             TOKEN_VARIABLE: self.token,
         }
 

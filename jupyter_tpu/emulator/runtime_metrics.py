@@ -106,7 +106,7 @@ _WITHOUT_BANDWIDTH = ("v2", "v3")
 @recorded(
     "metric-names",
     "Names and granularity of the runtime metrics: memory per device (a TensorCore of v2 and v3, else a chip), duty "
-    "cycle per chip; the use of HBM bandwidth from v4 on; nothing of megascale on a node that is no part of a multislice.",
+    "cycle per chip; the use of HBM bandwidth from v4 on; nothing of megascale without a multislice.",
     source="tpu-info 0.14.2, tpu_info/metrics.py; libtpu 0.0.51's SDK as a client",
 )
 def supported(chips: Chips) -> list[str]:

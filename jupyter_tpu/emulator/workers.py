@@ -13,6 +13,7 @@ from pathlib import Path
 from jupyter_tpu import accelerators
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.emulator import errors
+from jupyter_tpu.emulator.access_tokens import AccessTokens, kept_key
 from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.image import Image
 from jupyter_tpu.emulator.machine import Door, Machine, homes_below, key_lines, open_machine, tokens_below
@@ -20,6 +21,9 @@ from jupyter_tpu.emulator.nodes import GuestItem
 from jupyter_tpu.emulator.process_tree import kill_workers
 from jupyter_tpu.emulator.protos import NodePb, State
 from jupyter_tpu.emulator.side_project_metadata import ssh_keys
+from jupyter_tpu.emulator.startup_script import is_booting, note_shutdown, run_startup_script
+from jupyter_tpu.emulator.worker_facts import CloudFacts
+from jupyter_tpu.emulator.worker_services import Surroundings, WorkerServices
 
 _log = logging.getLogger(__name__)
 
@@ -32,6 +36,7 @@ class RunningWorker:
     """A machine that is up; `door` is None when a fault closed it; `published_key` is what guest attributes say."""
 
     machine: Machine
+    services: WorkerServices
     door: Door | None
     published_key: str
 
@@ -39,16 +44,30 @@ class RunningWorker:
 class Workers:
     """All workers of the emulated cloud, by the uid of their node."""
 
-    def __init__(self, folder: Path, image: Image, open_door: OpenDoor) -> None:
+    def __init__(self, folder: Path, image: Image, open_door: OpenDoor, *, metrics_port: int = 0) -> None:
+        """`metrics_port`: which port runtime metrics get first (see `worker_services.Surroundings`)."""
         self._folder = folder
         self._image = image
         self._open_door = open_door
         self._running: dict[str, list[RunningWorker]] = {}
-        self._project_metadata: Callable[[], Mapping[str, str]] = dict
+        self._scripts: set[asyncio.Task[None]] = set()
+        self._surroundings = Surroundings(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
 
     def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
         """Workers also take the SSH keys in the metadata of the project, as it is whenever keys are looked at."""
-        self._project_metadata = project
+        self._surroundings.project_metadata = project
+
+    def attach(self, cloud: CloudFacts) -> None:
+        """From here on, workers know the cloud that they belong to."""
+        self._surroundings.cloud = cloud
+
+    def _tokens(self) -> AccessTokens:
+        return AccessTokens(kept_key(self._folder.parent / "token_key"))
+
+    @property
+    def tokens(self) -> AccessTokens:
+        """What the metadata servers of workers give out, and the API checks."""
+        return self._surroundings.tokens
 
     async def start(self, node: NodePb) -> None:
         """Bring all workers of a node up; harmless when they are."""
@@ -66,8 +85,8 @@ class Workers:
     async def stop(self, node: NodePb) -> None:
         """Close the doors and kill every process of the node's workers; their homes stay."""
         for worker in self._running.pop(str(node.id), []):
-            await _close(worker)
-        await kill_workers(tokens_below(self._place(node)))
+            await _shut_down(worker)
+        await self._kill_below(self._place(node))
 
     async def remove(self, node: NodePb) -> None:
         """`stop`, and nothing of the node's workers is left on disk."""
@@ -87,17 +106,24 @@ class Workers:
     async def end_strays(self, nodes: Iterable[NodePb]) -> None:
         """Kill what runs on workers of any but these nodes; their homes stay."""
         places = {self._place(node) for node in nodes}
-        strays = [token for place in self._folder.glob("*") if place not in places for token in tokens_below(place)]
-        if strays:
-            await kill_workers(strays)
+        for place in self._folder.glob("*"):
+            if place not in places:
+                await self._kill_below(place)
 
     async def close(self) -> None:
         """Every worker down, also those that an earlier emulator on this folder left behind."""
         for workers in self._running.values():
             for worker in workers:
-                await _close(worker)
+                await _shut_down(worker)
         self._running.clear()
-        await kill_workers(tokens_below(self._folder))
+        await self._kill_below(self._folder)
+        await asyncio.gather(*self._scripts, return_exceptions=True)
+
+    async def _kill_below(self, place: Path) -> None:
+        """Every process of the machines in a folder."""
+        if tokens := tokens_below(place):
+            await kill_workers(tokens)
+        note_shutdown(place)
 
     @documented(
         "ssh-keys",
@@ -110,9 +136,17 @@ class Workers:
             worker.machine.authorized = self._keys_of(node)
             if worker.door is not None:
                 worker.door.keys_changed()
+        self.tell_change(node.name)
+
+    def tell_change(self, name: str) -> None:
+        """Something that a node's metadata servers tell has changed: those who wait for it look again."""
+        for workers in self._running.values():
+            for worker in workers:
+                if worker.services.node_name == name:
+                    worker.services.changes.tell()
 
     def _keys_of(self, node: NodePb) -> tuple[tuple[str, str], ...]:
-        return key_lines(ssh_keys(node.metadata, self._project_metadata()))
+        return key_lines(ssh_keys(node.metadata, self._surroundings.project_metadata()))
 
     def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
         """What a worker publishes of itself; nothing while it is not up."""
@@ -126,6 +160,7 @@ class Workers:
             ("guestInventory", "Hostname", worker.machine.hostname),
             ("guestInventory", "hostname", worker.machine.hostname),  # the spelling that gcloud looks for
             ("emulator", "ssh-port", str(port)),
+            *worker.services.guest_items(),
         ]
 
     # -- what the control API does to workers
@@ -172,9 +207,28 @@ class Workers:
             image=self._image,
         )
         machine.authorized = self._keys_of(node)
-        door = await self._open_at_kept_port(machine)
-        _log.info("worker %s of %s listens on port %s", worker_id, node.name, door.port)
-        return RunningWorker(machine, door, _public_key(machine))
+        services = WorkerServices(machine, node, self._surroundings)
+        await services.start()
+        worker = RunningWorker(machine, services, None, _public_key(machine))
+        try:
+            worker.door = await self._open_at_kept_port(machine)
+        except BaseException:
+            await _shut_down(worker)
+            raise
+        _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.door.port)
+        self._run_startup_script(machine, node.metadata.get("startup-script", ""))
+        return worker
+
+    def _run_startup_script(self, machine: Machine, script: str) -> None:
+        if is_booting(machine.folder) and script:
+            task = asyncio.create_task(run_startup_script(machine, script))
+            self._scripts.add(task)
+            task.add_done_callback(self._script_ended)
+
+    def _script_ended(self, task: asyncio.Task[None]) -> None:
+        self._scripts.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a startup script could not be run: %s", error)
 
     async def _open_at_kept_port(self, machine: Machine) -> Door:
         """A worker keeps its port over restarts where the port is still free, so that ~/.ssh/config stays true."""
@@ -193,6 +247,11 @@ def _wipe(folder: Path) -> None:
     for home in homes_below(folder):
         Home(home / ".jupyter-tpu").remove_run()
     shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _shut_down(worker: RunningWorker) -> None:
+    await _close(worker)
+    await worker.services.close()
 
 
 async def _close(worker: RunningWorker) -> None:

@@ -69,7 +69,13 @@ async def test_the_login_environment_holds_nothing_of_the_emulators_own(connecti
     names = (await connection.run("env | cut -d= -f1", check=True)).stdout.split()
 
     foreign = [name for name in names if name.startswith(("PYTEST", "PYTHON", "SSH_AUTH", "GOOGLE", "JUPYTER_DATA"))]
-    assert foreign == []
+    assert foreign == ["PYTHONPATH"]
+
+
+async def test_all_that_python_path_adds_on_a_worker_is_the_way_to_its_chips(connection: Any) -> None:
+    listed = (await connection.run('ls -I "__*" "$PYTHONPATH"', check=True)).stdout.split()
+
+    assert listed == ["emulated_tpu.py"]
 
 
 async def test_exit_status_output_and_error_come_back_apart(connection: Any) -> None:

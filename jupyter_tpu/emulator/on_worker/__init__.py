@@ -2,3 +2,9 @@
 
 Runs in any Python of the worker (3.10 or later), so it may use the standard library only.
 """
+
+from __future__ import annotations
+
+from pathlib import Path
+
+FOLDER = Path(__file__).parent

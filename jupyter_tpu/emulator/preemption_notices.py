@@ -1,0 +1,75 @@
+"""Nodes that were told they will be taken away, and when: half a minute in which a program can save its work."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from jupyter_tpu.emulator import errors
+from jupyter_tpu.emulator.behaviours import documented
+from jupyter_tpu.emulator.clock import VirtualClock
+from jupyter_tpu.emulator.kept import Kept
+from jupyter_tpu.emulator.nodes import ALLOWED_IN
+from jupyter_tpu.emulator.protos import NodePb, State, state_name
+from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.timeline import Due
+
+NOTICE_S = 30.0
+
+
+class PreemptionNotices:
+    """An agenda: what was announced happens when it is due, also after a restart."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: VirtualClock,
+        preempt: Callable[[NodePb], Awaitable[Any]],
+        tell_change: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._preempt = preempt
+        self._tell_change = tell_change
+        self._kept = Kept(store, "project:preempting")
+
+    @documented(
+        "preemption-notice",
+        "A spot or preemptible node learns 30 seconds before from the metadata server that it will be taken away: "
+        "instance/preempted turns TRUE.",
+        source="cloud.google.com/compute/docs/instances/spot (preemption process)",
+    )
+    def give(self, node: NodePb, notice_s: float = NOTICE_S) -> None:
+        """Announce, in virtual seconds. Call `timeline.arm` afterwards.
+
+        Raises:
+            Refusal: the node is in no state in which it can be taken away.
+        """
+        if node.state not in ALLOWED_IN["preempt"]:
+            raise errors.wrong_state("preempt", state_name(node))
+        with self._store.transaction():
+            self._kept.write({**self._moments(), node.name: self._clock.now() + notice_s})
+        self._tell_change(node.name)
+
+    def is_given(self, name: str) -> bool:
+        """Whether the node was told."""
+        return name in self._moments()
+
+    def waiting(self) -> list[Due]:
+        """See `timeline.Agenda`."""
+        return [
+            Due(moment, f"preempt {name}", functools.partial(self._take, name))
+            for name, moment in self._moments().items()
+        ]
+
+    def _moments(self) -> dict[str, float]:
+        """Virtual moment of each node, by its name."""
+        return self._kept.read() or {}
+
+    async def _take(self, name: str) -> None:
+        node = self._store.node(name)
+        with self._store.transaction():
+            self._kept.write({told: moment for told, moment in self._moments().items() if told != name})
+        if node is not None and node.state == State.READY:
+            await self._preempt(node)
