@@ -1,0 +1,220 @@
+"""Cloud Quotas' preferences: requests for other limits, which the project's switch grants, denies or holds."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.emulator import side_shapes as shapes
+from jupyter_tpu.emulator.behaviours import assumed, documented
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.quota_ids import QuotaId, parse_quota_id
+from jupyter_tpu.emulator.side_calls import Method, SideCall, page
+from jupyter_tpu.emulator.side_documents import Documents, etag_of, timestamp
+from jupyter_tpu.emulator.side_errors import invalid_argument, missing, stale_etag, taken
+from jupyter_tpu.emulator.side_limits import SERVICE, EngineLimits, places
+from jupyter_tpu.emulator.side_project import GLOBAL, check_global, check_project
+
+_SHAPE = {
+    "name": shapes.text,
+    "dimensions": shapes.texts_by_name,
+    "quotaConfig": {
+        "preferredValue": shapes.int64,
+        "annotations": shapes.texts_by_name,
+        **dict.fromkeys(("grantedValue", "stateDetail", "traceId", "requestOrigin"), shapes.anything),
+    },
+    "etag": shapes.text,
+    "service": shapes.text,
+    "quotaId": shapes.text,
+    "justification": shapes.text,
+    "contactEmail": shapes.text,
+    **dict.fromkeys(("createTime", "updateTime", "reconciling"), shapes.anything),
+}
+_ID = re.compile(r"[a-zA-Z0-9][-_a-zA-Z0-9]{0,127}")
+_CHANGEABLE = ("quotaConfig", "justification", "contactEmail")
+_FILTER = re.compile(r'\s*(service|quotaId|quota_id|reconciling)\s*[=:]\s*"?([-.\w]+)"?\s*')
+
+
+class QuotaPreferences:
+    """At most one per quota and place; what is granted is the limit that the engine applies from then on."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._limits = EngineLimits(cloud)
+        self._documents = Documents(cloud.store, "quota_preferences")
+
+    def methods(self, version: str) -> list[Method]:
+        parent = f"{version}/projects/{{project}}/{GLOBAL}/quotaPreferences"
+        name = parent + "/{preference}"
+        read, write = "cloudquotas.quotas.get", "cloudquotas.quotas.update"
+        return [
+            Method(verb="GET", path=parent, answer=self.list, permission=read),
+            Method(verb="POST", path=parent, answer=self.create, permission=write),
+            Method(verb="GET", path=name, answer=self.get, permission=read),
+            Method(verb="PATCH", path=name, answer=self.patch, permission=write),
+        ]
+
+    def list(self, call: SideCall) -> Mapping[str, Any]:
+        parent = self._parent(call)
+        found = [self._shown(parent, each) for each in self._documents.all()]
+        return page(
+            call, "quotaPreferences", [each for each in found if _is_wanted(each, call.query.get("filter", ""))]
+        )
+
+    def get(self, call: SideCall) -> Mapping[str, Any]:
+        return self._shown(self._parent(call), call.parts["preference"])
+
+    def create(self, call: SideCall) -> Mapping[str, Any]:
+        parent = self._parent(call)
+        wished = call.query.get("quotaPreferenceId") or f"auto-{secrets.token_hex(8)}"
+        if not _ID.fullmatch(wished):
+            raise invalid_argument(f"quotaPreferenceId {wished[:80]!r} is not valid.", "quotaPreferenceId")
+        if self._documents.get(wished) is not None:
+            raise taken(f"{parent}/quotaPreferences/{wished}")
+        return self._make(parent, wished, call)
+
+    @documented(
+        "preference-etag",
+        "A change with an etag that is not the current one is refused with ABORTED.",
+        source="Cloud Quotas API, QuotaPreference.etag",
+    )
+    @documented(
+        "preference-fixed", "Quota, service and dimensions of a preference do not change.", source="Cloud Quotas API"
+    )
+    def patch(self, call: SideCall) -> Mapping[str, Any]:
+        parent, preference = self._parent(call), call.parts["preference"]
+        shapes.check_shape(call.body, _SHAPE, "quota_preference")
+        old = self._documents.get(preference)
+        if old is None and call.flag("allowMissing"):
+            return self._make(parent, preference, call)
+        current = self._shown(parent, preference)
+        if call.body.get("etag") and call.body["etag"] != current["etag"]:
+            raise stale_etag(current["name"])
+        changed = {**self._document(preference), **self._changes(call)}
+        return self._decided(parent, preference, changed, is_trial=call.flag("validateOnly"))
+
+    def _make(self, parent: str, preference: str, call: SideCall) -> Mapping[str, Any]:
+        shapes.check_shape(call.body, _SHAPE, "quota_preference")
+        quota = _quota_of(call.body)
+        dimensions = _dimensions_of(call.body, quota)
+        for name, other in self._documents.all().items():
+            if (other["quotaId"], other["dimensions"]) == (str(quota), dimensions):
+                raise taken(f"{parent}/quotaPreferences/{name}")
+        document = {
+            "service": SERVICE,
+            "quotaId": str(quota),
+            "dimensions": dimensions,
+            "createTime": timestamp(self._cloud.clock.now()),
+            **{name: call.body[name] for name in _CHANGEABLE if name in call.body},
+        }
+        return self._decided(parent, preference, document, is_trial=call.flag("validateOnly"))
+
+    def _changes(self, call: SideCall) -> dict[str, Any]:
+        mask = call.mask() or tuple(name for name in _CHANGEABLE if name in call.body)
+        for path in mask:
+            if path.partition(".")[0] not in _CHANGEABLE:
+                raise invalid_argument(f"{path[:80]!r} cannot be changed.", "updateMask")
+        return {name: call.body.get(name, {}) for name in {path.partition(".")[0] for path in mask}}
+
+    @assumed(
+        "preference-verdict",
+        "A request for less, or for what is there already, is granted at once. A request for more is granted, denied "
+        "(reconciling false, the old value granted) or held (reconciling true) as the switch quota_requests says.",
+    )
+    def _decided(self, parent: str, preference: str, document: dict[str, Any], is_trial: bool) -> Mapping[str, Any]:
+        quota = parse_quota_id(document["quotaId"])
+        wanted = _preferred_value(document)
+        here = [document["dimensions"][quota.scope]] if document["dimensions"] else self._places_left(quota, preference)
+        current = min((self._limits.limit(quota, place) for place in here), key=_size, default=0)
+        verdict = "grant" if _size(wanted) <= _size(current) else self._cloud.rules.project.switches.quota_requests
+        config = document["quotaConfig"]
+        config = {name: config[name] for name in ("annotations",) if name in config}
+        document["quotaConfig"] = {**config, "preferredValue": str(wanted), **_outcome(verdict, wanted, current)}
+        document["reconciling"] = verdict == "hold"
+        document["updateTime"] = timestamp(self._cloud.clock.now())
+        if not is_trial:
+            self._documents.save(preference, document)
+            for place in here if verdict == "grant" else ():
+                self._limits.set_limit(quota, place, wanted)
+        return self._rendered(parent, preference, document)
+
+    def _places_left(self, quota: QuotaId, preference: str) -> list[str]:
+        """All places of a quota but those that another preference is about."""
+        others = {
+            document["dimensions"].get(quota.scope)
+            for name, document in self._documents.all().items()
+            if name != preference and document["quotaId"] == str(quota)
+        }
+        return [place for place in places(quota.scope) if place not in others]
+
+    def _document(self, preference: str) -> dict[str, Any]:
+        return self._documents.all()[preference]
+
+    def _shown(self, parent: str, preference: str) -> dict[str, Any]:
+        document = self._documents.get(preference)
+        if document is None:
+            raise missing(f"{parent}/quotaPreferences/{preference}")
+        return self._rendered(parent, preference, document)
+
+    def _rendered(self, parent: str, preference: str, document: Mapping[str, Any]) -> dict[str, Any]:
+        shown = {name: value for name, value in document.items() if name != "contactEmail" and value not in ({}, False)}
+        return {"name": f"{parent}/quotaPreferences/{preference}", **shown, "etag": etag_of(document)}
+
+    def _parent(self, call: SideCall) -> str:
+        check_global(call)
+        return f"projects/{check_project(self._cloud, call, 'cloudquotas.quotas.get')}/locations/global"
+
+
+def _outcome(verdict: str, wanted: int, current: int) -> dict[str, str]:
+    if verdict == "grant":
+        return {"grantedValue": str(wanted)}
+    details = {"deny": "Denied: the project has not enough usage history.", "hold": "Waiting for review."}
+    return {"grantedValue": str(current), "stateDetail": details[verdict], "traceId": secrets.token_hex(16)}
+
+
+def _size(value: int) -> float:
+    """For comparing limits: -1 is more than any."""
+    return float("inf") if value < 0 else value
+
+
+def _preferred_value(document: Mapping[str, Any]) -> int:
+    value = int(document.get("quotaConfig", {}).get("preferredValue", 0))
+    if value < -1:
+        raise invalid_argument("quotaConfig.preferredValue must be at least -1.", "quotaPreference.quotaConfig")
+    return value
+
+
+def _quota_of(body: Mapping[str, Any]) -> QuotaId:
+    if body.get("service") != SERVICE:
+        raise invalid_argument(f"The emulated project has quotas of {SERVICE} only.", "quotaPreference.service")
+    if "quotaConfig" not in body:
+        raise invalid_argument("quotaConfig must be set.", "quotaPreference.quotaConfig")
+    try:
+        return parse_quota_id(body.get("quotaId", ""))
+    except ValueError as error:
+        raise invalid_argument(str(error), "quotaPreference.quotaId") from error
+
+
+def _dimensions_of(body: Mapping[str, Any], quota: QuotaId) -> dict[str, str]:
+    """Empty (every place), or the one zone or region that the quota is limited in."""
+    dimensions, here = dict(body.get("dimensions") or {}), places(quota.scope)
+    if not set(dimensions) <= {quota.scope} or dimensions.get(quota.scope, here[0]) not in here:
+        raise invalid_argument(
+            f"The dimensions of {quota} are a {quota.scope} with TPUs, or none.", "quotaPreference.dimensions"
+        )
+    return dimensions
+
+
+@assumed("preference-filter", "Lists of preferences understand filters such as quotaId=ID, joined by AND, no others.")
+def _is_wanted(preference: Mapping[str, Any], expression: str) -> bool:
+    return all(_matches(preference, part) for part in re.split(r"\bAND\b", expression) if part.strip())
+
+
+def _matches(preference: Mapping[str, Any], part: str) -> bool:
+    match = _FILTER.fullmatch(part)
+    if match is None:
+        raise invalid_argument(f"The filter {part[:80]!r} is not supported.", "filter")
+    name = {"quota_id": "quotaId"}.get(match[1], match[1])
+    return str(preference.get(name, False)).lower() == match[2].lower()
