@@ -18,6 +18,7 @@ from jupyter_tpu.emulator.effects import Effects
 from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.nodes import Nodes
 from jupyter_tpu.emulator.operations import OperationAgenda, Operations, Plan
+from jupyter_tpu.emulator.preemption_notices import PreemptionNotices
 from jupyter_tpu.emulator.protos import State
 from jupyter_tpu.emulator.quotas import Quotas
 from jupyter_tpu.emulator.reference import Reference
@@ -43,6 +44,7 @@ class Cloud:
 
     def __init__(self, *, project: str, state_dir: Path, time_scale: float | None, workers: Workers) -> None:
         self.project = project
+        self.project_number = PROJECT_NUMBER
         self.store = Store(state_dir / "cloud.db")
         self.clock = kept_clock(self.store, start=self.store.latest_moment() or time.time(), scale=time_scale)
         self.store.date_by(self.clock.now)
@@ -61,8 +63,10 @@ class Cloud:
         )
         self.operations = Operations(self.store, self.clock, self.effects.roll_back)
         self.effects.record_outcomes_in(self.operations)
-        self.timeline = Timeline(self.clock, [OperationAgenda(self.store, self.effects.perform)])
+        self.notices = PreemptionNotices(self.store, self.clock, self.effects.preempt, workers.tell_change)
+        self.timeline = Timeline(self.clock, [OperationAgenda(self.store, self.effects.perform), self.notices])
         self.time = VirtualTime(self.store, self.clock, self.timeline)
+        workers.attach(self)
         self._handlers = self._all_handlers()
 
     async def start(self) -> None:
