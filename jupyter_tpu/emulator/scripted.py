@@ -16,8 +16,9 @@ from jupyter_tpu.emulator.fault_table import Call, FaultTable, made_by
 from jupyter_tpu.emulator.faults import Fault
 from jupyter_tpu.emulator.half_created import HalfCreated
 from jupyter_tpu.emulator.operations import Plan
+from jupyter_tpu.emulator.permissions import permission_of
 from jupyter_tpu.emulator.store import Store
-from jupyter_tpu.emulator.targets import permission_of, target_of, zone_of
+from jupyter_tpu.emulator.targets import target_of, zone_of
 from jupyter_tpu.emulator.views import moved_in_time, seen_by
 
 Perform = Callable[[Plan], Message]
