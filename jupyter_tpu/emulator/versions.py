@@ -192,11 +192,9 @@ class View:
             return operation
         shown = operations_pb2.Operation()
         shown.CopyFrom(operation)
-        for wrapper in (shown.metadata, shown.response):
-            if wrapper.type_url:
-                wrapper.Pack(self.unpacked(wrapper, version))
-        if not operation.HasField("response"):
-            shown.ClearField("response")
+        shown.metadata.Pack(self.unpacked(operation.metadata, version))
+        if operation.HasField("response"):
+            shown.response.Pack(self.unpacked(operation.response, version))
         return shown
 
     def _operations(self, answer: operations_pb2.ListOperationsResponse) -> operations_pb2.ListOperationsResponse:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import json
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -15,13 +16,13 @@ import grpc.aio
 import pytest
 from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
-from google.cloud import tpu_v2
-from google.cloud.tpu_v2.services.tpu import transports
+from google.cloud import tpu_v2, tpu_v2alpha1
 from google.protobuf import field_mask_pb2, json_format
 from googleapiclient import discovery
 from googleapiclient import errors as discovery_errors
 
 NEVER = threading.Event()
+PACKAGES: dict[str, Any] = {"v2": tpu_v2, "v2alpha1": tpu_v2alpha1}
 
 
 @dataclass
@@ -41,8 +42,9 @@ class Failed(Exception):
     message: str
 
 
-def node_json(node: Any) -> dict[str, Any]:
-    return json_format.MessageToDict(tpu_v2.Node.pb(node))
+def resource_json(resource: Any) -> dict[str, Any]:
+    """A node or a queued resource of either version."""
+    return json_format.MessageToDict(type(resource).pb(resource))
 
 
 def refusal_of(error: exceptions.GoogleAPICallError) -> Refused:
@@ -54,48 +56,90 @@ def _kind(detail: Any) -> str:
     return str(detail["@type"]).rpartition(".")[2] if isinstance(detail, dict) else type(detail).__name__
 
 
-class GrpcAsyncDriver:
+class PackagedDriver:
+    """The clients of google-cloud-tpu: each verb makes the version's own request and hands it to `_ask` or `_run`."""
+
+    def __init__(self, version: str, client: Any) -> None:
+        self.version = version
+        self.types = PACKAGES[version]
+        self.client = client
+
+    async def create(self, parent: str, node_id: str, node: dict[str, Any]) -> dict[str, Any]:
+        given = {"parent": parent, "node_id": node_id, "node": self._new("Node", node)}
+        return resource_json(await self._run(self.client.create_node, **given))
+
+    async def get(self, name: str) -> dict[str, Any]:
+        return resource_json(await self._ask(self.client.get_node, name=name))
+
+    async def list(self, parent: str) -> list[str]:
+        return [node.name for node in await self._all(self.client.list_nodes, parent=parent)]
+
+    async def set_labels(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
+        mask = field_mask_pb2.FieldMask(paths=["labels"])
+        node = self.types.Node(name=name, labels=labels)
+        return resource_json(await self._run(self.client.update_node, node=node, update_mask=mask))
+
+    async def stop(self, name: str) -> dict[str, Any]:
+        return resource_json(await self._run(self.client.stop_node, self.types.StopNodeRequest(name=name)))
+
+    async def start(self, name: str) -> dict[str, Any]:
+        return resource_json(await self._run(self.client.start_node, self.types.StartNodeRequest(name=name)))
+
+    async def delete(self, name: str) -> None:
+        await self._run(self.client.delete_node, name=name)
+
+    async def create_queued(self, parent: str, queued_id: str, queued: dict[str, Any]) -> dict[str, Any]:
+        given = {"parent": parent, "queued_resource_id": queued_id}
+        resource = self._new("QueuedResource", queued)
+        return resource_json(await self._run(self.client.create_queued_resource, **given, queued_resource=resource))
+
+    async def get_queued(self, name: str) -> dict[str, Any]:
+        return resource_json(await self._ask(self.client.get_queued_resource, name=name))
+
+    async def list_queued(self, parent: str) -> list[str]:
+        return [each.name for each in await self._all(self.client.list_queued_resources, parent=parent)]
+
+    async def delete_queued(self, name: str, force: bool = False) -> None:
+        request = self.types.DeleteQueuedResourceRequest(name=name, force=force)
+        await self._run(self.client.delete_queued_resource, request)
+
+    def _new(self, kind: str, fields: dict[str, Any]) -> Any:
+        return getattr(self.types, kind).from_json(json.dumps(fields))
+
+    async def _ask(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        raise NotImplementedError
+
+    async def _all(self, method: Any, **named: Any) -> list[Any]:
+        """All resources of a list, page by page."""
+        raise NotImplementedError
+
+    async def _run(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        """The result of the operation that a method starts."""
+        raise NotImplementedError
+
+
+class GrpcAsyncDriver(PackagedDriver):
     """`TpuAsyncClient` over grpc.aio."""
 
-    def __init__(self, emulator: Any) -> None:
+    def __init__(self, version: str, emulator: Any) -> None:
         self._channel = grpc.aio.insecure_channel(emulator.grpc)
-        transport = transports.TpuGrpcAsyncIOTransport(channel=self._channel, host=emulator.grpc)
-        self.client = tpu_v2.TpuAsyncClient(transport=transport)
+        transport = PACKAGES[version].services.tpu.transports.TpuGrpcAsyncIOTransport(channel=self._channel)
+        super().__init__(version, PACKAGES[version].TpuAsyncClient(transport=transport))
 
     async def close(self) -> None:
         await self._channel.close()
 
-    async def create(self, parent: str, node_id: str, node: dict[str, Any]) -> dict[str, Any]:
-        return node_json(await self._run(self.client.create_node(parent=parent, node_id=node_id, node=_node(node))))
-
-    async def get(self, name: str) -> dict[str, Any]:
-        return node_json(await self._ask(self.client.get_node(name=name)))
-
-    async def list(self, parent: str) -> list[str]:
-        return [node.name async for node in await self._ask(self.client.list_nodes(parent=parent))]
-
-    async def set_labels(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
-        mask = field_mask_pb2.FieldMask(paths=["labels"])
-        node = tpu_v2.Node(name=name, labels=labels)
-        return node_json(await self._run(self.client.update_node(node=node, update_mask=mask)))
-
-    async def stop(self, name: str) -> dict[str, Any]:
-        return node_json(await self._run(self.client.stop_node(tpu_v2.StopNodeRequest(name=name))))
-
-    async def start(self, name: str) -> dict[str, Any]:
-        return node_json(await self._run(self.client.start_node(tpu_v2.StartNodeRequest(name=name))))
-
-    async def delete(self, name: str) -> None:
-        await self._run(self.client.delete_node(name=name))
-
-    async def _ask(self, call: Any) -> Any:
+    async def _ask(self, method: Any, *arguments: Any, **named: Any) -> Any:
         try:
-            return await call
+            return await method(*arguments, **named)
         except exceptions.GoogleAPICallError as error:
             raise refusal_of(error) from error
 
-    async def _run(self, call: Any) -> Any:
-        operation = await self._ask(call)
+    async def _all(self, method: Any, **named: Any) -> list[Any]:
+        return [each async for each in await self._ask(method, **named)]
+
+    async def _run(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        operation = await self._ask(method, *arguments, **named)
         try:
             return await operation.result(timeout=30)
         except exceptions.GoogleAPICallError as error:
@@ -103,49 +147,27 @@ class GrpcAsyncDriver:
             raise Failed(status.code, status.message) from error
 
 
-class SyncDriver:
+class SyncDriver(PackagedDriver):
     """`TpuClient`, over gRPC or REST; its calls block, so they run in threads."""
 
-    def __init__(self, transport: Any, close: Callable[[], None]) -> None:
-        self.client = tpu_v2.TpuClient(transport=transport)
-        self.close_channel = close
+    def __init__(self, version: str, transport: Any, close: Callable[[], None]) -> None:
+        super().__init__(version, PACKAGES[version].TpuClient(transport=transport))
+        self._close = close
 
     async def close(self) -> None:
-        self.close_channel()
+        self._close()
 
-    async def create(self, parent: str, node_id: str, node: dict[str, Any]) -> dict[str, Any]:
-        return node_json(
-            await self._run(lambda: self.client.create_node(parent=parent, node_id=node_id, node=_node(node)))
-        )
-
-    async def get(self, name: str) -> dict[str, Any]:
-        return node_json(await self._ask(lambda: self.client.get_node(name=name)))
-
-    async def list(self, parent: str) -> list[str]:
-        return await self._ask(lambda: [node.name for node in self.client.list_nodes(parent=parent)])
-
-    async def set_labels(self, name: str, labels: dict[str, str]) -> dict[str, Any]:
-        mask = field_mask_pb2.FieldMask(paths=["labels"])
-        node = tpu_v2.Node(name=name, labels=labels)
-        return node_json(await self._run(lambda: self.client.update_node(node=node, update_mask=mask)))
-
-    async def stop(self, name: str) -> dict[str, Any]:
-        return node_json(await self._run(lambda: self.client.stop_node(tpu_v2.StopNodeRequest(name=name))))
-
-    async def start(self, name: str) -> dict[str, Any]:
-        return node_json(await self._run(lambda: self.client.start_node(tpu_v2.StartNodeRequest(name=name))))
-
-    async def delete(self, name: str) -> None:
-        await self._run(lambda: self.client.delete_node(name=name))
-
-    async def _ask(self, call: Callable[[], Any]) -> Any:
+    async def _ask(self, method: Any, *arguments: Any, **named: Any) -> Any:
         try:
-            return await asyncio.to_thread(call)
+            return await asyncio.to_thread(method, *arguments, **named)
         except exceptions.GoogleAPICallError as error:
             raise refusal_of(error) from error
 
-    async def _run(self, call: Callable[[], Any]) -> Any:
-        operation = await self._ask(call)
+    async def _all(self, method: Any, **named: Any) -> list[Any]:
+        return await self._ask(lambda: list(method(**named)))
+
+    async def _run(self, method: Any, *arguments: Any, **named: Any) -> Any:
+        operation = await self._ask(method, *arguments, **named)
         try:
             return await asyncio.to_thread(operation.result, timeout=30)
         except exceptions.GoogleAPICallError as error:
@@ -156,10 +178,11 @@ class SyncDriver:
 class DiscoveryDriver:
     """googleapiclient with the discovery document that it ships."""
 
-    def __init__(self, emulator: Any) -> None:
+    def __init__(self, version: str, emulator: Any) -> None:
+        self.version = version
         self._service = discovery.build(
             "tpu",
-            "v2",
+            version,
             credentials=AnonymousCredentials(),
             client_options={"api_endpoint": f"{emulator.rest}/"},
             static_discovery=True,
@@ -192,6 +215,20 @@ class DiscoveryDriver:
     async def delete(self, name: str) -> None:
         await self._run(self._locations.nodes().delete(name=name))
 
+    async def create_queued(self, parent: str, queued_id: str, queued: dict[str, Any]) -> dict[str, Any]:
+        queue = self._locations.queuedResources()
+        return await self._run(queue.create(parent=parent, queuedResourceId=queued_id, body=queued))
+
+    async def get_queued(self, name: str) -> dict[str, Any]:
+        return await self._ask(self._locations.queuedResources().get(name=name))
+
+    async def list_queued(self, parent: str) -> list[str]:
+        answer = await self._ask(self._locations.queuedResources().list(parent=parent))
+        return [each["name"] for each in answer.get("queuedResources", [])]
+
+    async def delete_queued(self, name: str, force: bool = False) -> None:
+        await self._run(self._locations.queuedResources().delete(name=name, force=force))
+
     async def _ask(self, request: Any) -> Any:
         try:
             return await asyncio.to_thread(request.execute)
@@ -209,26 +246,30 @@ class DiscoveryDriver:
         return operation["response"]
 
 
-def _node(fields: dict[str, Any]) -> tpu_v2.Node:
-    return tpu_v2.Node.from_json(json.dumps(fields))
-
-
-def _grpc_sync(emulator: Any) -> SyncDriver:
+def _grpc_sync(version: str, emulator: Any) -> SyncDriver:
     channel = grpc.insecure_channel(emulator.grpc)
-    return SyncDriver(transports.TpuGrpcTransport(channel=channel, host=emulator.grpc), channel.close)
+    transport = PACKAGES[version].services.tpu.transports.TpuGrpcTransport(channel=channel)
+    return SyncDriver(version, transport, channel.close)
 
 
-def _rest(emulator: Any) -> SyncDriver:
+def _rest(version: str, emulator: Any) -> SyncDriver:
     address = emulator.rest.removeprefix("http://")
-    transport = transports.TpuRestTransport(host=address, credentials=AnonymousCredentials(), url_scheme="http")
-    return SyncDriver(transport, transport.close)
+    transport = tpu_v2.services.tpu.transports.TpuRestTransport(
+        host=address, credentials=AnonymousCredentials(), url_scheme="http"
+    )
+    return SyncDriver(version, transport, transport.close)
 
 
 DRIVERS: dict[str, Callable[[Any], Any]] = {
-    "grpc-async": GrpcAsyncDriver,
-    "grpc-sync": _grpc_sync,
-    "rest": _rest,
-    "discovery": DiscoveryDriver,
+    f"{kind}-{version}": functools.partial(make, version)
+    for version in PACKAGES
+    for kind, make in (
+        ("grpc-async", GrpcAsyncDriver),
+        ("grpc-sync", _grpc_sync),
+        ("rest", _rest),
+        ("discovery", DiscoveryDriver),
+    )
+    if (kind, version) != ("rest", "v2alpha1")  # google-cloud-tpu has no REST transport for v2alpha1
 }
 
 
