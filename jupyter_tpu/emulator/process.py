@@ -17,6 +17,7 @@ from pathlib import Path
 
 from aiohttp import web
 
+from jupyter_tpu.emulator import side_services
 from jupyter_tpu.emulator.control_routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.fault_command import ADDRESS_VARIABLE
@@ -146,6 +147,7 @@ async def serving(cloud: Cloud, asked: Ports) -> AsyncIterator[Ports]:
     """Both skins up; everything down at the end, workers included."""
     app = web.Application(middlewares=[google_errors, refuse_browsers])
     ControlRoutes(cloud).add_to(app)
+    side_services.add_to(app, cloud)
     RestSkin(cloud).add_to(app)
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
     skin = GrpcSkin(cloud)
