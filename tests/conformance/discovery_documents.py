@@ -82,8 +82,10 @@ class Method:
 
 @functools.cache
 def document(version: str) -> dict[str, Any]:
+    """Of a version of the TPU API, or of another API such as ``monitoring.v3``."""
+    name = version if "." in version else f"tpu.{version}"
     folder = resources.files("googleapiclient") / "discovery_cache" / "documents"
-    return dict(json.loads((folder / f"tpu.{version}.json").read_text()))
+    return dict(json.loads((folder / f"{name}.json").read_text()))
 
 
 @functools.cache
