@@ -53,8 +53,8 @@ class AccessTokens:
         "The API asks nobody who they are: a call without a token, or with one that no worker of this emulator was "
         "given, is served.",
     )
-    def check(self, authorization: str | None, method: str, version: str = "v2") -> None:
-        """Look at the token of a call, if it is one of ours.
+    def check(self, authorization: str, method: str) -> None:
+        """Look at the token of a call, if it is one of ours; `method` is the full name of what was called.
 
         Raises:
             Refusal: it is forged or too old (401), or may not do this (403).
@@ -64,11 +64,11 @@ class AccessTokens:
             return
         claims = self._claims(token.removeprefix(_PREFIX))
         if claims is None:
-            raise _unauthenticated("ACCESS_TOKEN_TYPE_UNSUPPORTED", method, version)
+            raise _unauthenticated("ACCESS_TOKEN_TYPE_UNSUPPORTED", method)
         if claims["exp"] <= self._now():
-            raise _unauthenticated("ACCESS_TOKEN_EXPIRED", method, version)
+            raise _unauthenticated("ACCESS_TOKEN_EXPIRED", method)
         if CLOUD_PLATFORM not in claims["scopes"]:
-            raise _out_of_scope(method, version)
+            raise _out_of_scope(method)
 
     def _claims(self, text: str) -> Any:
         payload, _, signature = text.partition(".")
@@ -89,8 +89,8 @@ def kept_key(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _bearer(authorization: str | None) -> str:
-    kind, _, token = (authorization or "").partition(" ")
+def _bearer(authorization: str) -> str:
+    kind, _, token = authorization.partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 
 
@@ -99,12 +99,12 @@ def _bearer(authorization: str | None) -> str:
     "A token that is no good is refused with 401 in these words, the reason in an ErrorInfo.",
     source="answers of Google APIs in many public logs",
 )
-def _unauthenticated(reason: str, method: str, version: str) -> Refusal:
+def _unauthenticated(reason: str, method: str) -> Refusal:
     message = (
         "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
         "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
     )
-    return Refusal(status_of(code_pb2.UNAUTHENTICATED, message, [_info(reason, method, version)]))
+    return Refusal(status_of(code_pb2.UNAUTHENTICATED, message, [_info(reason, method)]))
 
 
 @recorded(
@@ -112,17 +112,15 @@ def _unauthenticated(reason: str, method: str, version: str) -> Refusal:
     "A token without the scope is refused with 403 in these words and an ErrorInfo ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
     source="answers of Google APIs in many public logs",
 )
-def _out_of_scope(method: str, version: str) -> Refusal:
+def _out_of_scope(method: str) -> Refusal:
     message = "Request had insufficient authentication scopes."
-    details = [_info("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method, version)]
+    details = [_info("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method)]
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, details))
 
 
-def _info(reason: str, method: str, version: str) -> error_details_pb2.ErrorInfo:
+def _info(reason: str, method: str) -> error_details_pb2.ErrorInfo:
     return error_details_pb2.ErrorInfo(
-        reason=reason,
-        domain="googleapis.com",
-        metadata={"service": "tpu.googleapis.com", "method": f"google.cloud.tpu.{version}.Tpu.{method}"},
+        reason=reason, domain="googleapis.com", metadata={"service": "tpu.googleapis.com", "method": method}
     )
 
 

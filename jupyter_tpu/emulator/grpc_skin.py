@@ -88,9 +88,10 @@ class GrpcSkin:
         return answer
 
     def _check_token(self, context: Any, method: str) -> None:
+        header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
         if self._switches().asks_for_token:
-            metadata = dict(context.invocation_metadata() or ())
-            check_token(str(metadata.get("authorization", "")), method)
+            check_token(header, method)
+        self._cloud.workers.tokens.check(header, method)
 
 
 def packaged(version: str, name: str) -> Any:

@@ -68,9 +68,10 @@ class RestSkin:
         return printed(self._shown(answer, printer, found.rule), is_pretty=is_pretty)
 
     def _check_token(self, request: web.Request, rule: Rule) -> None:
+        header, method = request.headers.get("Authorization", ""), f"google.cloud.tpu.{rule.version}.Tpu.{rule.method}"
         if self._switches().asks_for_token:
-            header = request.headers.get("Authorization", "")
-            check_token(header, f"google.cloud.tpu.{rule.version}.Tpu.{rule.method}")
+            check_token(header, method)
+        self._cloud.workers.tokens.check(header, method)
 
     def _printer(self, request: web.Request, rule: Rule) -> Printer:
         version = V2 if rule.version == V1 else rule.version
