@@ -64,6 +64,12 @@ def parser() -> argparse.ArgumentParser:
         default="full",
         help="full: python3 with its packages; bare: python3 without packages, and no uv",
     )
+    options.add_argument(
+        "--runtime-metrics-port",
+        type=_port,
+        default=0,
+        help="port that a worker's runtime metrics get first; tpu-info looks at 8431 (default: any free one)",
+    )
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     options.add_argument("--verbose", action="store_true", help="log what happens to standard error")
     return options
@@ -113,7 +119,12 @@ async def _serve(options: argparse.Namespace) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     with held_state_dir(options.state_dir) as state_dir:
-        workers = Workers(state_dir / "w", _image(options, state_dir), _door(options))
+        workers = Workers(
+            state_dir / "w",
+            _image(options, state_dir),
+            _door(options),
+            metrics_port=options.runtime_metrics_port,
+        )
         cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
         async with serving(cloud, Ports(grpc=options.port, rest=options.rest_port)) as ports:
             _announce(options, ports)
