@@ -109,6 +109,6 @@ def is_listed(accelerator_type: str, zone: str, allowlist: Iterable[str]) -> boo
 
 def addresses_of(node: NodePb) -> int:
     """External addresses that a node takes: one per VM for each network with external IPs."""
-    configs = node.network_configs or [node.network_config]
-    networks = sum(config.enable_external_ips for config in configs)
+    configs = (node.network_config, *node.network_configs)
+    networks = sum(bool(config.enable_external_ips) for config in configs)
     return networks * accelerators.accelerator(node.accelerator_type).workers

@@ -79,10 +79,11 @@ class Capacity:
     def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
         """Each pool that somebody set, as the control API shows it; `held` as for `has_room`."""
         occupied = list(held)
-        return [self._shown(*key.split(_SEPARATOR), occupied) for key in sorted(self._pools)]
+        return [self._shown(key, occupied) for key in sorted(self._pools)]
 
-    def _shown(self, zone: str, family: str, occupied: Iterable[Held]) -> dict[str, Any]:
-        pool = self._pool(zone, family)
+    def _shown(self, key: str, occupied: Iterable[Held]) -> dict[str, Any]:
+        zone, _, family = key.partition(_SEPARATOR)
+        pool = self._pools[key]
         until = pool.stocked_out_until
         return {
             "zone": zone,

@@ -144,4 +144,4 @@ def no_maintenance_pending(name: str) -> errors.Refusal:
 
 
 def _name_of(operation: Message) -> str:
-    return str(operation.name)  # type: ignore[attr-defined]
+    return str(operation.name)
