@@ -14,10 +14,31 @@ TOOLS: Mapping[str, str] = {
 }
 """Module of this package whose `main` runs a tool, loaded only when it is asked for."""
 
+CONTROLS = frozenset(
+    [
+        "capacity",
+        "clock",
+        "ledger",
+        "maintenance",
+        "preempt",
+        "project",
+        "quota",
+        "reserve",
+        "reset",
+        "state",
+        "stockout",
+    ]
+)
+"""Commands of `control_commands`, which talk to a running emulator."""
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a tool, or else the emulator. Returns the exit status."""
     arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in CONTROLS:
+        from jupyter_tpu.emulator import control_commands
+
+        return control_commands.main(arguments)
     tool = TOOLS.get(arguments[0]) if arguments else None
     module = importlib.import_module(f"jupyter_tpu.emulator.{tool or 'process'}")
     status: int = module.main(arguments[1:] if tool else arguments)

@@ -9,9 +9,20 @@ import urllib.request
 from collections.abc import Sequence
 from typing import Any
 
+ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
+"""Environment variable with the REST address of the emulator that the commands mean."""
+
 
 class ControlRefused(Exception):
-    """The emulator did not do it; the message says why."""
+    """The emulator did not do it; the body that it answered says why."""
+
+    @property
+    def message(self) -> str:
+        """The words in its error envelope."""
+        try:
+            return str(json.loads(str(self))["error"]["message"])
+        except (ValueError, KeyError, TypeError):
+            return str(self)[:500]
 
 
 class EmulatorControl:
@@ -114,6 +125,9 @@ class EmulatorControl:
     def stock_out(self, zone: str, family: str = "", *, chips: int = 0, for_s: float | None = None) -> None:
         """No capacity (or only so many chips) for a while or until it is set anew; ``for_s=0`` ends it."""
         self._ask("POST", "stockout", {"zone": zone, "family": family, "chips": chips, "for_s": for_s})
+
+    def reservations(self) -> list[dict[str, Any]]:
+        return list(self._ask("GET", "reservations")["reservations"])
 
     def reserve(self, reservation_id: str, zone: str, family: str, chips: int) -> None:
         """Make or change a reservation; 0 chips take it away."""

@@ -61,7 +61,9 @@ class ControlRules:
     async def change_project(self, request: web.Request) -> Any:
         asked = await json_object(request)
         with self._cloud.store.transaction():
-            return self._cloud.rules.project.change(asked).to_json()
+            switches = self._cloud.rules.project.change(asked)
+        self._cloud.timeline.arm()
+        return switches.to_json()
 
     async def quotas(self, _: web.Request) -> Any:
         """Those that are limited or used."""

@@ -1,19 +1,21 @@
-"""``jupyter tpu emulator fault``: break a running emulator's links by hand."""
+"""``jupyter tpu emulator fault``: break a running emulator's calls and links by hand."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from typing import Any
-from urllib.error import URLError
 
-from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl
+from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, ControlRefused, EmulatorControl
+from jupyter_tpu.emulator.control_command import Command, add_emulator_options
+from jupyter_tpu.emulator.fault_call_command import COMMANDS
 from jupyter_tpu.emulator.fault_proxy_verbs import MEANINGS, link_fault_from_json
 
-ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
+CALLS: Mapping[str, Command] = {command.name.rpartition(" ")[2]: command for command in COMMANDS}
+"""Commands about calls of the API, each with a parser of its own."""
 
 _OPTIONS: Mapping[str, tuple[type, str]] = {
     "direction": (str, "up (to the worker), down, or both (the default)"),
@@ -31,12 +33,14 @@ _OPTIONS: Mapping[str, tuple[type, str]] = {
 
 def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
-        prog="jupyter tpu emulator fault", description="Break a running emulator by hand."
+        prog="jupyter tpu emulator fault", description="Break a running emulator by hand: its calls, or its links."
     )
-    kinds = options.add_subparsers(metavar="KIND", required=True)
+    kinds = options.add_subparsers(metavar="KIND", dest="kind", required=True)
     kinds.add_parser(
         "link", help="the SSH connections to a node's workers", parents=[link_parser()], epilog=link_parser().epilog
     )
+    for name, command in CALLS.items():
+        kinds.add_parser(name, help=command.summary, add_help=False)
     return options
 
 
@@ -54,18 +58,14 @@ def link_parser() -> argparse.ArgumentParser:
     link.add_argument("--worker", type=int, metavar="ID", help="only this worker (default: all)")
     for name, (kind, meaning) in _OPTIONS.items():
         link.add_argument(f"--{name.replace('_', '-')}", type=kind, metavar=name.upper(), help=meaning)
-    link.add_argument(
-        "--emulator",
-        default=os.environ.get(ADDRESS_VARIABLE, ""),
-        metavar="URL",
-        help=f"REST address of the emulator, as it prints it (default: ${ADDRESS_VARIABLE})",
-    )
-    link.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+    add_emulator_options(link)
     return link
 
 
 def main(argv: Sequence[str]) -> int:
     """Returns the exit status."""
+    if argv and argv[0] in CALLS:
+        return CALLS[argv[0]].main(argv[1:])
     options = parser().parse_args(argv)
     if not options.emulator:
         return _complain(f"Say which emulator: --emulator URL, or set {ADDRESS_VARIABLE}.")
@@ -78,8 +78,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         links = _perform(EmulatorControl(options.emulator), options, given)
     except ControlRefused as refusal:
-        return _complain(_message(str(refusal)))
-    except (URLError, ValueError) as error:
+        return _complain(refusal.message)
+    except (OSError, ValueError, HTTPException) as error:
         return _complain(f"No emulator answers at {options.emulator}: {error}")
     if not links:
         return _complain(
@@ -104,14 +104,6 @@ def _fault_text(fault: Mapping[str, Any]) -> str:
     """``latency up ms=50``"""
     told = (f"{name}={value:g}" for name, value in fault.items() if isinstance(value, int | float) and value)
     return " ".join([fault["verb"], fault.get("direction", ""), *told]).replace("  ", " ").strip()
-
-
-def _message(refusal: str) -> str:
-    """What the control API said, without its wrapping."""
-    try:
-        return str(json.loads(refusal)["error"]["message"])
-    except (ValueError, KeyError, TypeError):
-        return refusal
 
 
 def _complain(text: str) -> int:

@@ -18,9 +18,9 @@ from pathlib import Path
 from aiohttp import web
 
 from jupyter_tpu.emulator import side_services
+from jupyter_tpu.emulator.control import ADDRESS_VARIABLE
 from jupyter_tpu.emulator.control_routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.fault_command import ADDRESS_VARIABLE
 from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
 from jupyter_tpu.emulator.grpc_skin import GrpcSkin
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
@@ -40,7 +40,9 @@ def parser() -> argparse.ArgumentParser:
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator",
         description="Google Cloud TPU, emulated on this machine: gRPC and REST on loopback, workers behind SSH.",
-        epilog="Workers run as you. Linux shows whose a connection is, and others are turned away; elsewhere (macOS) "
+        epilog="Steer a running one with `jupyter tpu emulator state`, `ledger`, `clock`, `preempt`, `stockout`, "
+        "`capacity`, `quota`, `reserve`, `project`, `maintenance`, `fault` and `reset`; each has --help. "
+        "Workers run as you. Linux shows whose a connection is, and others are turned away; elsewhere (macOS) "
         "every user of this machine can log in to them: do not run it there on a machine that you share.",
     )
     options.add_argument("--port", type=_port, default=0, help=f"port of the gRPC endpoint ({_ANY_PORT})")
