@@ -88,7 +88,7 @@ async def _ask(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[s
 @asynccontextmanager
 async def _agent_of(key: WorkerKey) -> AsyncIterator[Link]:
     worker = Worker(key, lambda _progress: None)
-    link = Link(worker.connect, python=key.python)
+    link = Link(worker.connect, memory=worker.memory, python=key.python)
     await link.open()
     try:
         yield link

@@ -53,7 +53,13 @@ class WorkerLink:
         self.status = LinkStatus(state="connecting", since=time.time())
         self._key = key
         worker = Worker(key, self._progress)
-        self.link = Link(worker.connect, on_progress=self._progress, on_state=self._changed, python=key.python)
+        self.link = Link(
+            worker.connect,
+            memory=worker.memory,
+            on_progress=self._progress,
+            on_state=self._changed,
+            python=key.python,
+        )
         self._opening: asyncio.Future[None] | None = None
 
     async def open(self) -> None:

@@ -29,7 +29,8 @@ from jupyter_tpu.errors import (
     WrongState,
 )
 from jupyter_tpu.journal.paths import data_dir
-from jupyter_tpu.kernels.known_addresses import KnownAddresses
+from jupyter_tpu.kernels.known_addresses import Known, KnownAddresses
+from jupyter_tpu.link import Memory, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
 from jupyter_tpu.ssh import HostKeyStore, SshConnection, UserKey, WorkerAddress, connect, login_name
 
@@ -63,10 +64,14 @@ class Worker:
 
     Args:
         on_progress: called with ``{"phase", "message", "fraction"}``.
+
+    Attributes:
+        memory: how it was prepared last, by this process or an earlier one.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
         self.key = key
+        self.memory = Memory(self._save_ready)
         self._on_progress = on_progress
         self._address: WorkerAddress | None = None
 
@@ -93,15 +98,21 @@ class Worker:
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
             return None
-        self._say("connecting", f"Connecting to {known.alias}")
+        self._say("connecting", f"Connecting to {known.address.alias}")
         try:
             async with asyncio.timeout(_KNOWN_ANSWERS_S):
-                connection = await self._connect_to(known, user_key)
+                connection = await self._connect_to(known.address, user_key)
         except (WorkerUnreachable, HostKeyChanged, LoginRefused, TimeoutError) as error:
-            log.info("%s is not where it was: %s", known.alias, error)
+            log.info("%s is not where it was: %s", known.address.alias, error)
             return None
-        self._address = known
+        self._address, self.memory.ready = known.address, known.ready
         return connection
+
+    def _save_ready(self, ready: Ready) -> None:
+        """For the next process; nobody waits for the disk."""
+        if self._address:
+            known = Known(self._address, ready)
+            asyncio.get_running_loop().run_in_executor(None, self._known_addresses.save, self._known_as, known)
 
     @property
     def _known_addresses(self) -> KnownAddresses:
@@ -122,7 +133,7 @@ class Worker:
         self._say("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
         self._address = address
-        await asyncio.to_thread(self._known_addresses.save, self._known_as, address)
+        await asyncio.to_thread(self._known_addresses.save, self._known_as, Known(address, self.memory.ready))
         return connection
 
     async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:

@@ -8,6 +8,7 @@ It lives in one asyncio loop and is used from that loop only. Knows nothing of J
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream
 from jupyter_tpu.link.link import Link
 from jupyter_tpu.link.streams import KernelStream, refuse_too_large
+from jupyter_tpu.link.worker import Memory, Ready
 
 __all__ = [
     "ByteStream",
@@ -15,7 +16,9 @@ __all__ = [
     "KernelStream",
     "Link",
     "LinkState",
+    "Memory",
     "OnMessage",
     "ProcessStream",
+    "Ready",
     "refuse_too_large",
 ]

@@ -29,8 +29,12 @@ class Dialogue:
         self._heard_at = 0.0
         self._is_open = True
 
-    async def greet(self, hello: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Exchange greetings; what the agent says of itself.
+    def say_hello(self, hello: Mapping[str, Any]) -> None:
+        """Comes before everything else; what may follow at once is what every agent understands."""
+        self.send(encode_json(Kind.HELLO, hello))
+
+    async def hear_hello(self) -> Mapping[str, Any]:
+        """The agent's answer: what it says of itself.
 
         Raises:
             ProtocolError: it is no agent, or speaks no protocol of ours.
@@ -38,7 +42,6 @@ class Dialogue:
             EOFError: it hung up.
             OSError, WorkerUnreachable: the connection broke.
         """
-        self.send(encode_json(Kind.HELLO, hello))
         try:
             async with asyncio.timeout(self._silence_s):  # wait_for may swallow a cancellation before Python 3.12
                 frame = await self._first_frame()

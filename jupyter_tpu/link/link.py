@@ -25,10 +25,10 @@ from jupyter_tpu.link.attempts import Attempts
 from jupyter_tpu.link.calls import PendingCall, PendingCalls
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
-from jupyter_tpu.link.opening import SILENCE_S, Demands, broken_agent, open_dialogue
+from jupyter_tpu.link.opening import SILENCE_S, Demands, Greeting, broken_agent, open_dialogue
 from jupyter_tpu.link.streams import KernelStream
 from jupyter_tpu.link.wake import watch_for_wake
-from jupyter_tpu.link.worker import PATIENCE_S, OnProgress
+from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
 from jupyter_tpu.wire.hello import client_hello
 from jupyter_tpu.wire.requests import Outbox
@@ -55,6 +55,7 @@ class Link:
         on_progress: called with ``{"phase", "message", "fraction"}`` while the worker is prepared.
         on_state: called with each new state, the error that caused it, if one did, and since when it is so (Unix
             seconds); again with the same state when only the error is new.
+        memory: what is known of the worker's preparation; its own, if None.
         python: the Python that kernels run on; empty for the worker's own choice.
         silence_s: a path on which nothing was heard for so long is taken as dead.
         patience_s: a worker that says nothing for so long while it is prepared is given up.
@@ -64,6 +65,7 @@ class Link:
         self,
         connect: Callable[[], Awaitable[Connection]],
         *,
+        memory: Memory | None = None,
         on_progress: OnProgress = _ignore_progress,
         on_state: Callable[[LinkState, TpuError | None, float], None] = _ignore_state,
         python: str = "",
@@ -73,6 +75,7 @@ class Link:
         self._connect = connect
         self._on_state = on_state
         self._demands = Demands(on_progress=on_progress, python=python, silence_s=silence_s, patience_s=patience_s)
+        self._memory = memory or Memory()
         self._attempts = Attempts(silence_s / 3)
         self._client_id = uuid.uuid4().hex
         self._epoch = 0
@@ -278,20 +281,20 @@ class Link:
         async with self._attempts.opening():
             self._connection = await self._connect()
         self._epoch += 1
-        hello = client_hello(self._client_id, __version__, self._epoch)
+        greeting = Greeting(hello=client_hello(self._client_id, __version__, self._epoch), follow_up=self._ask_again)
         try:
-            opened = await open_dialogue(self._connection, hello, self._demands)
+            opened = await open_dialogue(self._connection, greeting, self._demands, self._memory)
         except BaseException:
             self._hang_up()
             raise
         self._agent, self._python = opened.agent, opened.python
-        self._resume(opened.dialogue)
-        return opened.dialogue
-
-    def _resume(self, dialogue: Dialogue) -> None:
-        """Ask again for everything that is open. Calls first: one may start the kernel that a stream belongs to."""
         if self._state == "down":
             self._set_state("resuming", None)
+        self._settle()
+        return opened.dialogue
+
+    def _ask_again(self, dialogue: Dialogue) -> None:
+        """Ask for everything that is open. Calls first: one may start the kernel that a stream belongs to."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)
@@ -299,7 +302,6 @@ class Link:
             stream.attach()
         for request in self._outbox.pending():
             dialogue.send(encode_frame(Kind.REQUEST, request.stream, request.number, request.payload))
-        self._settle()
 
     def _settle(self) -> None:
         """Resuming is over once everything has come that the worker had when it was asked."""

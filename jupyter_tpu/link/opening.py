@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.link.dialogue import Dialogue
-from jupyter_tpu.link.interfaces import Connection
-from jupyter_tpu.link.worker import PATIENCE_S, OnProgress, Ready, open_channel, prepare_worker
+from jupyter_tpu.link.interfaces import ByteStream, Connection
+from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress, Ready, open_channel, prepare_worker, wish_for
 from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)
@@ -46,13 +46,25 @@ class Opened:
     python: str
 
 
-async def open_dialogue(connection: Connection, hello: Mapping[str, Any], demands: Demands) -> Opened:
-    """Prepare the worker and greet its agent; one that crashes at its start is given a few chances.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Greeting:
+    """How a dialogue begins: our hello, and what is sent behind it."""
+
+    hello: Mapping[str, Any]
+    follow_up: Callable[[Dialogue], None]
+
+
+async def open_dialogue(connection: Connection, greeting: Greeting, demands: Demands, memory: Memory) -> Opened:
+    """Greet the agent where it was last; else prepare the worker first.
+
+    An agent that crashes at its start is given a few chances.
 
     Raises:
         AgentBroken: it does not start, and this is the end of its log; or it speaks nonsense.
         EnvironmentFailed, WorkerUnreachable: from `prepare_worker`.
     """
+    if opened := await _greet_where_it_was(connection, greeting, demands, memory):
+        return opened
     for attempt, delay_s in enumerate(_AGENT_DELAYS_S):
         await asyncio.sleep(delay_s)
         ready = await prepare_worker(
@@ -62,7 +74,8 @@ async def open_dialogue(connection: Connection, hello: Mapping[str, Any], demand
             explain=attempt > 0,
             patience_s=demands.patience_s,
         )
-        if opened := await _greet(connection, ready, hello, demands):
+        if opened := await _greet(await _channel(connection, ready), ready, greeting, demands):
+            memory.keep(replace(ready, log=""))
             return opened
     raise AgentBroken(
         "The agent on the worker does not start.",
@@ -73,15 +86,46 @@ async def open_dialogue(connection: Connection, hello: Mapping[str, Any], demand
     )
 
 
-async def _greet(connection: Connection, ready: Ready, hello: Mapping[str, Any], demands: Demands) -> Opened | None:
+async def _greet_where_it_was(
+    connection: Connection, greeting: Greeting, demands: Demands, memory: Memory
+) -> Opened | None:
+    """Saves the three round trips of a preparation, and its Python's start, on a worker that needs none.
+
+    Saves one more by not waiting for the agent's hello, which an agent that was well before will say.
+    """
+    ready = memory.ready
+    if ready is None or ready.wish != wish_for(demands.python):
+        return None
     try:
-        channel = await open_channel(connection, ready.socket)
+        channel = await connection.open_unix(ready.socket)
+    except (TpuError, OSError) as error:
+        log.info("no agent where it was: %s", error)
+        return None
+    return await _greet(channel, ready, greeting, demands, is_eager=True)
+
+
+async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
+    try:
+        return await open_channel(connection, ready.socket)
     except (TpuError, OSError) as error:  # an agent that died takes its socket along; of a cut the next attempt tells
         log.info("no way to the agent: %s", error)
         return None
+
+
+async def _greet(
+    channel: ByteStream | None, ready: Ready, greeting: Greeting, demands: Demands, *, is_eager: bool = False
+) -> Opened | None:
+    if channel is None:
+        return None
     dialogue = Dialogue(channel, demands.silence_s)
     try:
-        return Opened(dialogue, await dialogue.greet(hello), ready.python)
+        dialogue.say_hello(greeting.hello)
+        if is_eager:
+            greeting.follow_up(dialogue)
+        agent = await dialogue.hear_hello()
+        if not is_eager:
+            greeting.follow_up(dialogue)
+        return Opened(dialogue, agent, ready.python)
     except (EOFError, OSError):
         dialogue.close()
         return None

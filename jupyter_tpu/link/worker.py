@@ -10,7 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source
@@ -36,11 +36,40 @@ _PIECE = 64 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where the agent listens and what kernels run on; `log` is the end of the agent's log, when asked for."""
+    """Where the agent listens and what kernels run on.
+
+    Attributes:
+        log: the end of the agent's log, when asked for.
+        wish: what the worker was prepared for; see `wish_for`.
+    """
 
     socket: str
     python: str
     log: str = ""
+    wish: str = ""
+
+
+def wish_for(python: str) -> str:
+    """The agent's code and the Python of kernels that a worker is prepared for, as one text to compare."""
+    return f"{agent_archive().digest} {python}"
+
+
+class Memory:
+    """What the last preparation found, so that the next connection can go straight to the agent.
+
+    Attributes:
+        ready: None when nothing is known.
+    """
+
+    def __init__(self, on_ready: Callable[[Ready], None] | None = None) -> None:
+        self.ready: Ready | None = None
+        self._on_ready = on_ready
+
+    def keep(self, ready: Ready) -> None:
+        """Remember it, and tell whoever wants to keep it for longer when it is news."""
+        is_news, self.ready = ready != self.ready, ready
+        if is_news and self._on_ready:
+            self._on_ready(ready)
 
 
 async def prepare_worker(
@@ -62,7 +91,8 @@ async def prepare_worker(
     process = await connection.execute(RUN_PROGRAM)
     try:
         await _write(process, _program(bootstrap_source()) + json.dumps(request).encode() + b"\n")
-        return await _follow(_Lines(process, patience_s), process, archive.content, on_progress)
+        ready = await _follow(_Lines(process, patience_s), process, archive.content, on_progress)
+        return replace(ready, wish=wish_for(python))
     finally:
         process.close()
 

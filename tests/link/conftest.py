@@ -134,6 +134,11 @@ class LocalConnection:
         for stream in self.streams:
             stream.cut()
 
+    @property
+    def commands(self) -> int:
+        """How many commands were run over it."""
+        return len(self._processes)
+
 
 class Worker:
     """A home folder, and everything that runs in it."""

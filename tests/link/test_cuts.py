@@ -291,6 +291,28 @@ async def test_processes_that_a_kernel_forks_print_into_their_cell(client: Any) 
     await client.wait(lambda message: "child 1\n" in client.printed())
 
 
+async def test_a_link_that_comes_back_goes_straight_to_the_agent(
+    new_client: Any, open_link: Callable[..., Awaitable[Link]], worker: Any
+) -> None:
+    client = new_client(await open_link())
+    await client.start()
+    worker.cut()
+    await client.run("print('there')")
+    assert [connection.commands for connection in worker.connections] == [1, 0]
+
+
+async def test_an_agent_that_is_not_where_it_was_is_started_anew(
+    new_client: Any, open_link: Callable[..., Awaitable[Link]], worker: Any
+) -> None:
+    client = new_client(await open_link())
+    await client.start()
+    worker.kill(worker.supervisor_pid())
+    worker.kill(worker.agent_pid())
+    await client.run("print('there')")
+    assert worker.connections[-1].commands == 1
+    assert client.printed() == "there\n"
+
+
 async def test_a_link_cut_after_any_byte_of_what_it_says_runs_each_cell_once(
     new_client: Any, open_link: Callable[..., Awaitable[Link]], worker: Any
 ) -> None:
