@@ -103,6 +103,26 @@ describe('the page of the switchboard', () => {
     expect(then.onPreempt).not.toHaveBeenCalled();
   });
 
+  it('announces maintenance, and tells when it is', () => {
+    const doing = show({});
+    click('Announce maintenance of my-node');
+    expect(doing.onMaintain).toHaveBeenCalledWith(NODE, 3600);
+    cleanup();
+    show({ maintenance: [{ node: NODE, starts: 0, is_ongoing: true }] });
+    screen.getByText('Maintenance is going on');
+  });
+
+  it('offers only faults that can hit the call', () => {
+    show({});
+    const form = screen.getByRole('form', { name: 'Script a fault' });
+    within(form).getByText(/allow-list/);
+    fireEvent.change(within(form).getByLabelText('The next call of'), {
+      target: { value: 'ListNodes' }
+    });
+    expect(within(form).queryByText(/allow-list/)).toBeNull();
+    within(form).getByText(/not shown/);
+  });
+
   it('takes back the nodes of a queued resource that are there', () => {
     const name = NODE.replace('nodes/my-node', 'queuedResources/q');
     const doing = show({
@@ -184,11 +204,10 @@ describe('the page of the switchboard', () => {
     expect(doing.onSetQuota).not.toHaveBeenCalled();
     fireEvent.change(within(form).getByLabelText('limit'), { target: { value: '32' } });
     fireEvent.submit(form);
-    expect(doing.onSetQuota).toHaveBeenCalledWith({
-      quota_id: 'TPUV4sPodPerProjectPerRegion',
-      region: 'us-central2',
-      limit: 32
-    });
+    expect(doing.onSetQuota).toHaveBeenCalledWith(
+      { quota_id: 'TPUV4sPodPerProjectPerRegion', region: 'us-central2' },
+      32
+    );
   });
 
   it('turns the API off, and sets what the project may do', () => {
@@ -206,6 +225,7 @@ describe('the page of the switchboard', () => {
     expect(doing.onSetProject).toHaveBeenLastCalledWith({
       denied_permissions: ['tpu.nodes.create', 'tpu.nodes.list'],
       denied_locations: [],
+      allowlist: null,
       addresses_per_region: null,
       creates_per_minute: 2
     });

@@ -101,7 +101,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
         quota_id: { type: 'string' },
         zone: { type: 'string', description: 'For a quota of a zone' },
         region: { type: 'string', description: 'For a quota of a region' },
-        limit: { type: 'integer' }
+        limit: { type: ['integer', 'null'], description: 'Null is without limit' }
       },
       asks: args => [post('quotas', args)]
     },
@@ -112,6 +112,7 @@ function projectActs(trans: TranslationBundle): readonly IAct[] {
         api_enabled: { type: 'boolean' },
         denied_permissions: { type: 'array', items: { type: 'string' } },
         denied_locations: { type: 'array', items: { type: 'string' } },
+        allowlist: { type: ['array', 'null'], items: { type: 'string' } },
         addresses_per_region: { type: ['integer', 'null'] },
         creates_per_minute: { type: ['integer', 'null'] }
       },

@@ -30,10 +30,10 @@ export interface ISwitchboardActs {
   onDismiss: () => void;
   onSetClock: (change: { scale?: number; paused?: boolean; advance_s?: number }) => void;
   onPreempt: (nodes: readonly string[]) => void;
-  onMaintain: (node: string) => void;
+  onMaintain: (node: string, in_s: number) => void;
   onFaultLink: (link: ILink, asks: readonly JSONObject[]) => void;
   onSetCapacity: (capacity: Pick<ICapacity, 'zone' | 'family' | 'chips'>) => void;
-  onSetQuota: (quota: Pick<IQuota, 'quota_id' | 'zone' | 'region' | 'limit'>) => void;
+  onSetQuota: (quota: Omit<IQuota, 'used' | 'limit'>, limit: number | null) => void;
   onSetProject: (change: Partial<ISwitches> & JSONObject) => void;
   onAddFault: (fault: JSONObject) => void;
   onRemoveFault: (id: number) => void;

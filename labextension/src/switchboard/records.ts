@@ -48,6 +48,15 @@ export interface ILink {
   readonly faults: readonly ILinkFault[];
 }
 
+/** Maintenance that is planned or going on. */
+export interface IMaintenance {
+  /** Full name. */
+  readonly node: string;
+  /** Seconds since the epoch, by the cloud's clock. */
+  readonly starts: number;
+  readonly is_ongoing?: boolean;
+}
+
 export interface ICapacity {
   readonly zone: string;
   readonly family: string;
@@ -60,6 +69,7 @@ export interface IQuota {
   readonly quota_id: string;
   readonly zone?: string;
   readonly region?: string;
+  /** −1 is without limit. */
   readonly limit: number;
   readonly used?: number;
 }
@@ -69,6 +79,8 @@ export interface ISwitches {
   readonly api_enabled: boolean;
   readonly denied_permissions: readonly string[];
   readonly denied_locations: readonly string[];
+  /** Types and generations that it may ask for; null is all. */
+  readonly allowlist: readonly string[] | null;
   readonly addresses_per_region: number | null;
   readonly creates_per_minute: number | null;
 }
@@ -91,6 +103,7 @@ export interface ICloud {
   readonly capacity: readonly ICapacity[];
   readonly quotas: readonly IQuota[];
   readonly switches: ISwitches;
+  readonly maintenance: readonly IMaintenance[];
   readonly ledger: ICosts;
 }
 
@@ -112,9 +125,11 @@ const UNKNOWN: ICloud = {
     api_enabled: true,
     denied_permissions: [],
     denied_locations: [],
+    allowlist: null,
     addresses_per_region: null,
     creates_per_minute: null
   },
+  maintenance: [],
   ledger: { total_usd: 0 }
 };
 

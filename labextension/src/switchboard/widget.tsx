@@ -80,11 +80,11 @@ export class Switchboard extends VDomRenderer<SwitchboardModel> {
     onDismiss: () => this.model.dismissRefusal(),
     onSetClock: change => this._run(SwitchboardCommandIDs.setClock, { ...change }),
     onPreempt: nodes => this._run(SwitchboardCommandIDs.preempt, { nodes: [...nodes] }),
-    onMaintain: node => this._run(SwitchboardCommandIDs.maintain, { node }),
+    onMaintain: (node, in_s) => this._run(SwitchboardCommandIDs.maintain, { node, in_s }),
     onFaultLink: ({ node, worker_id }, asks) =>
       this._run(SwitchboardCommandIDs.faultLink, { node, worker_id, faults: [...asks] }),
     onSetCapacity: capacity => this._run(SwitchboardCommandIDs.setCapacity, { ...capacity }),
-    onSetQuota: quota => this._run(SwitchboardCommandIDs.setQuota, { ...quota }),
+    onSetQuota: (quota, limit) => this._run(SwitchboardCommandIDs.setQuota, { ...quota, limit }),
     onSetProject: change => this._run(SwitchboardCommandIDs.setProject, change),
     onAddFault: fault => this._run(SwitchboardCommandIDs.addFault, fault),
     onRemoveFault: id => this._run(SwitchboardCommandIDs.removeFault, { id }),

@@ -9,6 +9,8 @@ export interface IChoice {
   readonly id: string;
   readonly label: string;
   readonly fields: JSONObject;
+  /** Which calls it can hit; any, where nothing is said. */
+  readonly fits?: RegExp;
 }
 
 /** Calls that a scripted fault can hit, those that matter most to a user of nodes first. */
@@ -33,8 +35,14 @@ export function methodName(method: string, trans: TranslationBundle): string {
 export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
   return [
     choice('quota', trans.__('Refused: quota used up (429)')),
-    choice('stockout', trans.__('Accepted, then no capacity (stock-out)')),
-    choice('not_allowlisted', trans.__('Refused: project not on the allow-list')),
+    {
+      ...choice('stockout', trans.__('Accepted, then no capacity (stock-out)')),
+      fits: /^(Create|Start)Node$/
+    },
+    {
+      ...choice('not_allowlisted', trans.__('Refused: project not on the allow-list')),
+      fits: /^Create/
+    },
     choice('permission_denied', trans.__('Refused: permission denied (403)')),
     choice('api_disabled', trans.__('Refused: Cloud TPU API disabled (403)')),
     choice('location_denied', trans.__('Refused: location not allowed')),
@@ -44,11 +52,29 @@ export function faultChoices(trans: TranslationBundle): readonly IChoice[] {
       code: 'INTERNAL',
       message: 'Internal error encountered.'
     }),
+    choice('html', trans.__('Error page of a load balancer (502)')),
+    choice('truncated', trans.__('Done, but the answer breaks off')),
+    choice('unknown_enum', trans.__('Done, with a state that nobody knows')),
     choice('latency', trans.__('Answer 10 s late'), { kind: 'latency', seconds: 10 }),
     choice('drop', trans.__('Connection breaks, nothing is done')),
     choice('applied_then_drop', trans.__('Done, but the answer is lost')),
-    choice('stuck', trans.__('Operation never ends'))
+    {
+      ...choice('stuck', trans.__('Operation never ends')),
+      fits: /^(Create|Delete|Start|Stop)/
+    },
+    {
+      ...choice('not_yet_visible', trans.__('New nodes are not shown for a minute of its time'), {
+        kind: 'not_yet_visible',
+        seconds: 60
+      }),
+      fits: /^(List|Get)Nodes?$/
+    }
   ];
+}
+
+/** Those that can hit a call. */
+export function choicesFor(method: string, trans: TranslationBundle): readonly IChoice[] {
+  return faultChoices(trans).filter(({ fits }) => !fits || method === '*' || fits.test(method));
 }
 
 function choice(id: string, label: string, fields: JSONObject = { kind: id }): IChoice {

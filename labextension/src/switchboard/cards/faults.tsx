@@ -4,7 +4,7 @@ import { Button } from '../../components/button';
 import { Select } from '../../components/field';
 import { ICardProps } from '../page';
 import { IScriptedFault } from '../records';
-import { faultChoices, faultName, methodName, METHODS } from '../words';
+import { choicesFor, faultName, methodName, METHODS } from '../words';
 import { Card, Rows } from './card';
 
 /** Faults that wait for their call, and a form for another one. */
@@ -58,17 +58,17 @@ function timesOf({ times }: IScriptedFault, trans: TranslationBundle): string {
 }
 
 function FaultForm({ acts, trans }: Pick<ICardProps, 'acts' | 'trans'>): JSX.Element {
-  const choices = faultChoices(trans);
   const [method, setMethod] = useState(METHODS[0]);
-  const [id, setId] = useState(choices[0].id);
+  const [wanted, setId] = useState('');
   const [times, setTimes] = useState('1');
+  const choices = choicesFor(method, trans);
+  const chosen = choices.find(({ id }) => id === wanted) ?? choices[0];
   return (
     <form
       aria-label={trans.__('Script a fault')}
       onSubmit={event => {
         event.preventDefault();
-        const fields = choices.find(choice => choice.id === id)?.fields;
-        acts.onAddFault({ method, times: Number(times), ...fields });
+        acts.onAddFault({ method, times: Number(times), ...chosen.fields });
       }}
     >
       <Select label={trans.__('The next call of')} value={method} onChange={setMethod}>
@@ -78,7 +78,7 @@ function FaultForm({ acts, trans }: Pick<ICardProps, 'acts' | 'trans'>): JSX.Ele
           </option>
         ))}
       </Select>
-      <Select label={trans.__('Fails so')} value={id} onChange={setId}>
+      <Select label={trans.__('Fails so')} value={chosen.id} onChange={setId}>
         {choices.map(choice => (
           <option key={choice.id} value={choice.id}>
             {choice.label}

@@ -3,13 +3,19 @@ import React from 'react';
 import { Button } from '../../components/button';
 import { State } from '../../components/state';
 import { ICardProps } from '../page';
-import { IEmulatedNode, IQueuedResource, placeOf } from '../records';
+import { IEmulatedNode, IMaintenance, IQueuedResource, placeOf } from '../records';
+import { formatMoment } from '../words';
 import { Card, Rows } from './card';
+
+/** Seconds of the cloud's own time. */
+const MAINTAIN_IN_S = 3600;
 
 const GONE = new Set(['PREEMPTED', 'TERMINATED', 'DELETING', 'STOPPED', 'STOPPING']);
 
 /** Nodes and queued resources, which the cloud can take back. */
 export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
+  const eventOf = ({ name }: IEmulatedNode): IMaintenance | undefined =>
+    cloud.maintenance.find(event => event.node === name);
   const alive = new Set(cloud.nodes.filter(isAlive).map(({ name }) => name));
   return (
     <Card title={trans.__('Nodes and queued resources')}>
@@ -23,14 +29,16 @@ export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
         {node => (
           <>
             <Heading name={node.name} state={node.state} note={noteOf(node, trans)} />
+            <Maintenance event={eventOf(node)} trans={trans} />
             <div className="jp-tpu-Actions">
               <PreemptButton {...{ acts, trans }} of={node.name} nodes={only(node, alive)} />
               <Button
                 isOff={node.state !== 'READY'}
+                title={trans.__('In an hour of the cloud’s own time')}
                 aria-label={trans.__('Announce maintenance of %1', placeOf(node.name).id)}
-                onClick={() => acts.onMaintain(node.name)}
+                onClick={() => acts.onMaintain(node.name, MAINTAIN_IN_S)}
               >
-                {trans.__('Maintenance')}
+                {trans.__('Maintenance in 1 h')}
               </Button>
             </div>
           </>
@@ -63,6 +71,24 @@ export function NodesCard({ cloud, acts, trans }: ICardProps): JSX.Element {
         </Rows>
       )}
     </Card>
+  );
+}
+
+interface IMaintenanceProps {
+  event: IMaintenance | undefined;
+  trans: TranslationBundle;
+}
+
+function Maintenance({ event, trans }: IMaintenanceProps): JSX.Element | null {
+  if (!event) {
+    return null;
+  }
+  return (
+    <div>
+      {event.is_ongoing
+        ? trans.__('Maintenance is going on')
+        : trans.__('Maintenance on %1', formatMoment(event.starts))}
+    </div>
   );
 }
 

@@ -34,12 +34,7 @@ export function ProjectCard({ cloud, acts, trans }: ICardProps): JSX.Element {
 
 type IFormProps = Pick<ICardProps, 'acts' | 'trans'> & { switches: ISwitches };
 
-type Drafts = {
-  readonly [
-    name in
-      'denied_permissions' | 'denied_locations' | 'addresses_per_region' | 'creates_per_minute'
-  ]: string;
-};
+type Drafts = { readonly [name in keyof Omit<ISwitches, 'api_enabled'>]: string };
 
 function LimitsForm({ switches, acts, trans }: IFormProps): JSX.Element {
   const known = draftsOf(switches);
@@ -112,6 +107,12 @@ function fieldsOf(trans: TranslationBundle): readonly IField[] {
       isNumber: false
     },
     {
+      name: 'allowlist',
+      label: trans.__('Allowed types'),
+      note: trans.__('Such as v5e or v5p-8; nothing for all types.'),
+      isNumber: false
+    },
+    {
       name: 'addresses_per_region',
       label: trans.__('External addresses per region'),
       isNumber: true
@@ -124,6 +125,7 @@ function draftsOf(switches: ISwitches): Drafts {
   return {
     denied_permissions: switches.denied_permissions.join(', '),
     denied_locations: switches.denied_locations.join(', '),
+    allowlist: (switches.allowlist ?? []).join(', '),
     addresses_per_region: String(switches.addresses_per_region ?? ''),
     creates_per_minute: String(switches.creates_per_minute ?? '')
   };
@@ -133,6 +135,7 @@ function changeOf(drafts: Drafts): Partial<ISwitches> & JSONObject {
   return {
     denied_permissions: wordsOf(drafts.denied_permissions),
     denied_locations: wordsOf(drafts.denied_locations),
+    allowlist: drafts.allowlist.trim() ? wordsOf(drafts.allowlist) : null,
     addresses_per_region: countOf(drafts.addresses_per_region),
     creates_per_minute: countOf(drafts.creates_per_minute)
   };

@@ -3,7 +3,7 @@ import React, { useId, useState } from 'react';
 import { Button } from '../../components/button';
 import { ICardProps } from '../page';
 import { IQuota } from '../records';
-import { isCount } from '../words';
+import { countOf, isCount } from '../words';
 import { Card, Rows } from './card';
 
 /** Quotas in use: how much of each, and a limit that can be changed. */
@@ -32,8 +32,8 @@ type IQuotaProps = Pick<ICardProps, 'acts' | 'trans'> & { quota: IQuota };
 function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
   const id = useId();
   const [draft, setDraft] = useState<string | null>(null);
-  const text = draft ?? String(quota.limit);
-  const isWrong = text.trim() === '' || !isCount(text);
+  const text = draft ?? (quota.limit < 0 ? '' : String(quota.limit));
+  const isWrong = !isCount(text);
   const name = trans.__('%1 in %2', quota.quota_id, whereOf(quota));
   return (
     <form
@@ -42,7 +42,7 @@ function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
       onSubmit={event => {
         event.preventDefault();
         if (!isWrong && draft !== null) {
-          acts.onSetQuota({ ...placeOfQuota(quota), limit: Number(text) });
+          acts.onSetQuota(keyOf(quota), countOf(text));
           setDraft(null);
         }
       }}
@@ -64,6 +64,7 @@ function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
           inputMode="numeric"
           autoComplete="off"
           aria-invalid={isWrong}
+          placeholder={trans.__('none')}
           value={text}
           onChange={event => setDraft(event.target.value)}
         />
@@ -79,11 +80,8 @@ function Quota({ quota, acts, trans }: IQuotaProps): JSX.Element {
   );
 }
 
-function placeOfQuota({
-  quota_id,
-  zone,
-  region
-}: IQuota): Pick<IQuota, 'quota_id' | 'zone' | 'region'> {
+/** A quota counts in a zone or in a region. */
+function keyOf({ quota_id, zone, region }: IQuota): Omit<IQuota, 'used' | 'limit'> {
   return zone === undefined ? { quota_id, region } : { quota_id, zone };
 }
 
