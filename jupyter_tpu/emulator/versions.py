@@ -95,6 +95,8 @@ def _old_names(fields: Fields) -> None:
     for spec in _specs(fields.get("queuedResource", {})):
         params = spec.pop("multiNodeParams", None)
         if params is not None:
+            if "nodeId" in spec:
+                raise errors.bad_field("queued_resource.tpu.node_spec", "node_id excludes multi_node_params")
             if "workloadType" in params:
                 spec["multiNodeParams"] = {"workloadType": params.pop("workloadType")}
             spec["multisliceParams"] = params
