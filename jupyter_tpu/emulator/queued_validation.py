@@ -75,19 +75,6 @@ def check_node_ids(ids: Iterable[str]) -> None:
         known.add(node_id)
 
 
-@documented(
-    "multislice-ids",
-    "A multislice request's nodes are named prefix-0, prefix-1 and so on; without a prefix, after the queued resource.",
-    source="google-cloud-tpu, QueuedResource.Tpu.NodeSpec.MultisliceParams.node_id_prefix",
-)
-def node_ids_of(spec: Any, queued_resource_id: str) -> list[str]:
-    """Ids of the nodes of one ``NodeSpec``."""
-    if spec.WhichOneof("name_strategy") != "multislice_params":
-        return [spec.node_id]
-    prefix = spec.multislice_params.node_id_prefix or queued_resource_id
-    return [f"{prefix}-{number}" for number in range(spec.multislice_params.node_count)]
-
-
 @assumed("queueing-policy", "Durations are positive, moments lie ahead, and an interval ends after it starts.")
 def check_policy(policy: Any, now: float) -> None:
     """Refuses a `QueueingPolicy` whose time is past or no time."""
