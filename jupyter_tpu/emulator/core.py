@@ -15,17 +15,28 @@ from jupyter_tpu.emulator import errors
 from jupyter_tpu.emulator.asked import Asked, with_project_id
 from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.effects import Effects
+from jupyter_tpu.emulator.holdings import Held
 from jupyter_tpu.emulator.ledger import Ledger
+from jupyter_tpu.emulator.maintenance import Maintenance
+from jupyter_tpu.emulator.maintenance_methods import MaintenanceMethods
+from jupyter_tpu.emulator.new_nodes import NewNodes
+from jupyter_tpu.emulator.node_ends import NodeEnds
 from jupyter_tpu.emulator.nodes import Nodes
 from jupyter_tpu.emulator.operations import OperationAgenda, Operations, Plan
+from jupyter_tpu.emulator.performing import Performing
+from jupyter_tpu.emulator.placement import Placement
 from jupyter_tpu.emulator.preemption_notices import PreemptionNotices
+from jupyter_tpu.emulator.project import Switches
 from jupyter_tpu.emulator.protos import State
-from jupyter_tpu.emulator.quotas import Quotas
+from jupyter_tpu.emulator.queue import Queue
+from jupyter_tpu.emulator.queue_effects import QueueEffects
+from jupyter_tpu.emulator.queued_resources import QueuedResources
 from jupyter_tpu.emulator.reference import Reference
+from jupyter_tpu.emulator.rules import Rules
 from jupyter_tpu.emulator.scripted import ScriptedFaults
 from jupyter_tpu.emulator.store import Store
 from jupyter_tpu.emulator.targets import target_of
-from jupyter_tpu.emulator.timeline import Timeline
+from jupyter_tpu.emulator.timeline import Agenda, Timeline
 from jupyter_tpu.emulator.virtual_time import VirtualTime, kept_clock
 from jupyter_tpu.emulator.workers import Workers
 
@@ -49,25 +60,68 @@ class Cloud:
         self.clock = kept_clock(self.store, start=self.store.latest_moment() or time.time(), scale=time_scale)
         self.store.date_by(self.clock.now)
         self.ledger = Ledger(self.store)
-        self.quotas = Quotas()
+        self.rules = Rules(self.store, now=self.clock.now, project_id=project, project_number=PROJECT_NUMBER)
         self.scripted = ScriptedFaults(
             store=self.store, clock=self.clock, project=project, project_number=PROJECT_NUMBER
         )
         self.workers = workers
+        self.operations = Operations(self.store, self.clock, lambda operation: self._performing.roll_back(operation))
+        self._new_nodes = NewNodes(self.clock, PROJECT_NUMBER)
+        placement = Placement(self.store, self.rules)
+        self.queue = Queue(
+            store=self.store,
+            clock=self.clock,
+            ledger=self.ledger,
+            operations=self.operations,
+            placement=placement,
+            new_nodes=self._new_nodes,
+        )
         self.effects = Effects(
             store=self.store,
             clock=self.clock,
             ledger=self.ledger,
             workers=workers,
             worker_count=lambda accelerator_type: accelerators.accelerator(accelerator_type).workers,
+            operations=self.operations,
+            placement=placement,
+            half_created=self.scripted.half_created,
+            settle=self.queue.settle,
         )
-        self.operations = Operations(self.store, self.clock, self.effects.roll_back)
-        self.effects.record_outcomes_in(self.operations)
+        self._performing = Performing(self.store, self.operations, self.effects, self._queue_effects())
+        self.maintenance = Maintenance(
+            store=self.store,
+            clock=self.clock,
+            ledger=self.ledger,
+            operations=self.operations,
+            workers=workers,
+            node_changed=self.effects.node_changed,
+            notice_changed=workers.tell_change,
+        )
         self.notices = PreemptionNotices(self.store, self.clock, self.effects.preempt, workers.tell_change)
-        self.timeline = Timeline(self.clock, [OperationAgenda(self.store, self.effects.perform), self.notices])
+        self.timeline = Timeline(self.clock, self._agendas())
         self.time = VirtualTime(self.store, self.clock, self.timeline)
         workers.attach(self)
         self._handlers = self._all_handlers()
+
+    def _queue_effects(self) -> QueueEffects:
+        return QueueEffects(
+            store=self.store,
+            clock=self.clock,
+            ledger=self.ledger,
+            operations=self.operations,
+            queue=self.queue,
+            workers=self.workers,
+        )
+
+    def _agendas(self) -> list[Agenda]:
+        return [
+            OperationAgenda(self.store, self._performing.perform),
+            self.queue,
+            NodeEnds(self.store, self.notices),
+            self.notices,
+            self.maintenance,
+            self.scripted.half_created,
+        ]
 
     async def start(self) -> None:
         """Workers of READY nodes come up again, and operations in flight go on."""
@@ -90,8 +144,9 @@ class Cloud:
         await self.workers.remove_all()
         with self.store.transaction():
             self.store.clear()
-        self.scripted.table.clear()
-        self.quotas.limits.clear()
+            self.rules.clear()
+            self.maintenance.clear()
+            self.scripted.clear()
         self.time.reset()
         self.timeline.arm()
 
@@ -103,6 +158,15 @@ class Cloud:
     @property
     def methods(self) -> frozenset[str]:
         return frozenset(self._handlers)
+
+    @property
+    def switches(self) -> Switches:
+        """What the project's owner and administrators allow, as the control API set it."""
+        return self.rules.project.switches
+
+    def held(self) -> list[Held]:
+        """All that counts against quotas: nodes in any state, and what queued resources without nodes ask for."""
+        return [*self.store.held_nodes(), *self.store.held_by_queue()]
 
     def extras_of(self, name: str) -> Mapping[str, Any]:
         """Fields of a node or queued resource that v2's messages lack, in camelCase, nested as in REST."""
@@ -133,6 +197,7 @@ class Cloud:
         if handler is None:
             raise errors.unimplemented(asked.method)
         self._check_zone(asked.method, asked.request)
+        self.rules.admission.check_call(asked.method, target_of(asked.request))
         with self.store.transaction(), self.operations.planned(plan, asked.version):
             answer = self._answer_once(handler, asked)
         if not asked.method.startswith(READING):
@@ -164,11 +229,12 @@ class Cloud:
             store=self.store,
             clock=self.clock,
             ledger=self.ledger,
-            quotas=self.quotas,
+            rules=self.rules,
+            new_nodes=self._new_nodes,
             operations=self.operations,
             guests=self.workers,
-            project_number=PROJECT_NUMBER,
             on_metadata=self.workers.update_keys,
+            settle=self.queue.settle,
         )
         reference = Reference(PROJECT_NUMBER)
         handlers: dict[str, Callable[[Any], Message]] = {
@@ -194,7 +260,23 @@ class Cloud:
             **{method: of_request(handler) for method, handler in handlers.items()},
             "CreateNode": nodes.create_node,
             "UpdateNode": nodes.update_node,
+            "ListReservations": self._list_reservations,
+            **self._queued_resources().handlers(),
+            **MaintenanceMethods(self.store, self.operations, self.maintenance).handlers(),
         }
+
+    def _queued_resources(self) -> QueuedResources:
+        return QueuedResources(
+            store=self.store,
+            clock=self.clock,
+            rules=self.rules,
+            operations=self.operations,
+            new_nodes=self._new_nodes,
+            queue=self.queue,
+        )
+
+    def _list_reservations(self, asked: Asked) -> Message:
+        return self.rules.reservations.list_reservations(asked.request, self.store.occupying_nodes())
 
 
 def of_request(handler: Callable[[Any], Message]) -> Handler:

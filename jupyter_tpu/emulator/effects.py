@@ -5,24 +5,26 @@ An effect may be performed twice, when the emulator died in the middle of it; th
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Protocol
 
 from jupyter_tpu.emulator import errors
 from jupyter_tpu.emulator.behaviours import documented, recorded
 from jupyter_tpu.emulator.clock import VirtualClock
+from jupyter_tpu.emulator.half_created import HalfCreated
 from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.nodes import ALLOWED_IN
 from jupyter_tpu.emulator.operations import Operations
+from jupyter_tpu.emulator.placement import Placement
+from jupyter_tpu.emulator.preemption_notices import NOTICE_S
 from jupyter_tpu.emulator.protos import Health, NodePb, State, new, state_name
 from jupyter_tpu.emulator.records import OperationRecord
 from jupyter_tpu.emulator.store import Store
 
-_log = logging.getLogger(__name__)
-
 RUNTIME_PORT = 8470
 FIRST_ADDRESS = 2
+PREEMPTIBLE_S = 86_400.0
 
 
 class WorkerPool(Protocol):
@@ -49,13 +51,20 @@ class Effects:
         ledger: Ledger,
         workers: WorkerPool,
         worker_count: Callable[[str], int],
+        operations: Operations,
+        placement: Placement,
+        half_created: HalfCreated,
+        settle: Callable[[str], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._ledger = ledger
         self._workers = workers
         self._worker_count = worker_count
-        self._operations: Operations | None = None
+        self._operations = operations
+        self._placement = placement
+        self._half_created = half_created
+        self._settle = settle
         self._by_verb: dict[str, Callable[[NodePb, OperationRecord], Awaitable[None]]] = {
             "create": self._make_ready,
             "start": self._make_ready,
@@ -64,26 +73,31 @@ class Effects:
             "update": self._make_updated,
         }
 
-    def record_outcomes_in(self, operations: Operations) -> None:
-        """Operations and effects need each other; this closes the circle."""
-        self._operations = operations
-
     async def perform(self, operation: OperationRecord) -> None:
-        """Performs; a defect of ours ends the operation as the real service ends those of its own."""
-        try:
-            await self._perform(operation)
-        except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end
-            _log.exception("%s of %s failed", operation.verb, operation.target)
-            self._fail(operation, errors.internal_error())
-
-    async def _perform(self, operation: OperationRecord) -> None:
+        """Raises whatever fails; the caller ends the operation then."""
         node = self._store.node(operation.target)
         if node is None:
             await self._make_nothing(operation)
         elif operation.verdict is not None:
             self._fail(operation, operation.verdict)
+        elif operation.ready_at is not None:
+            self._place(node, operation)
         else:
             await self._by_verb[operation.verb](node, operation)
+
+    def node_changed(self, node: NodePb) -> None:
+        """To be called in every transaction that changes a node's state: its queued resource may follow."""
+        self._settle(self._store.queued_resource_of(node.name))
+
+    def _place(self, node: NodePb, operation: OperationRecord) -> None:
+        """Now it is seen whether there are chips for the node."""
+        verdict = self._placement.verdict(node, operation.zone)
+        if verdict is not None:
+            self._fail(operation, verdict)
+            return
+        with self._store.transaction():
+            self._store.place_node(node.name)
+            self._store.save_operation(replace(operation, due=operation.ready_at, ready_at=None))
 
     async def _make_nothing(self, operation: OperationRecord) -> None:
         """The node is gone already."""
@@ -100,7 +114,18 @@ class Effects:
             node.state, node.health = State.READY, Health.HEALTHY
             self._store.save_node(node)
             self._ledger.node_ready(node, self._clock.now())
+            self._note_end(node)
+            self.node_changed(node)
             self._finish(operation, node)
+
+    @documented(
+        "preemptible-end",
+        "A preemptible node is taken away 24 hours after it became READY at the latest; a spot node has no such end.",
+        source="cloud.google.com/tpu/docs/preemptible",
+    )
+    def _note_end(self, node: NodePb) -> None:
+        if node.scheduling_config.preemptible:
+            self._store.set_expiry(node.name, self._clock.now() + PREEMPTIBLE_S - NOTICE_S)
 
     async def _make_stopped(self, node: NodePb, operation: OperationRecord) -> None:
         await self._workers.stop(node)
@@ -111,6 +136,8 @@ class Effects:
             node.state = State.STOPPED
             node.ClearField("health")
             self._store.save_node(node)
+            self._store.set_expiry(node.name, None)
+            self.node_changed(node)
             self._finish(operation, node)
 
     async def _make_gone(self, node: NodePb, operation: OperationRecord) -> None:
@@ -119,8 +146,13 @@ class Effects:
             await self._bring_back(operation)
             return
         with self._store.transaction():
-            self._store.remove_node(node.name, self._clock.now())
+            self._remove(node)
             self._finish(operation, None)
+
+    def _remove(self, node: NodePb) -> None:
+        queued_resource = self._store.queued_resource_of(node.name)
+        self._store.remove_node(node.name, self._clock.now())
+        self._settle(queued_resource)
 
     async def _bring_back(self, operation: OperationRecord) -> None:
         """The operation was cancelled while the workers were going down, and the node is to run on."""
@@ -145,6 +177,8 @@ class Effects:
         with self._store.transaction():
             self._store.save_node(node)
             self._ledger.node_preempted(node, self._clock.now())
+            self._store.set_expiry(node.name, None)
+            self.node_changed(node)
         await self._workers.stop(node)
 
     def roll_back(self, operation: OperationRecord) -> bool:
@@ -153,7 +187,8 @@ class Effects:
         if node is None or operation.due is None:
             return True
         if operation.verb == "create":
-            self._store.remove_node(node.name, self._clock.now())
+            if not self._half_created.stays(operation):
+                self._remove(node)
         elif operation.verb in ("start", "stop", "delete"):
             self._return_to(node, operation.state_before)
         return True
@@ -163,6 +198,7 @@ class Effects:
         self._store.save_node(node)
         if state == State.READY:
             self._ledger.node_ready(node, self._clock.now())
+        self.node_changed(node)
 
     def _is_in_flight(self, operation: OperationRecord) -> bool:
         """False when the operation was cancelled, or its node deleted, while its workers were being changed."""
@@ -172,14 +208,10 @@ class Effects:
     def _fail(self, operation: OperationRecord, status: Any) -> None:
         with self._store.transaction():
             self.roll_back(operation)
-            self._required_operations().finish(operation, error=status)
+            self._operations.finish(operation, error=status)
 
     def _finish(self, operation: OperationRecord, node: NodePb | None) -> None:
-        self._required_operations().finish(operation, result=node)
-
-    def _required_operations(self) -> Operations:
-        assert self._operations is not None, "record_outcomes_in is called when the cloud is put together"
-        return self._operations
+        self._operations.finish(operation, result=node)
 
     @documented(
         "endpoints",

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from google.protobuf.message import Message
 
 from jupyter_tpu.emulator import errors, paging, validation
-from jupyter_tpu.emulator.asked import V2, Asked
+from jupyter_tpu.emulator.asked import Asked
 from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.ledger import Ledger
-from jupyter_tpu.emulator.names import Location, location_of, parse_location
+from jupyter_tpu.emulator.names import location_of, parse_location
+from jupyter_tpu.emulator.new_nodes import NewNodes
 from jupyter_tpu.emulator.operations import Operations
-from jupyter_tpu.emulator.protos import API_VERSION_V2, API_VERSION_V2_ALPHA1, NodePb, State, new, state_name
-from jupyter_tpu.emulator.quotas import Quotas
+from jupyter_tpu.emulator.protos import NodePb, State, new, state_name
+from jupyter_tpu.emulator.quota_ids import is_preemptible
+from jupyter_tpu.emulator.rules import Rules
 from jupyter_tpu.emulator.store import Store
 
 GuestItem = tuple[str, str, str]
@@ -51,20 +52,22 @@ class Nodes:
         store: Store,
         clock: VirtualClock,
         ledger: Ledger,
-        quotas: Quotas,
+        rules: Rules,
+        new_nodes: NewNodes,
         operations: Operations,
         guests: GuestAttributes,
-        project_number: str,
         on_metadata: Callable[[NodePb], None],
+        settle: Callable[[str], None],
     ) -> None:
         self._store = store
         self._clock = clock
         self._ledger = ledger
-        self._quotas = quotas
+        self._rules = rules
+        self._new_nodes = new_nodes
         self._operations = operations
         self._guests = guests
-        self._project_number = project_number
         self._on_metadata = on_metadata
+        self._settle = settle
 
     def list_nodes(self, request: Any) -> Any:
         location = parse_location(request.parent, "parent")
@@ -82,14 +85,14 @@ class Nodes:
         request = asked.request
         location = parse_location(request.parent, "parent")
         validation.check_node_id(request.node_id)
-        node = self._new_node(request.node, location, request.node_id)
-        node.api_version = api_version(asked.version)
+        node = self._new_nodes.make(request.node, location, request.node_id, asked.version)
         if self._store.node(node.name) is not None:
             raise errors.already_exists(node.name)
-        self._quotas.check(node, location.zone, self._store.nodes(location.zone), self._project_number)
+        held = [*self._store.held_nodes(), *self._store.held_by_queue()]
+        self._rules.admission.check_nodes([node], location.zone, held)
         self._store.save_node(node)
         self._store.save_extras(node.name, asked.extras)
-        return self._operations.start("create", node.name)
+        return self._operations.start("create", node.name, needs_chips=True)
 
     @documented(
         "delete-stops-billing",
@@ -100,15 +103,19 @@ class Nodes:
     def delete_node(self, request: Any) -> Message:
         node = self._allowed("delete", request.name)
         self._operations.abort(node.name)
-        return self._move(node, "delete", State.DELETING)
+        operation = self._move(node, "delete", State.DELETING)
+        self._settle(self._store.queued_resource_of(node.name))
+        return operation
 
     def stop_node(self, request: Any) -> Message:
         node = self._allowed("stop", request.name)
-        check_can_stop(node)
+        check_can_stop(node, self._rules.project.switches.stop_refused_for)
         return self._move(node, "stop", State.STOPPING)
 
     def start_node(self, request: Any) -> Message:
-        return self._move(self._allowed("start", request.name), "start", State.STARTING)
+        node = self._allowed("start", request.name)
+        check_can_start(node)
+        return self._move(node, "start", State.STARTING)
 
     @recorded(
         "update-mask",
@@ -180,45 +187,34 @@ class Nodes:
         before, node.state = node.state, state
         self._store.save_node(node)
         self._ledger.node_not_ready(node, self._clock.now())
-        return self._operations.start(verb, node.name, before)
-
-    @assumed(
-        "filled-in-fields",
-        "A new node gets both accelerator_type and accelerator_config, the default network, a default service account, "
-        "a random id and api_version V2.",
-    )
-    def _new_node(self, asked: NodePb, location: Location, node_id: str) -> NodePb:
-        kind = validation.check_new_node(asked, location.zone)
-        node = _without_output_fields(asked)
-        node.name = f"{location}/nodes/{node_id}"
-        node.accelerator_type = kind.type
-        node.accelerator_config.type_ = validation.config_type_of(kind)
-        node.accelerator_config.topology = kind.topology
-        self._fill_in(node, location)
-        return node
-
-    def _fill_in(self, node: NodePb, location: Location) -> None:
-        if not node.HasField("network_config") and not node.network_configs:
-            node.network_config.enable_external_ips = True
-        if node.HasField("network_config") and "/" not in node.network_config.network:
-            network = node.network_config.network or "default"
-            node.network_config.network = f"projects/{location.project}/global/networks/{network}"
-        if not node.service_account.email:
-            node.service_account.email = f"{self._project_number}-compute@developer.gserviceaccount.com"
-        node.state = State.CREATING
-        node.id = secrets.randbits(62)
-        node.create_time.FromNanoseconds(int(self._clock.now() * 1e9))
-
-
-def api_version(version: str) -> int:
-    """``Node.ApiVersion`` of the version that a node is made by."""
-    return int(API_VERSION_V2 if version == V2 else API_VERSION_V2_ALPHA1)
+        return self._operations.start(verb, node.name, before, needs_chips=verb == "start")
 
 
 @assumed("stop-multi-host", "A node with several workers cannot be stopped (older documentation says so).")
-def check_can_stop(node: NodePb) -> None:
-    if len(node.network_endpoints) > 1:
+@assumed("stop-spot", "A spot node can be stopped unless the project's switches say no; one public log shows it.")
+@documented(
+    "stop-queued",
+    "A node that a queued resource has made cannot be stopped, only deleted.",
+    source="cloud.google.com/tpu/docs/managing-tpus-tpu-vm",
+)
+def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
+    """`refused_for`: which kinds of nodes the project's switches forbid: ``multi_host``, ``spot``."""
+    if "multi_host" in refused_for and len(node.network_endpoints) > 1:
         raise errors.bad_field("name", "stop is not supported for a node with more than one worker")
+    if "spot" in refused_for and is_preemptible(node):
+        raise errors.bad_field("name", "stop is not supported for spot and preemptible nodes")
+    if node.queued_resource:
+        raise errors.bad_field("name", "stop is not supported for a node of a queued resource")
+
+
+@documented(
+    "start-spot",
+    "Spot and preemptible nodes cannot be started again, they must be created anew.",
+    source="gcloud 528.0.0 command_lib/compute/tpus flags.yaml",
+)
+def check_can_start(node: NodePb) -> None:
+    if is_preemptible(node):
+        raise errors.bad_field("name", "start is not supported for spot and preemptible nodes; create the node anew")
 
 
 def check_mask(paths: list[str]) -> None:
@@ -269,14 +265,6 @@ def is_wanted(query_path: str, item: GuestItem) -> bool:
     """``hostkeys/`` asks for a namespace, ``hostkeys/ssh-ed25519`` for one key, an empty path for all."""
     namespace, _, key = query_path.partition("/")
     return namespace in ("", item[0]) and key in ("", item[1])
-
-
-def _without_output_fields(asked: NodePb) -> NodePb:
-    node = type(asked)()
-    node.CopyFrom(asked)
-    for name in ("state", "health", "health_description", "network_endpoints", "symptoms", "queued_resource"):
-        node.ClearField(name)
-    return node
 
 
 def _name_of(node: NodePb) -> str:

@@ -76,12 +76,21 @@ class Operations:
         "durations",
         "In virtual time a create takes 90 s, a start 60 s, a stop or a delete 30 s, an update 5 s, always.",
     )
-    def start(self, verb: str, target: str, state_before: int = 0, *, needs_chips: bool = False) -> Message:
+    def start(
+        self,
+        verb: str,
+        target: str,
+        state_before: int = 0,
+        *,
+        needs_chips: bool = False,
+        verdict: status_pb2.Status | None = None,
+    ) -> Message:
         """An operation that will be performed later.
 
         Args:
             state_before: what its target goes back to if it fails.
             needs_chips: it goes on only if there are chips for its node when `STOCKOUT_AFTER_S` have passed.
+            verdict: what it will fail of.
         """
         now = self._clock.now()
         done_at = now + self._duration(verb, target)
@@ -92,11 +101,12 @@ class Operations:
             due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
             ready_at=done_at if is_looking else None,
             state_before=state_before,
+            verdict=self._plan.verdict or verdict,
         )
 
     def start_waiting(self, verb: str, target: str, state_before: int = 0) -> Message:
         """An operation that will be done by `finish_waiting`, when its nodes are gone."""
-        return self._add(verb, target, due=None, ready_at=None, state_before=state_before)
+        return self._add(verb, target, due=None, ready_at=None, state_before=state_before, verdict=None)
 
     def _duration(self, verb: str, target: str) -> float:
         if self._plan.due_after_s is not None:
@@ -115,7 +125,6 @@ class Operations:
             target=target,
             created=now,
             is_stuck=self._plan.is_stuck,
-            verdict=self._plan.verdict,
             version=self._version,
             **fields,
         )

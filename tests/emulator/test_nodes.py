@@ -128,7 +128,7 @@ async def test_a_verb_that_the_state_does_not_allow_is_refused(cloud: Any) -> No
 
 
 async def test_a_preempted_node_stays_listed_counts_and_can_only_be_deleted(cloud: Any) -> None:
-    quota = "TPUV5sLitepodServingPreemptiblePerProjectPerZoneForTPUAPI"
+    quota = "TPUV5sPreemptibleLitepodServingPerProjectPerZoneForTPUAPI"
     cloud.control.set_quota(quota, cloud.emulator.zone, 8)
     spot = tpu_v2.SchedulingConfig(spot=True)
     node = await cloud.create(scheduling_config=spot)
@@ -229,8 +229,3 @@ async def test_locations_are_the_zones_of_the_catalogue(cloud: Any) -> None:
     )
 
     assert cloud.emulator.zone in [location.location_id for location in answer.locations]
-
-
-async def test_what_is_not_emulated_says_so(cloud: Any) -> None:
-    with pytest.raises(exceptions.MethodNotImplemented, match="ListQueuedResources"):
-        await cloud.client.list_queued_resources(parent=cloud.emulator.parent)
