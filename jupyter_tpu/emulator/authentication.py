@@ -24,13 +24,15 @@ _EXPECTED = (
     source="reactmore/morelab#17; googleapis/google-api-php-client#2479 (other Google APIs)",
 )
 @assumed("tokens", "Any bearer token is as good as any other; a header of another scheme counts as invalid.")
-def check_token(header: str, method: str, service: str = "tpu.googleapis.com") -> None:
-    """Raises 401 unless the header Authorization has a bearer token; `method` is the full name of what was called."""
+def check_token(header: str, method: str) -> None:
+    """Raises 401 unless the header Authorization has a bearer token.
+
+    `method`: the full name of what was called; empty for a method of one of the side services.
+    """
     scheme, _, token = header.partition(" ")
     if scheme.lower() == "bearer" and token.strip():
         return
     problem, reason = (_INVALID, "ACCESS_TOKEN_TYPE_UNSUPPORTED") if header else (_MISSING, "CREDENTIALS_MISSING")
-    info = error_details_pb2.ErrorInfo(
-        reason=reason, domain="googleapis.com", metadata={"method": method, "service": service}
-    )
+    called = {"method": method, "service": "tpu.googleapis.com"} if method else {}
+    info = error_details_pb2.ErrorInfo(reason=reason, domain="googleapis.com", metadata=called)
     raise Refusal(status_of(code_pb2.UNAUTHENTICATED, f"{problem} {_EXPECTED}", [info]))

@@ -15,7 +15,6 @@ from jupyter_tpu.emulator.asked import V2, V2ALPHA1
 from jupyter_tpu.emulator.authentication import check_token
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.errors import Refusal, WireFault
-from jupyter_tpu.emulator.project import Switches
 from jupyter_tpu.emulator.rest_types import PACKAGES
 from jupyter_tpu.emulator.versions import (
     LOCATIONS,
@@ -46,9 +45,9 @@ def services() -> dict[str, tuple[str, list[str]]]:
 class GrpcSkin:
     """A ``grpc.aio`` server that hands every call to the core."""
 
-    def __init__(self, cloud: Cloud, switches: Callable[[], Switches] = Switches) -> None:
+    def __init__(self, cloud: Cloud, asks_for_token: Callable[[], bool]) -> None:
         self._cloud = cloud
-        self._switches = switches
+        self._asks_for_token = asks_for_token
         self._server = grpc.aio.server(options=_OPTIONS)
         for service, (version, methods) in services().items():
             handlers = {name: self._handler(service, version, name) for name in methods}
@@ -89,7 +88,7 @@ class GrpcSkin:
 
     def _check_token(self, context: Any, method: str) -> None:
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
-        if self._switches().asks_for_token:
+        if self._asks_for_token():
             check_token(header, method)
         self._cloud.workers.tokens.check(header, method)
 

@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
 from jupyter_tpu.emulator.grpc_skin import GrpcSkin
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
-from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, refuse_browsers
+from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, refuse_browsers, token_check
 from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
 from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
 from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
@@ -51,6 +51,11 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--state-dir", type=Path, help="folder that keeps nodes over restarts (default: a new one)")
     options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded", help="SSH server of the workers")
+    options.add_argument(
+        "--require-auth",
+        action="store_true",
+        help="refuse calls without a bearer token, as Google does (any token will do)",
+    )
     options.add_argument("--link-faults", action="store_true", help="let `emulator fault link` break links to workers")
     options.add_argument(
         "--time-scale",
@@ -128,7 +133,8 @@ async def _serve(options: argparse.Namespace) -> None:
             metrics_port=options.runtime_metrics_port,
         )
         cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
-        async with serving(cloud, Ports(grpc=options.port, rest=options.rest_port)) as ports:
+        asked = Ports(grpc=options.port, rest=options.rest_port)
+        async with serving(cloud, asked, require_auth=options.require_auth) as ports:
             _announce(options, ports)
             await stopping.wait()
 
@@ -156,14 +162,18 @@ def _door(options: argparse.Namespace) -> OpenDoor:
 
 
 @contextlib.asynccontextmanager
-async def serving(cloud: Cloud, asked: Ports) -> AsyncIterator[Ports]:
+async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> AsyncIterator[Ports]:
     """Both skins up; everything down at the end, workers included."""
-    app = web.Application(middlewares=[google_errors, refuse_browsers])
+
+    def asks_for_token() -> bool:
+        return require_auth or cloud.switches.asks_for_token
+
+    app = web.Application(middlewares=[google_errors, refuse_browsers, token_check(asks_for_token)])
     ControlRoutes(cloud).add_to(app)
     side_services.add_to(app, cloud)
     RestSkin(cloud).add_to(app)
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
-    skin = GrpcSkin(cloud)
+    skin = GrpcSkin(cloud, asks_for_token)
     try:
         wished = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()

@@ -20,13 +20,12 @@ from jupyter_tpu.emulator.http_rules import V1, Match, Rule
 from jupyter_tpu.emulator.json_answers import Printer, envelope, printed, refused
 from jupyter_tpu.emulator.json_text import RECEIVED, json_object
 from jupyter_tpu.emulator.nodes import snake_case
-from jupyter_tpu.emulator.project import Switches
 from jupyter_tpu.emulator.queued_json import QueuedResourceQuirks
 from jupyter_tpu.emulator.request_json import Reading
 from jupyter_tpu.emulator.versions import Fields, View
 from jupyter_tpu.emulator.wire_faults import rest_answer
 
-__all__ = ["RestSkin", "google_errors", "json_object", "refuse_browsers", "refused"]
+__all__ = ["RestSkin", "google_errors", "json_object", "refuse_browsers", "refused", "token_check"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -43,9 +42,8 @@ _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations":
 class RestSkin:
     """An aiohttp handler for every path."""
 
-    def __init__(self, cloud: Cloud, switches: Callable[[], Switches] = Switches) -> None:
+    def __init__(self, cloud: Cloud) -> None:
         self._cloud = cloud
-        self._switches = switches
 
     def add_to(self, app: web.Application) -> None:
         app.router.add_route("*", "/{path:.*}", self.handle)
@@ -54,10 +52,9 @@ class RestSkin:
         try:
             return await self._answer(request, _match(request))
         except errors.Refusal as refusal:
-            return _challenged(refused(refusal.status))
+            return refused(refusal.status)
 
     async def _answer(self, request: web.Request, found: Match) -> web.StreamResponse:
-        self._check_token(request, found.rule)
         printer = self._printer(request, found.rule)
         asked = await asked_in(request, found)
         try:
@@ -66,12 +63,6 @@ class RestSkin:
             return rest_answer(fault, request, lambda answer: self._shown(answer, printer, found.rule))
         is_pretty = request.query.get("prettyPrint", "true").lower() != "false"
         return printed(self._shown(answer, printer, found.rule), is_pretty=is_pretty)
-
-    def _check_token(self, request: web.Request, rule: Rule) -> None:
-        header, method = request.headers.get("Authorization", ""), f"google.cloud.tpu.{rule.version}.Tpu.{rule.method}"
-        if self._switches().asks_for_token:
-            check_token(header, method)
-        self._cloud.workers.tokens.check(header, method)
 
     def _printer(self, request: web.Request, rule: Rule) -> Printer:
         version = V2 if rule.version == V1 else rule.version
@@ -82,7 +73,7 @@ class RestSkin:
         fields = printer.fields(answer)
         if rule.version == V1:
             _without_configurations(fields)
-        QueuedResourceQuirks(self._switches(), self._cloud.project, PROJECT_NUMBER).show(fields)
+        QueuedResourceQuirks(self._cloud.switches, self._cloud.project, PROJECT_NUMBER).show(fields)
         return fields
 
 
@@ -169,12 +160,6 @@ def _without_configurations(fields: Fields) -> None:
         each.pop("acceleratorConfigs", None)
 
 
-def _challenged(answer: web.Response) -> web.Response:
-    if answer.status == 401:
-        answer.headers["WWW-Authenticate"] = CHALLENGE
-    return answer
-
-
 @assumed("unrouted", "A path or verb that no method has is a 404 NOT_FOUND; the wording is ours.")
 def _unrouted(verb: str, path: str) -> errors.Refusal:
     return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The emulator has no route {verb} {path[:200]}"))
@@ -187,6 +172,29 @@ async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamR
     if "Origin" in request.headers or host not in ("127.0.0.1", "localhost"):
         return refused(errors.status_of(code_pb2.PERMISSION_DENIED, "The emulator does not serve web pages."))
     return await handler(request)
+
+
+def token_check(is_asked: Callable[[], bool]) -> Any:
+    """A middleware that lets no call of Google's services through without a token; the control API has none."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if is_asked() and not request.path.startswith("/emulator/"):
+            try:
+                check_token(request.headers.get("Authorization", ""), _full_method(request))
+            except errors.Refusal as refusal:
+                answer = refused(refusal.status)
+                answer.headers["WWW-Authenticate"] = CHALLENGE
+                return answer
+        return await handler(request)
+
+    return check
+
+
+def _full_method(request: web.Request) -> str:
+    """Such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
+    found = http_rules.match(request.method, request.rel_url.raw_path)
+    return f"google.cloud.tpu.{found.rule.version}.Tpu.{found.rule.method}" if found else ""
 
 
 @web.middleware

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -9,10 +11,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from google.api_core import exceptions
+from google.cloud import tpu_v2
 
 NOT_JSON = [b"\xff\xfe", b"[" * 100_000, b'{"a":' * 100_000, b'{"a":' + b"9" * 5_000 + b"}", b"{", b'"text"', b"[]"]
 NODES = "/v2/projects/demo-project/locations/us-central1-a/nodes"
 CONTROL = "/emulator/v1"
+JSON = {"Content-Type": "application/json"}
+FORM = "application/x-www-form-urlencoded"
 
 
 @pytest.fixture
@@ -23,9 +29,12 @@ def silent(emulator: Any) -> Iterator[Any]:
     assert emulator.log() == before
 
 
-def answer_to(emulator: Any, path: str, body: bytes | dict[str, Any]) -> tuple[int, dict[str, Any]]:
-    data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    request = urllib.request.Request(emulator.rest + path, data=data, headers={"Content-Type": "application/json"})
+def answer_to(
+    emulator: Any, path: str, body: bytes | dict[str, Any] | None, kind: str = "application/json"
+) -> tuple[int, dict[str, Any]]:
+    """Status and JSON of the answer to a POST, or to a GET when there is no body."""
+    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    request = urllib.request.Request(emulator.rest + path, data=data, headers={"Content-Type": kind})
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=30) as answer:
@@ -107,3 +116,244 @@ def test_the_code_of_a_fault_is_a_word_or_a_number(emulator: Any, code: object) 
     with pytest.raises(urllib.error.HTTPError, match="503") as refused:
         urllib.request.urlopen(emulator.rest + NODES, timeout=30)
     refused.value.close()
+
+
+# -- the words of Google's front end
+
+NODE = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+RECEIVED = "Invalid JSON payload received. "
+V2 = "type.googleapis.com/google.cloud.tpu.v2."
+
+
+def violations(answer: dict[str, Any]) -> list[tuple[str, str]]:
+    """Field and description of each violation in the details."""
+    [detail] = answer["error"]["details"]
+    assert detail["@type"] == "type.googleapis.com/google.rpc.BadRequest"
+    return [(each.get("field", ""), each["description"]) for each in detail["fieldViolations"]]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"not json", "Unexpected token.\nnot json\n^"),
+        (b'{"a":', "Unexpected end of string. Expected a value.\n\n^"),
+        (b'{"a": 1', "Unexpected end of string. Expected , or } after key:value pair.\n\n^"),
+        (b'{"a" 1}', 'Expected : between key:value pair.\n{"a" 1}\n     ^'),
+        (b'["text"]', 'Unknown name "": Root element must be a message.'),
+        (b"{} {}", "Parsing terminated before end of input.\n{} {}\n   ^"),
+        (b'{"description": NaN}', "Unexpected token.\nNaN\n^"),
+    ],
+    ids=repr,
+)
+def test_what_is_not_json_is_named_as_google_names_it(silent: Any, body: bytes, words: str) -> None:
+    status, answer = answer_to(silent, f"{NODES}?nodeId=n1", body)
+
+    assert (status, answer["error"]["message"]) == (400, RECEIVED + words)
+
+
+@pytest.mark.parametrize(
+    ("fields", "at", "words"),
+    [
+        ({"acceleratorTyp": "x"}, "node", f"{RECEIVED}Unknown name \"acceleratorTyp\" at 'node': Cannot find field."),
+        (
+            {"networkConfig": {"nets": 1}},
+            "node.network_config",
+            f"{RECEIVED}Unknown name \"nets\" at 'node.network_config': Cannot find field.",
+        ),
+        (
+            {"provisioningModel": "SPOT"},  # of queued resources, and of v2alpha1
+            "node",
+            f"{RECEIVED}Unknown name \"provisioningModel\" at 'node': Cannot find field.",
+        ),
+        (
+            {"state": "GLOWING"},
+            "node.state",
+            f"Invalid value at 'node.state' ({V2}Node.State), \"GLOWING\"",
+        ),
+        ({"description": 7}, "node.description", "Invalid value at 'node.description' (TYPE_STRING), 7"),
+        ({"id": "many"}, "node.id", "Invalid value at 'node.id' (TYPE_INT64), \"many\""),
+        (
+            {"networkConfig": "default"},
+            "node.network_config",
+            f"Invalid value at 'node.network_config' ({V2}NetworkConfig), \"default\"",
+        ),
+        (
+            {"cidrBlock": ["10.0.0.0/29"]},
+            "node",
+            f"{RECEIVED}Unknown name \"cidrBlock\" at 'node': Proto field is not repeating, cannot start list.",
+        ),
+        (
+            {"createTime": "yesterday"},
+            "node.create_time",
+            "Invalid value at 'node.create_time' (type.googleapis.com/google.protobuf.Timestamp), Field 'createTime', "
+            "Illegal timestamp format; timestamps must end with 'Z' or have a valid timezone offset.",
+        ),
+        (
+            {"dataDisks": [{}, {"mode": "SHUT"}]},
+            "node.data_disks[1].mode",
+            f"Invalid value at 'node.data_disks[1].mode' ({V2}AttachedDisk.DiskMode), \"SHUT\"",
+        ),
+        ({"labels": {"a": 1}}, "node.labels[0].value", "Invalid value at 'node.labels[0].value' (TYPE_STRING), 1"),
+    ],
+    ids=repr,
+)
+def test_a_wrong_field_is_named_as_google_names_it(silent: Any, fields: dict[str, Any], at: str, words: str) -> None:
+    status, answer = answer_to(silent, f"{NODES}?nodeId=n1", {**NODE, **fields})
+
+    assert (status, answer["error"]["message"]) == (400, words)
+    assert violations(answer) == [(at, words)]
+
+
+def test_all_that_is_wrong_with_a_body_is_said_at_once(silent: Any) -> None:
+    _, answer = answer_to(silent, f"{NODES}?nodeId=n1&colour=red", {"color": "red", "description": 1})
+
+    assert [at for at, _ in violations(answer)] == ["", "node", "node.description"]
+    assert answer["error"]["message"].split("\n") == [words for _, words in violations(answer)]
+
+
+def test_an_unknown_parameter_is_named_as_google_names_it(silent: Any) -> None:
+    status, answer = answer_to(silent, f"{NODES}?nodeId=n1&node_size=8", NODE)
+
+    words = "Cannot bind query parameter. Field 'node_size' could not be found in request message."
+    assert (status, answer["error"]["message"]) == (400, f'{RECEIVED}Unknown name "node_size": {words}')
+
+
+def test_parameters_in_snake_case_and_those_of_the_system_are_known(silent: Any) -> None:
+    system = "alt=json&prettyPrint=false&key=k&quotaUser=u&$.xgafv=2&fields=*&access_token=t&uploadType=media"
+    status, answer = answer_to(silent, f"{NODES}?node_id=n1&{system}", NODE)
+
+    assert (status, answer["metadata"]["target"]) == (200, silent.node_name("n1"))
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/xml", "multipart/form-data; boundary=x"])
+def test_a_body_of_another_type_is_refused(silent: Any, kind: str) -> None:
+    status, answer = answer_to(silent, f"{NODES}?nodeId=n1", NODE, kind=kind)
+
+    assert (status, answer["error"]["status"]) == (400, "INVALID_ARGUMENT")
+
+
+def test_a_body_that_curl_sends_as_a_form_is_refused_as_google_does(silent: Any) -> None:
+    status, answer = answer_to(silent, f"{NODES}?nodeId=n1", b"acceleratorType=v2-8", kind=FORM)
+
+    assert status == 400
+    assert answer["error"]["message"].startswith(
+        f'{RECEIVED}Unknown name "acceleratorType": Cannot bind query parameter.'
+    )
+
+
+@pytest.mark.parametrize("is_chunked", [False, True])
+def test_a_huge_body_is_refused_without_being_kept(silent: Any, is_chunked: bool) -> None:
+    connection = http.client.HTTPConnection(silent.rest.removeprefix("http://"), timeout=30)
+    with contextlib.closing(connection):
+        sent = (b" " * 65_536 for _ in range(200)) if is_chunked else b" " * 200 * 65_536
+        with contextlib.suppress(ConnectionError):  # the answer may come before all is sent
+            connection.request("POST", f"{NODES}?nodeId=n1", sent, JSON, encode_chunked=is_chunked)
+        answer = connection.getresponse()
+        error = json.load(answer)["error"]
+
+    assert (answer.status, error["status"]) == (400, "INVALID_ARGUMENT")
+    assert error["message"] == "Request payload size exceeds the limit: 10485760 bytes."
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/v2",
+        "/v2/",
+        "/v9/projects/demo-project/locations",
+        "/v2//projects/demo-project/locations",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/a/b",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/%00",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/%FF%FE",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/%F0%9F%92%A5",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/a%2F..%2Fb",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/..",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes/n1:burn",
+        "/v2/projects/%ED%A0%80/locations/us-central1-a/nodes",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes?pageToken=%00%FF",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes?pageSize=-1",
+        "/v2/projects/demo-project/locations/us-central1-a/nodes?pageSize=99999999999999999999",
+        "/v2/" + "x" * 7_000,
+    ],
+    ids=lambda path: path[:60],
+)
+def test_odd_paths_are_refused_in_googles_envelope(silent: Any, path: str) -> None:
+    status, answer = answer_to(silent, path, None)
+
+    assert status in (400, 403, 404)
+    assert answer["error"]["code"] == status
+    assert answer["error"]["message"]
+
+
+def test_of_a_parameter_given_twice_the_last_counts(silent: Any) -> None:
+    status, answer = answer_to(silent, f"{NODES}?nodeId=n1&nodeId=n2", NODE)
+
+    assert (status, answer["metadata"]["target"]) == (200, silent.node_name("n2"))
+
+
+def test_halves_of_characters_are_replaced(silent: Any) -> None:
+    body = b'{"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", "description": "\\ud800\xff"}'
+    answer_to(silent, f"{NODES}?nodeId=n1", body)
+
+    assert answer_to(silent, f"{NODES}/n1", None)[1]["description"] == "\ufffd\ufffd"
+
+
+# -- credentials
+
+
+@pytest.mark.parametrize(
+    ("headers", "reason"),
+    [
+        ({}, "CREDENTIALS_MISSING"),
+        ({"Authorization": "Basic dTpw"}, "ACCESS_TOKEN_TYPE_UNSUPPORTED"),
+        ({"Authorization": "Bearer "}, "ACCESS_TOKEN_TYPE_UNSUPPORTED"),
+    ],
+)
+def test_a_cloud_that_asks_for_a_token_refuses_calls_without(
+    make_emulator: Any, headers: dict[str, str], reason: str
+) -> None:
+    emulator = make_emulator("--require-auth")
+    request = urllib.request.Request(emulator.rest + NODES, headers=headers)
+
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=30)
+
+    with refused.value as answer:
+        error = json.load(answer)["error"]
+    assert (answer.code, error["status"]) == (401, "UNAUTHENTICATED")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer realm=")
+    assert error["details"] == [
+        {
+            "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+            "reason": reason,
+            "domain": "googleapis.com",
+            "metadata": {"method": "google.cloud.tpu.v2.Tpu.ListNodes", "service": "tpu.googleapis.com"},
+        }
+    ]
+
+
+def test_any_bearer_token_is_taken(make_emulator: Any) -> None:
+    request = urllib.request.Request(
+        make_emulator("--require-auth").rest + NODES, headers={"Authorization": "Bearer t"}
+    )
+
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert json.load(answer) == {}
+
+
+async def test_grpc_asks_for_the_token_too(make_emulator: Any, connect_cloud: Any) -> None:
+    emulator = make_emulator("--require-auth")
+    client = connect_cloud(emulator).client
+
+    with pytest.raises(exceptions.Unauthenticated, match="missing required authentication credential"):
+        await client.list_nodes(parent=emulator.parent)
+    await client.list_nodes(parent=emulator.parent, metadata=[("authorization", "Bearer t")])
+
+
+async def test_a_time_out_of_range_is_refused_over_grpc(emulator: Any, connect_cloud: Any) -> None:
+    node = tpu_v2.Node(accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
+    tpu_v2.Node.pb(node).create_time.seconds = 10**15
+
+    with pytest.raises(exceptions.InvalidArgument):
+        await connect_cloud(emulator).client.create_node(parent=emulator.parent, node_id="n1", node=node)
