@@ -84,7 +84,7 @@ class SideService:
         methods: those that are served.
         unnamed: leading parts of a path (without the version) that its method ids leave out.
         makes: what it calls a POST to a collection.
-        has_actions: a third part of a path is a verb, as in ``instances/{instance}/setMetadata``.
+        has_actions: the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
     """
 
     name: str
@@ -113,14 +113,19 @@ class SideService:
         _, _, path = f"{above}{slash}{last}".partition("/")
         path = re.sub(f"^(?:{self.unnamed})", "", path) if self.unnamed else path
         segments = [unquote(segment)[:60] for segment in path.split("/")]
-        if self.has_actions and len(segments) == 3:
+        if self.has_actions and _ends_with_action(verb, segments):
             action = segments.pop()
-        is_collection = len(segments) % 2 == 1
-        return ".".join([self.name, *segments[::2], action or self._word_of(verb, is_collection)])
+        return ".".join([self.name, *segments[::2], action or self._word_of(verb, len(segments) % 2 == 1)])
 
     def _word_of(self, verb: str, is_collection: bool) -> str:
         words = {"GET": "list" if is_collection else "get", "POST": self.makes, "PUT": "update"}
         return words.get(verb, verb.lower())
+
+
+def _ends_with_action(verb: str, segments: Sequence[str]) -> bool:
+    """``instances/{instance}/start``, ``disks/bulkInsert`` and ``backendServices/listUsable``."""
+    is_read = segments[-1].startswith(("get", "list"))
+    return len(segments) == 3 or (len(segments) == 2 and (verb == "POST" or is_read))
 
 
 @functools.cache

@@ -30,7 +30,7 @@ def compute_service(cloud: Cloud) -> SideService:
         name="compute",
         owns=r"compute/v1/.*",
         methods=tuple(Compute(cloud).methods()),
-        unnamed=r"v1/projects/[^/]+/(?:(?:global|aggregated|(?:zones|regions)/[^/]+)/)?|v1/",
+        unnamed=r"v1/(?:projects/[^/]+/)?(?:(?:global|aggregated|locations/global|(?:zones|regions)/[^/]+)/)?",
         makes="insert",
         has_actions=True,
     )

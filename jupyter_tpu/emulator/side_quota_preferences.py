@@ -138,6 +138,7 @@ class QuotaPreferences:
             self._documents.save(preference, document)
             for place in here if verdict == "grant" else ():
                 self._limits.set_limit(quota, place, wanted)
+            self._cloud.timeline.arm()
         return self._rendered(parent, preference, document)
 
     def _places_left(self, quota: QuotaId, preference: str) -> list[str]:

@@ -89,6 +89,7 @@ class ServiceSwitches:
             if service == SERVICE:
                 with self._cloud.store.transaction():
                     self._cloud.rules.project.change({"api_enabled": is_on})
+                self._cloud.timeline.arm()
             elif not is_on:
                 raise invalid_argument(f"The emulator cannot turn {service} off.", "name")
             return self._done(is_on, self._shown(project, service))
