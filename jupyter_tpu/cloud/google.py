@@ -29,6 +29,7 @@ from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
 from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
+from jupyter_tpu.cloud.unreadable import UnreadableAnswers
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec, Operation, WorkerIdentity
 
@@ -62,13 +63,18 @@ _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 async def connect(settings: CloudSettings) -> CloudApi:
     """See `jupyter_tpu.cloud.connect_cloud`."""
     if settings.is_emulated:
-        channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS)
+        channel = grpc.aio.insecure_channel(
+            settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=[UnreadableAnswers()]
+        )
         return GoogleCloud(_with_project(settings, ""), channel)
     with _translated(Request(what="sign in to Google Cloud", project=settings.project)):
         # may read files and ask the machine's metadata server
         credentials, project = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
     channel = TpuGrpcAsyncIOTransport.create_channel(
-        host=settings.endpoint or _HOST, credentials=credentials, options=_CHANNEL_OPTIONS
+        host=settings.endpoint or _HOST,
+        credentials=credentials,
+        options=_CHANNEL_OPTIONS,
+        interceptors=[UnreadableAnswers()],
     )
     return GoogleCloud(_with_project(settings, project or ""), channel)
 

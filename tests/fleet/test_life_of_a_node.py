@@ -89,6 +89,25 @@ async def test_a_creation_whose_answer_got_lost_is_adopted(bench: Any) -> None:
     assert len(bench.emulator.control.ledger()["nodes"]) == 1
 
 
+@pytest.mark.parametrize(
+    "fault",
+    [
+        {"kind": "truncated"},
+        {"kind": "empty", "applied": True},
+        {"kind": "html", "applied": True},
+        {"kind": "error", "code": 500, "applied": True},
+        {"kind": "error", "code": 504, "applied": True},
+    ],
+    ids=["truncated", "empty", "html", "500", "504"],
+)
+async def test_a_creation_whose_answer_is_no_answer_is_adopted(bench: Any, fault: dict[str, Any]) -> None:
+    bench.emulator.control.add_fault("CreateNode", **fault)
+    fleet = await bench.fleet()
+    intent = await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    assert intent.succeeded, intent
+    assert len(bench.emulator.control.ledger()["nodes"]) == 1
+
+
 async def test_a_creation_that_never_reached_the_cloud_is_closed_as_not_created(bench: Any) -> None:
     bench.emulator.control.add_fault("CreateNode", "drop")
     fleet = await bench.fleet(limits=Limits(unsure_s=0.3))

@@ -1,0 +1,23 @@
+"""Answers that cannot be read: Python's asynchronous gRPC hands its caller None for them, and says so in a log only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+import grpc.aio
+
+
+class UnreadableAnswers(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
+    """Makes an error of them, the one that the synchronous gRPC raises."""
+
+    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        call = await continuation(client_call_details, request)
+        if await call is None:
+            raise grpc.aio.AioRpcError(
+                grpc.StatusCode.INTERNAL,
+                initial_metadata=grpc.aio.Metadata(),
+                trailing_metadata=grpc.aio.Metadata(),
+                details="The answer of the cloud cannot be read.",
+            )
+        return call
