@@ -108,6 +108,6 @@ KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}
 
 def kind_name(value: object) -> str:
     """Checks the name of a kind; raises ValueError with all that exist."""
-    if value not in KINDS:
+    if not isinstance(value, str) or value not in KINDS:
         raise ValueError(f"unknown kind of fault {value!r}; kinds: {', '.join(sorted(KINDS))}")
-    return str(value)
+    return value
