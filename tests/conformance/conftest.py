@@ -22,6 +22,7 @@ from googleapiclient import discovery
 from googleapiclient import errors as discovery_errors
 
 NEVER = threading.Event()
+POLL_S = 0.05
 PACKAGES: dict[str, Any] = {"v2": tpu_v2, "v2alpha1": tpu_v2alpha1}
 
 
@@ -141,7 +142,10 @@ class GrpcAsyncDriver(PackagedDriver):
     async def _run(self, method: Any, *arguments: Any, **named: Any) -> Any:
         operation = await self._ask(method, *arguments, **named)
         try:
-            return await operation.result(timeout=30)
+            async with asyncio.timeout(30):
+                while not await operation.done():  # noqa: ASYNC110 - the API offers nothing but asking again
+                    await asyncio.sleep(POLL_S)
+            return await operation.result()
         except exceptions.GoogleAPICallError as error:
             status = operation.operation.error
             raise Failed(status.code, status.message) from error
@@ -169,10 +173,17 @@ class SyncDriver(PackagedDriver):
     async def _run(self, method: Any, *arguments: Any, **named: Any) -> Any:
         operation = await self._ask(method, *arguments, **named)
         try:
-            return await asyncio.to_thread(operation.result, timeout=30)
+            return await asyncio.to_thread(_result_of, operation)
         except exceptions.GoogleAPICallError as error:
             status = operation.operation.error
             raise Failed(status.code, status.message) from error
+
+
+def _result_of(operation: Any) -> Any:
+    """As `operation.result`, which asks again only after a second."""
+    while not operation.done():
+        NEVER.wait(POLL_S)
+    return operation.result()
 
 
 class DiscoveryDriver:
@@ -233,13 +244,14 @@ class DiscoveryDriver:
         try:
             return await asyncio.to_thread(request.execute)
         except discovery_errors.HttpError as error:
-            kinds = [each["@type"].rpartition(".")[2] for each in error.error_details or []]
+            details = error.error_details if isinstance(error.error_details, list) else []  # a message without any
+            kinds = [each["@type"].rpartition(".")[2] for each in details]
             raise Refused(error.status_code, error.reason, kinds) from error
 
     async def _run(self, request: Any) -> Any:
         operation = await self._ask(request)
         while not operation["done"]:
-            await asyncio.to_thread(NEVER.wait, 0.05)  # as clients do: the API offers nothing but asking again
+            await asyncio.sleep(POLL_S)
             operation = await self._ask(self._locations.operations().get(name=operation["name"]))
         if "error" in operation:
             raise Failed(operation["error"]["code"], operation["error"]["message"])

@@ -1,0 +1,543 @@
+"""Google's other services through Google's own clients, their answers held against Google's documents."""
+
+from __future__ import annotations
+
+import base64
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import aiohttp
+import pytest
+from discovery_documents import _methods_of, complaints, document
+from google.api_core import exceptions
+from google.auth.credentials import AnonymousCredentials
+from google.cloud import billing_v1, cloudquotas_v1, cloudquotas_v1beta
+from google.protobuf import field_mask_pb2
+from googleapiclient import discovery
+from googleapiclient.errors import HttpError
+
+SERVICE = "tpu.googleapis.com"
+SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
+SPOT = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
+NODE = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite"}
+ACCOUNT = "billingAccounts/01E5D0-7B0000-00DE30"
+SET_METADATA = "/compute/v1/projects/demo-project/setCommonInstanceMetadata"
+COMPUTE_ENGINE, CLOUD_TPU = "services/6F81-5844-456A", "services/E000-3F24-B8AA"
+NAMED_OTHERWISE = {"cloudbilling.getCard"}
+"""``GET v1/card``: no resource, whose name would be part of the method's."""
+DOCUMENTS = ("cloudbilling.v1", "billingbudgets.v1", "serviceusage.v1", "serviceusage.v1beta1", "monitoring.v3")
+
+Discovered = Callable[[str, str], Any]
+
+
+@pytest.fixture
+def discovered(emulator: Any) -> Iterator[Discovered]:
+    """googleapiclient's services, built from the documents that it ships."""
+    opened = []
+
+    def build(name: str, version: str) -> Any:
+        path = "/compute/v1/" if name == "compute" else "/"
+        options = {"api_endpoint": emulator.rest + path}
+        opened.append(
+            discovery.build(
+                name, version, credentials=AnonymousCredentials(), client_options=options, static_discovery=True
+            )
+        )
+        return opened[-1]
+
+    yield build
+    for service in opened:
+        service.close()
+
+
+def quotas_client(emulator: Any, package: Any = cloudquotas_v1) -> Any:
+    options = {"api_endpoint": emulator.rest}
+    return package.CloudQuotasClient(transport="rest", credentials=AnonymousCredentials(), client_options=options)
+
+
+def billing_client(client: Any, emulator: Any) -> Any:
+    options = {"api_endpoint": emulator.rest}
+    return client(transport="rest", credentials=AnonymousCredentials(), client_options=options)
+
+
+def quotas_parent(emulator: Any) -> str:
+    return f"projects/{emulator.project}/locations/global/services/{SERVICE}"
+
+
+def limits_of(info: Any) -> dict[str, int]:
+    """Limit by place, the way readers of quotaInfos work it out; "" is the place of all others."""
+    found = {}
+    for each in info.dimensions_infos:
+        place = next(iter(each.dimensions.values()), "")
+        found[place] = each.details.value
+    return found
+
+
+def create(tpu: Any, emulator: Any, node_id: str = "n1", zone: str = "", **fields: Any) -> Any:
+    """A node that is READY."""
+    parent = f"projects/{emulator.project}/locations/{zone or emulator.zone}"
+    nodes = tpu.projects().locations()
+    operation = nodes.nodes().create(parent=parent, nodeId=node_id, body={**NODE, **fields}).execute()
+    deadline = time.monotonic() + 30
+    while not operation["done"]:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+        operation = nodes.operations().get(name=operation["name"]).execute()
+    return operation["response"]
+
+
+def refused(call: Any) -> HttpError:
+    with pytest.raises(HttpError) as caught:
+        call.execute()
+    return caught.value
+
+
+def checked(api: str, schema: str, answer: Any) -> Any:
+    """The answer, valid by the document."""
+    assert complaints(api, schema, answer) == []
+    return answer
+
+
+# -- Cloud Quotas, Service Usage and the engine
+
+
+@pytest.mark.parametrize("package", [cloudquotas_v1, cloudquotas_v1beta], ids=["v1", "v1beta"])
+def test_a_limit_is_the_same_wherever_one_looks(package: Any, emulator: Any, discovered: Discovered) -> None:
+    emulator.control.set_quota(SERVING, emulator.zone, 4)
+
+    info = quotas_client(emulator, package).get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/{SERVING}")
+    limits = limits_of(info)
+    metrics = discovered("serviceusage", "v1beta1").services().consumerQuotaMetrics()
+    name = f"projects/{emulator.project}/services/{SERVICE}/consumerQuotaMetrics/{info.metric.replace('/', '%2F')}"
+    metric = checked("serviceusage.v1beta1", "ConsumerQuotaMetric", metrics.get(name=name).execute())
+    by_zone = next(each for each in metric["consumerQuotaLimits"] if each["unit"] == "1/{project}/{zone}")
+    buckets = {each.get("dimensions", {}).get("zone", ""): each for each in by_zone["quotaBuckets"]}
+    refusal = refused(
+        discovered("tpu", "v2").projects().locations().nodes().create(parent=emulator.parent, nodeId="n", body=NODE)
+    )
+
+    assert limits[emulator.zone] == 4
+    assert limits[""] > 4
+    assert buckets[emulator.zone]["effectiveLimit"] == "4"
+    assert buckets[""]["effectiveLimit"] == buckets[""]["defaultLimit"] == str(limits[""])
+    assert refusal.reason == f"Quota limit '{SERVING}' has been exceeded. Limit: 4 in zone {emulator.zone}."
+
+
+def test_a_limit_of_zero_is_left_out_and_none_is_minus_one(emulator: Any, discovered: Discovered) -> None:
+    emulator.control.set_quota(SPOT, "us-east5-a", 0)
+    emulator.control.set_quota(SPOT, "us-east1-d", None)
+
+    info = quotas_client(emulator).get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/{SPOT}")
+    zones = [dict(each.dimensions).get("zone") for each in info.dimensions_infos]
+    parent = f"projects/{emulator.project}/services/{SERVICE}"
+    answer = discovered("serviceusage", "v1beta1").services().consumerQuotaMetrics().list(parent=parent).execute()
+    checked("serviceusage.v1beta1", "ListConsumerQuotaMetricsResponse", answer)
+    (metric,) = (each for each in answer["metrics"] if each["metric"] == f"{SERVICE}/tpu-v6e-preemptible")
+    by_zone = metric["consumerQuotaLimits"][0]["quotaBuckets"]
+    buckets = {each.get("dimensions", {}).get("zone"): each for each in by_zone}
+
+    assert limits_of(info)["us-east5-a"] == 0
+    assert limits_of(info)["us-east1-d"] == -1
+    assert zones[-1] is None, "the default comes last"
+    assert "us-east5-a" not in info.dimensions_infos[-1].applicable_locations
+    assert "effectiveLimit" not in buckets["us-east5-a"]
+    assert buckets["us-east1-d"]["effectiveLimit"] == "-1"
+
+
+def test_quotas_come_page_by_page(emulator: Any) -> None:
+    client = quotas_client(emulator)
+    request = cloudquotas_v1.ListQuotaInfosRequest(parent=quotas_parent(emulator), page_size=5)
+
+    pages = [[info.quota_id for info in page.quota_infos] for page in client.list_quota_infos(request).pages]
+    ids = [quota_id for page in pages for quota_id in page]
+
+    assert [len(page) for page in pages[:-1]] == [5] * (len(pages) - 1)
+    assert len(ids) == len(set(ids)) == 36
+    assert all(re.fullmatch(r"TPU\w+PerProjectPer(Zone|Region)ForTPUAPI", quota_id) for quota_id in ids)
+    with pytest.raises(exceptions.BadRequest):
+        list(client.list_quota_infos({"parent": quotas_parent(emulator), "page_token": "forged"}))
+
+
+def preference(wished: int, zone: str = "us-central1-a", **fields: Any) -> dict[str, Any]:
+    config = {"preferred_value": wished}
+    return {"service": SERVICE, "quota_id": SERVING, "dimensions": {"zone": zone}, "quota_config": config, **fields}
+
+
+def ask_for(client: Any, emulator: Any, wished: int, name: str = "more") -> Any:
+    parent = f"projects/{emulator.project}/locations/global"
+    return client.create_quota_preference(
+        parent=parent, quota_preference=preference(wished, emulator.zone), quota_preference_id=name
+    )
+
+
+def test_more_quota_that_is_granted_lets_nodes_in(emulator: Any, discovered: Discovered) -> None:
+    emulator.control.set_quota(SERVING, emulator.zone, 4)
+    client = quotas_client(emulator)
+
+    granted = ask_for(client, emulator, 8)
+
+    assert (granted.quota_config.granted_value, granted.reconciling) == (8, False)
+    assert create(discovered("tpu", "v2"), emulator)["state"] == "READY"
+    listed = list(client.list_quota_preferences(parent=f"projects/{emulator.project}/locations/global"))
+    assert [each.name for each in listed] == [granted.name]
+
+
+@pytest.mark.parametrize(("verdict", "is_pending"), [("deny", False), ("hold", True)])
+def test_more_quota_that_is_not_granted_changes_nothing(
+    verdict: str, is_pending: bool, emulator: Any, discovered: Discovered
+) -> None:
+    emulator.control.set_quota(SERVING, emulator.zone, 4)
+    emulator.control.set_project(quota_requests=verdict)
+
+    answer = ask_for(quotas_client(emulator), emulator, 8)
+
+    assert (answer.quota_config.granted_value, answer.reconciling) == (4, is_pending)
+    assert answer.quota_config.state_detail
+    tpu = discovered("tpu", "v2").projects().locations().nodes()
+    assert refused(tpu.create(parent=emulator.parent, nodeId="n", body=NODE)).status_code == 429
+
+
+def test_less_quota_is_granted_whatever_the_switch(emulator: Any) -> None:
+    emulator.control.set_project(quota_requests="deny")
+
+    answer = ask_for(quotas_client(emulator), emulator, 2)
+
+    assert answer.quota_config.granted_value == 2
+    assert {use["limit"] for use in emulator.control.quotas() if use["quota_id"] == SERVING} == {2}
+
+
+def test_a_preference_is_changed_only_as_it_was_read(emulator: Any) -> None:
+    client = quotas_client(emulator)
+    first = ask_for(client, emulator, 16)
+    mask = field_mask_pb2.FieldMask(paths=["quota_config.preferred_value"])
+    changed = client.update_quota_preference(
+        quota_preference={"name": first.name, "etag": first.etag, **preference(32, emulator.zone)}, update_mask=mask
+    )
+
+    assert changed.quota_config.granted_value == 32
+    assert changed.etag != first.etag
+    with pytest.raises(exceptions.Conflict, match="changed in the meantime"):
+        client.update_quota_preference(
+            quota_preference={"name": first.name, "etag": first.etag, **preference(64, emulator.zone)}
+        )
+    with pytest.raises(exceptions.Conflict, match="already exists"):
+        ask_for(client, emulator, 64, name="another")
+    with pytest.raises(exceptions.BadRequest):
+        client.create_quota_preference(
+            parent=f"projects/{emulator.project}/locations/global", quota_preference=preference(8, "mars-1a")
+        )
+
+
+def test_an_api_that_is_turned_off_refuses_until_it_is_on(emulator: Any, discovered: Discovered) -> None:
+    services = discovered("serviceusage", "v1").services()
+    name = f"projects/{emulator.project}/services/{SERVICE}"
+    nodes = discovered("tpu", "v2").projects().locations().nodes()
+
+    off = checked("serviceusage.v1", "Operation", services.disable(name=name, body={}).execute())
+    refusal = refused(nodes.list(parent=emulator.parent))
+    state_off = checked("serviceusage.v1", "GoogleApiServiceusageV1Service", services.get(name=name).execute())
+    enabled = services.list(parent=f"projects/{emulator.project}", filter="state:ENABLED").execute()["services"]
+    services.enable(name=name, body={}).execute()
+
+    assert (off["done"], state_off["state"], refusal.status_code) == (True, "DISABLED", 403)
+    assert "it is disabled" in refusal.reason
+    assert name not in [each["name"] for each in enabled]
+    assert nodes.list(parent=emulator.parent).execute() == {}
+    emulator.control.set_project(api_enabled=False)
+    assert services.get(name=name).execute()["state"] == "DISABLED"
+
+
+# -- Billing
+
+
+def test_the_catalogue_is_read_by_googles_client_and_the_known_expressions(emulator: Any) -> None:
+    client = billing_client(billing_v1.CloudCatalogClient, emulator)
+    pages = list(client.list_skus(request={"parent": COMPUTE_ENGINE, "page_size": 20}).pages)
+    skus = [sku for page in pages for sku in page.skus if "us-east5" in sku.service_regions]
+
+    def prices(expression: str, usage_type: str) -> list[float]:
+        found = [sku for sku in skus if re.match(expression, sku.description) and sku.category.usage_type == usage_type]
+        rates = [sku.pricing_info[-1].pricing_expression.tiered_rates[0].unit_price for sku in found]
+        return [rate.units + rate.nanos / 1e9 for rate in rates]
+
+    assert len(pages) > 2
+    assert prices(r"^TpuV6e running in ", "OnDemand") == pytest.approx([2.70])
+    assert prices(r"^TpuV6e attached to Spot Preemptible VMs", "Preemptible") == pytest.approx([1.4033])
+    assert prices(r"^DWS Defined Duration V6e running in ", "OnDemand") == pytest.approx([1.35])
+    for decoy in (r"^Capacity Optimized TpuV6e", r"^Reserved V6e TPU in .* Calendar Mode"):
+        assert prices(decoy, "OnDemand")
+    assert prices(r"^Commitment v1: TpuV6e", "Commit1Yr") == pytest.approx([1.89])
+    assert {sku.category.resource_group for sku in skus} == {"TPU"}
+    legacy = list(client.list_skus(parent=CLOUD_TPU))
+    assert {re.sub(r".*TPU-(v\d).*", r"\1", sku.description) for sku in legacy} == {"v2", "v3", "v4"}
+
+
+def test_the_catalogue_and_the_ledger_have_one_price(emulator: Any, discovered: Discovered) -> None:
+    node = {"acceleratorType": "v6e-4", "runtimeVersion": "v2-alpha-tpuv6e"}
+    create(discovered("tpu", "v2"), emulator, zone="us-east5-a", **node)
+    (bill,) = emulator.control.ledger()["nodes"]
+    catalogue = discovered("cloudbilling", "v1").services()
+    answer = checked("cloudbilling.v1", "ListSkusResponse", catalogue.skus().list(parent=COMPUTE_ENGINE).execute())
+    (sku,) = (each for each in answer["skus"] if each["description"] == "TpuV6e running in Columbus")
+    rate = sku["pricingInfo"][-1]["pricingExpression"]["tieredRates"][0]["unitPrice"]
+
+    assert (int(rate["units"]) + rate["nanos"] / 1e9) * 4 == pytest.approx(bill["usd_per_hour"])
+    listed = checked("cloudbilling.v1", "ListServicesResponse", catalogue.list().execute())
+    assert [each["name"] for each in listed["services"]] == [COMPUTE_ENGINE, CLOUD_TPU]
+
+
+def test_a_project_is_billed_until_its_account_is_taken_away(emulator: Any) -> None:
+    client = billing_client(billing_v1.CloudBillingClient, emulator)
+    name = f"projects/{emulator.project}"
+
+    (account,) = client.list_billing_accounts()
+    before = client.get_project_billing_info(name=name)
+    after = client.update_project_billing_info(name=name, project_billing_info={"billing_account_name": ""})
+
+    assert (account.name, account.open, account.currency_code) == (ACCOUNT, True, "USD")
+    assert (before.billing_account_name, before.billing_enabled) == (ACCOUNT, True)
+    assert (after.billing_account_name, after.billing_enabled) == ("", False)
+    assert list(client.list_project_billing_info(name=ACCOUNT)) == []
+    with pytest.raises(exceptions.Forbidden):
+        client.get_billing_account(name="billingAccounts/000000-000000-000000")
+
+
+def test_a_budget_lives_from_create_to_delete(emulator: Any, discovered: Discovered) -> None:
+    budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
+    asked = {
+        "displayName": "TPUs",
+        "amount": {"specifiedAmount": {"units": "100", "nanos": 500_000_000}},
+        "budgetFilter": {"projects": [f"projects/{emulator.project}"], "creditTypesTreatment": "EXCLUDE_ALL_CREDITS"},
+        "thresholdRules": [{"thresholdPercent": 0.5}, {"thresholdPercent": 0.9, "spendBasis": "FORECASTED_SPEND"}],
+    }
+    schema = "GoogleCloudBillingBudgetsV1Budget"
+
+    made = checked("billingbudgets.v1", schema, budgets.create(parent=ACCOUNT, body=asked).execute())
+    renamed = budgets.patch(
+        name=made["name"], updateMask="displayName", body={"displayName": "All TPUs", "etag": made["etag"]}
+    ).execute()
+    stale = refused(budgets.patch(name=made["name"], body={"displayName": "x", "etag": made["etag"]}))
+    listed = budgets.list(parent=ACCOUNT).execute()["budgets"]
+    emulator.restart()
+    kept = budgets.get(name=made["name"]).execute()
+    budgets.delete(name=made["name"]).execute()
+
+    assert made["amount"]["specifiedAmount"] == {"currencyCode": "USD", "units": "100", "nanos": 500_000_000}
+    assert made["budgetFilter"]["calendarPeriod"] == "MONTH"
+    assert renamed["displayName"] == "All TPUs"
+    assert renamed["thresholdRules"] == made["thresholdRules"]
+    assert stale.status_code == 409
+    assert listed == [renamed] == [kept]
+    assert budgets.list(parent=ACCOUNT).execute() == {}
+
+
+# -- Compute Engine
+
+
+def test_metadata_of_the_project_change_only_by_a_fresh_fingerprint(emulator: Any, discovered: Discovered) -> None:
+    projects = discovered("compute", "v1").projects()
+    before = checked("compute.v1", "Project", projects.get(project=emulator.project).execute())
+    stale = before["commonInstanceMetadata"]["fingerprint"]
+    items = [{"key": "ssh-keys", "value": "me:ssh-ed25519 AAAA me"}]
+    body = {"fingerprint": stale, "items": items}
+
+    operation = projects.setCommonInstanceMetadata(project=emulator.project, body=body).execute()
+    again = refused(projects.setCommonInstanceMetadata(project=emulator.project, body=body))
+    after = projects.get(project=emulator.project).execute()["commonInstanceMetadata"]
+    found = discovered("compute", "v1").globalOperations().get(project=emulator.project, operation=operation["name"])
+
+    assert base64.urlsafe_b64decode(stale)
+    assert checked("compute.v1", "Operation", operation)["status"] == "DONE"
+    assert found.execute() == operation
+    assert again.status_code == 412
+    assert again.reason == "Supplied fingerprint does not match current metadata fingerprint."
+    assert after["items"] == items
+    assert after["fingerprint"] != stale
+    assert refused(projects.get(project="another-project")).status_code == 404
+
+
+# -- Monitoring
+
+
+def series(monitoring: Any, emulator: Any, expression: str, **fields: Any) -> list[dict[str, Any]]:
+    now = emulator.control.now()
+    times = {
+        "interval_startTime": _rfc3339(now - fields.pop("since_s", 3600)),
+        "interval_endTime": _rfc3339(now + 600),
+    }
+    request = (
+        monitoring.projects()
+        .timeSeries()
+        .list(name=f"projects/{emulator.project}", filter=expression, **times, **fields)
+    )
+    found = []
+    while request is not None:
+        answer = checked("monitoring.v3", "ListTimeSeriesResponse", request.execute())
+        found += answer.get("timeSeries", [])
+        request = monitoring.projects().timeSeries().list_next(request, answer)
+    return found
+
+
+def _rfc3339(moment: float) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(moment))
+
+
+def test_a_worker_has_series_of_its_processes(emulator: Any, discovered: Discovered) -> None:
+    node = create(discovered("tpu", "v2"), emulator)
+    monitoring = discovered("monitoring", "v3")
+    expression = 'metric.type = "tpu.googleapis.com/memory/usage" AND resource.labels.node_id = "n1"'
+
+    (memory,) = series(monitoring, emulator, expression)
+    (uptime,) = series(monitoring, emulator, 'metric.type="tpu.googleapis.com/instance/uptime_total"')
+    chips = series(monitoring, emulator, 'metric.type = starts_with("tpu.googleapis.com/accelerator/")')
+
+    assert memory["resource"]["type"] == "tpu_worker"
+    assert memory["resource"]["labels"] == {
+        "project_id": emulator.project,
+        "zone": emulator.zone,
+        "node_id": "n1",
+        "worker_id": "0",
+    }
+    assert int(memory["points"][0]["value"]["int64Value"]) >= 0
+    assert uptime["resource"]["labels"]["worker_id"] == node["id"]
+    assert chips == [], "no process has the chips"
+    assert series(monitoring, emulator, expression.replace(" AND", "").replace("n1", "n2")) == []
+
+
+def test_quota_in_use_is_a_series(emulator: Any, discovered: Discovered) -> None:
+    create(discovered("tpu", "v2"), emulator)
+    monitoring = discovered("monitoring", "v3")
+    used = 'metric.type="serviceruntime.googleapis.com/quota/allocation/usage" AND resource.type="consumer_quota"'
+
+    found = series(monitoring, emulator, used, pageSize=1)
+    summed = series(
+        monitoring,
+        emulator,
+        f'{used} AND resource.label."service"="{SERVICE}"',
+        aggregation_alignmentPeriod="300s",
+        aggregation_perSeriesAligner="ALIGN_MEAN",
+        aggregation_crossSeriesReducer="REDUCE_SUM",
+    )
+
+    assert {each["resource"]["labels"]["location"] for each in found} == {emulator.zone, "us-central1"}
+    assert {each["metric"]["labels"]["quota_metric"] for each in found} == {f"{SERVICE}/tpu-v5s-litepod-serving"}
+    assert {each["points"][0]["value"]["int64Value"] for each in found} == {"8"}
+    assert [each["points"][0]["value"] for each in summed] == [{"int64Value": "16"}]
+
+
+# -- all of them
+
+
+@pytest.mark.parametrize("api", DOCUMENTS)
+async def test_every_method_of_a_document_is_served_or_unimplemented_by_name(api: str, emulator: Any) -> None:
+    wrong = {}
+    async with aiohttp.ClientSession() as session:
+        for method in _methods_of(document(api)):
+            path = re.sub(r"\{v\w+Id\}", "projects", method["flatPath"], count=1)
+            path = re.sub(r"\{projectsId\}|\{v\w+Id1\}", emulator.project, path)
+            url = f"{emulator.rest}/{re.sub(r'{.+?}', 'x', path)}"
+            async with session.request(method["httpMethod"], url, json={}) as answer:
+                error = (await answer.json()).get("error", {})
+            message = error.get("message", "")
+            is_named = message == f"The emulator does not implement {method['id']}."
+            if not (is_named if answer.status == 501 else answer.status < 500):
+                wrong[method["id"]] = message
+
+    assert set(wrong) <= NAMED_OTHERWISE, wrong
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "body", "status", "words"),
+    [
+        ("GET", "/v1/projects/other/locations/global/services/tpu.googleapis.com/quotaInfos", None, 403, "denied"),
+        ("GET", "/v1/projects/demo-project/locations/us/services/x/quotaInfos", None, 400, "must be global"),
+        ("GET", "/v1/projects/demo-project/locations/global/services/tpu.googleapis.com/quotaInfos/X", None, 404, "X"),
+        ("GET", "/v1/projects/demo-project/locations/global/services/tpu.googleapis.com/quotaInfos?pageSize=-1",
+         None, 400, "negative"),
+        ("GET", "/v1/services/6F81-5844-456A/skus?pageSize=many", None, 400, "TYPE_INT32"),
+        ("GET", "/v1/services/nothing/skus", None, 404, "not found"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", {}, 400, "budget.amount"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", {"colour": "red"}, 400, 'Unknown name "colour" at \'budget\''),
+        ("POST", f"/v1/{ACCOUNT}/budgets", {"displayName": 5}, 400, "'budget.display_name' (TYPE_STRING)"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", {"amount": [1]}, 400, "TYPE_MESSAGE"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", {"amount": {"specifiedAmount": {"currencyCode": "EUR"}}}, 400, "USD"),
+        ("PATCH", f"/v1/{ACCOUNT}/budgets/none", {}, 404, "not found"),
+        ("PUT", "/v1/projects/demo-project/billingInfo", {"billingAccountName": "billingAccounts/1"}, 403, "denied"),
+        ("POST", "/v1/projects/demo-project/locations/global/quotaPreferences", {"service": "x"}, 400, "quotas of"),
+        ("POST", "/v1/projects/demo-project/services/unknown.googleapis.com:enable", {}, 404, "not found"),
+        ("GET", "/v1/projects/demo-project/services?filter=colour:red", None, 400, "not supported"),
+        ("GET", "/v3/projects/demo-project/timeSeries", None, 400, "filter must be set"),
+        ("GET", "/v3/projects/demo-project/timeSeries?filter=metric.type=", None, 400, "lacks its value"),
+        ("GET", "/v3/projects/demo-project/timeSeries?filter=%22%22%22", None, 400, "filter"),
+        ("GET", "/v3/projects/demo-project/timeSeries?filter=((((", None, 400, "filter"),
+        ("GET", "/v3/projects/demo-project/timeSeries?filter=metric.type=%22a%22", None, 400, "interval.startTime"),
+        ("GET", "/v3/projects/demo-project/timeSeries?filter=metric.type=%22a%22&interval.startTime=now"
+         "&interval.endTime=now", None, 400, "not a time"),
+        ("POST", SET_METADATA, {"items": [{"key": "a b"}]}, 400, "keys"),
+        ("POST", SET_METADATA, {}, 412, "fingerprint"),
+        ("DELETE", "/compute/v1/projects/demo-project/zones/z/instances/i", None, 501, "compute.instances.delete"),
+    ],
+)  # fmt: skip
+async def test_errors_come_in_googles_envelope(
+    verb: str, path: str, body: Any, status: int, words: str, emulator: Any
+) -> None:
+    async with aiohttp.ClientSession() as session, session.request(verb, emulator.rest + path, json=body) as answer:
+        error = (await answer.json())["error"]
+
+    assert (answer.status, error["code"]) == (status, status)
+    assert words in error["message"]
+    assert error.get("status") or error["errors"][0]["reason"]
+
+
+def test_a_denied_permission_is_denied_here_too(emulator: Any, discovered: Discovered) -> None:
+    budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
+    emulator.control.set_project(denied_permissions=["billing.budgets.list"])
+
+    denied = refused(budgets.list(parent=ACCOUNT))
+
+    assert (denied.status_code, "billing.budgets.list" in denied.reason) == (403, True)
+    assert refused(budgets.get(name=f"{ACCOUNT}/budgets/none")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "headers", "status"),
+    [
+        (f"/v1/{ACCOUNT}/budgets", {}, 401),
+        (f"/v1/{ACCOUNT}/budgets", {"Authorization": "Basic me"}, 401),
+        (f"/v1/{ACCOUNT}/budgets", {"Authorization": "Bearer any"}, 200),
+        (f"/v1/{COMPUTE_ENGINE}/skus?key=any", {}, 200),
+    ],
+)
+async def test_a_project_that_asks_for_tokens_gets_them(
+    path: str, headers: dict[str, str], status: int, emulator: Any
+) -> None:
+    emulator.control.set_project(asks_for_token=True)
+
+    async with aiohttp.ClientSession() as session, session.get(emulator.rest + path, headers=headers) as answer:
+        error = (await answer.json()).get("error", {})
+
+    assert answer.status == status
+    assert error.get("status", "") == ("UNAUTHENTICATED" if status == 401 else "")
+
+
+def test_a_reset_forgets_what_was_asked_of_these_services(emulator: Any, discovered: Discovered) -> None:
+    ask_for(quotas_client(emulator), emulator, 2)
+    amount = {"amount": {"specifiedAmount": {"units": "1"}}}
+    budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
+    budgets.create(parent=ACCOUNT, body=amount).execute()
+    projects = discovered("compute", "v1").projects()
+    old = projects.get(project=emulator.project).execute()["commonInstanceMetadata"]
+    body = {"fingerprint": old["fingerprint"], "items": [{"key": "a", "value": "b"}]}
+    projects.setCommonInstanceMetadata(project=emulator.project, body=body).execute()
+
+    emulator.control.reset()
+
+    assert (
+        list(quotas_client(emulator).list_quota_preferences(parent=f"projects/{emulator.project}/locations/global"))
+        == []
+    )
+    assert budgets.list(parent=ACCOUNT).execute() == {}
+    assert projects.get(project=emulator.project).execute()["commonInstanceMetadata"] == old
+    assert emulator.control.quotas() == []
