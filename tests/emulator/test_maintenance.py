@@ -138,21 +138,23 @@ async def test_unscheduled_maintenance_cannot_be_started_by_hand(cloud: Any, alp
     assert (await cloud.get()).state == State.REPAIRING
 
 
-async def test_announced_maintenance_outlives_a_restart(cloud: Any, rest: Any, node: Any) -> None:
-    cloud.control.announce_maintenance(node.name, in_s=1_000)
-    announced = await upcoming(rest, node)
-
-    cloud.emulator.restart()
-    await cloud.reconnect()
+async def test_maintenance_outlives_a_restart(cloud: Any, alpha: Any, rest: Any, node: Any) -> None:
+    cloud.control.resume()
+    other = await cloud.create("n2")
     cloud.control.pause()
-    assert await upcoming(rest, node) == announced
+    cloud.control.announce_maintenance(other.name, in_s=1_000)
+    announced = await upcoming(rest, other)
+    await simulate(alpha, node)
 
-    cloud.control.advance(1_000)
-    assert (await cloud.get()).state == State.REPAIRING
     cloud.emulator.restart()
     await cloud.reconnect()
-    cloud.control.advance(300)
-    assert (await cloud.get()).state == State.READY
+
+    assert [(await cloud.get(each)).state for each in ("n1", "n2")] == [State.REPAIRING, State.READY]
+    assert await upcoming(rest, other) == announced
+    cloud.control.advance(990)
+    assert [(await cloud.get(each)).state for each in ("n1", "n2")] == [State.READY, State.READY]
+    cloud.control.advance(20)
+    assert [(await cloud.get(each)).state for each in ("n1", "n2")] == [State.READY, State.REPAIRING]
 
 
 async def test_a_node_can_be_deleted_while_it_is_maintained(cloud: Any, alpha: Any, node: Any) -> None:
@@ -217,3 +219,61 @@ async def test_a_reserved_node_without_a_reservation_is_rolled_back(
     assert error.message.startswith(words)
     with pytest.raises(exceptions.NotFound):
         await cloud.get()
+
+
+async def test_the_nodes_of_a_queued_resource_are_maintained_together(cloud: Any, alpha: Any, emulator: Any) -> None:
+    name = f"{emulator.parent}/queuedResources/q1"
+    cloud.control.pause()
+    await queue_two(cloud)
+    cloud.control.advance(600)
+    nodes = [emulator.node_name(f"n-{number}") for number in range(2)]
+    for each in nodes:
+        cloud.control.announce_maintenance(each)
+    assert [info["nodeName"] for info in await maintenance_info(emulator, name)] == ["n-0", "n-1"]
+
+    request = tpu_v2alpha1.PerformMaintenanceQueuedResourceRequest(name=name, node_names=["n-1"])
+    operation = await alpha.perform_maintenance_queued_resource(request)
+    states = [(await cloud.client.get_node(name=each)).state for each in nodes]
+    assert states == [State.READY, State.REPAIRING]
+    assert not await operation.done()
+
+    cloud.control.advance(300)
+    result = await operation.result(timeout=20)
+    assert (result.name, result.state.state.name) == (name, "ACTIVE")
+    assert [info["nodeName"] for info in await maintenance_info(emulator, name)] == ["n-0"]
+    request.node_names = ["n-7"]
+    with pytest.raises(exceptions.InvalidArgument, match="is not a node of the queued resource"):
+        await alpha.perform_maintenance_queued_resource(request)
+
+
+async def queue_two(cloud: Any) -> None:
+    """A queued resource ``q1`` of the nodes ``n-0`` and ``n-1``."""
+    tpu = tpu_v2.QueuedResource.Tpu
+    emulator = cloud.emulator
+    slices = tpu.NodeSpec.MultisliceParams(node_count=2, node_id_prefix="n")
+    node = tpu_v2.Node(accelerator_type=emulator.accelerator_type, runtime_version=emulator.runtime_version)
+    queued = tpu_v2.QueuedResource(
+        tpu=tpu(node_spec=[tpu.NodeSpec(parent=emulator.parent, multislice_params=slices, node=node)])
+    )
+    await cloud.client.create_queued_resource(parent=emulator.parent, queued_resource_id="q1", queued_resource=queued)
+
+
+async def maintenance_info(emulator: Any, name: str) -> list[dict[str, Any]]:
+    options = {"api_endpoint": f"{emulator.rest}/"}
+    service = discovery.build(
+        "tpu", "v2alpha1", credentials=AnonymousCredentials(), client_options=options, static_discovery=True
+    )
+    request = service.projects().locations().queuedResources().getMaintenanceInfo(name=name)
+    found = await asyncio.to_thread(request.execute)
+    service.close()
+    return list(found.get("nodeUpcomingMaintenances", []))
+
+
+async def test_a_reset_forgets_what_was_announced(cloud: Any, node: Any) -> None:
+    cloud.control.announce_maintenance(node.name)
+    cloud.control.reserve("r1", cloud.emulator.zone, "v5e", 8)
+
+    cloud.control.reset()
+
+    assert cloud.control.maintenance() == []
+    assert cloud.control.state()["reservations"] == []
