@@ -14,7 +14,7 @@ from google.rpc import code_pb2
 from jupyter_tpu.emulator import errors, http_rules, rest_types, versions
 from jupyter_tpu.emulator.asked import V2, Asked
 from jupyter_tpu.emulator.authentication import CHALLENGE, check_token
-from jupyter_tpu.emulator.behaviours import assumed, recorded
+from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.http_rules import V1, Match, Rule
 from jupyter_tpu.emulator.json_answers import Printer, envelope, printed, refused
@@ -179,7 +179,7 @@ def token_check(is_asked: Callable[[], bool]) -> Any:
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if is_asked() and not request.path.startswith("/emulator/"):
+        if is_asked() and not request.path.startswith("/emulator/") and not _takes_key(request):
             try:
                 check_token(request.headers.get("Authorization", ""), _full_method(request))
             except errors.Refusal as refusal:
@@ -189,6 +189,15 @@ def token_check(is_asked: Callable[[], bool]) -> Any:
         return await handler(request)
 
     return check
+
+
+@documented(
+    "catalogue-key",
+    "The catalogue of prices is read with an API key as well as with a token.",
+    source="cloud.google.com/billing/v1/how-tos/catalog-api",
+)
+def _takes_key(request: web.Request) -> bool:
+    return request.path.startswith("/v1/services") and bool(request.query.get("key"))
 
 
 def _full_method(request: web.Request) -> str:
