@@ -127,6 +127,7 @@ class Record:
 
     def _room_for(self, size: int, first_seq: int) -> Segment:
         if self._written - self._segments[-1].start >= self._segment_bytes:
+            self._segments[-1].rest()
             self._segments.append(Segment.create(self._folder, self._written, first_seq))
         while len(self._segments) > 1 and self._written + size - self.start > self._cap_bytes:
             self._segments.pop(0).delete()
@@ -184,7 +185,7 @@ class Record:
     def close(self) -> None:
         self.flush()
         for segment in self._segments:
-            segment.close()
+            segment.rest()
 
 
 def _found_segments(folder: Path) -> list[Segment]:
@@ -196,4 +197,5 @@ def _found_segments(folder: Path) -> list[Segment]:
             log.error("%s: cannot be used: %s", path, error)
     for segment, following in pairwise(segments):
         segment.end = min(segment.end, following.start)
+        segment.rest()
     return segments

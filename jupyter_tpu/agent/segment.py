@@ -6,7 +6,8 @@ import bisect
 import logging
 import mmap
 import os
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ log = logging.getLogger(__name__)
 _INDEX_EVERY_BYTES = 256 * 1024
 # One 32 MiB write to ext4 costs ten times the CPU of the same bytes in 1 MiB writes (measured).
 _WRITE_BYTES = 1024 * 1024
+_NO_FILE = -1
 
 
 @dataclass
@@ -32,7 +34,8 @@ class Run:
 class Segment:
     """Bytes `start` to `end` of the record, named after `start` and the first seq.
 
-    A file that was found is not looked at before it is read from; then all of it is checked, once.
+    A file that was found is not looked at before it is read from; then all of it is checked, once. One that is not
+    written to any more rests: it costs no descriptor but while it is read.
     """
 
     def __init__(self, path: Path, start: int, first_seq: int) -> None:
@@ -60,6 +63,27 @@ class Segment:
         start, first_seq = path.stem.split("-")
         return cls(path, int(start), int(first_seq))
 
+    @contextmanager
+    def _file(self) -> Iterator[int]:
+        """The descriptor, opened for the moment when the segment rests.
+
+        Raises:
+            LookupError: somebody has removed the file; nothing is sound in it from then on.
+        """
+        if self._fd != _NO_FILE:
+            yield self._fd
+            return
+        try:
+            fd = os.open(self.path, os.O_RDWR | os.O_CLOEXEC)
+        except FileNotFoundError:
+            self._runs.clear()
+            self._index.clear()
+            raise LookupError(self.path) from None
+        try:
+            yield fd
+        finally:
+            os.close(fd)
+
     # -- checking ------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
@@ -68,7 +92,7 @@ class Segment:
             return
         self._is_checked = True
         size = self.end - self.start
-        with mmap.mmap(self._fd, size, prot=mmap.PROT_READ) as data:
+        with suppress(LookupError), self._file() as fd, mmap.mmap(fd, size, prot=mmap.PROT_READ) as data:
             for entry in sound_entries(data, self.first_seq, size):
                 self._add(entry)
         if bad := size - sum(run.end - run.start for run in self._runs):
@@ -90,9 +114,10 @@ class Segment:
         self.check()
         sound, seq = self._runs[-1].end if self._runs else self.start, self._last_seq + 1
         if lost := self.end - sound:
-            with mmap.mmap(self._fd, self.end - self.start, prot=mmap.PROT_READ) as data:
-                was_written = not is_torn(data, sound - self.start, seq, self.end - self.start)
-            os.ftruncate(self._fd, sound - self.start)
+            with self._file() as fd:
+                with mmap.mmap(fd, self.end - self.start, prot=mmap.PROT_READ) as data:
+                    was_written = not is_torn(data, sound - self.start, seq, self.end - self.start)
+                os.ftruncate(fd, sound - self.start)
             self.end = sound
             # As many entries as could have been in it may have been read by clients.
             seq += (lost // HEADER_BYTES + 1) if was_written else 0
@@ -101,7 +126,7 @@ class Segment:
     # -- writing and reading -------------------------------------------------------------------------------------------
 
     def write(self, data: bytes, first_seq: int) -> None:
-        """Append whole entries, the first of which is `first_seq`; all of them or, on an error, none."""
+        """Append whole entries, the first of which is `first_seq`; all of them or, on an error, none. Not at rest."""
         view = memoryview(data)
         position = self.end - self.start
         try:
@@ -127,7 +152,8 @@ class Segment:
         at = bisect.bisect_right(self._runs, offset, key=lambda run: run.start) - 1
         if at < 0 or offset >= self._runs[at].end:
             raise LookupError(offset)
-        return os.pread(self._fd, min(size, self._runs[at].end - offset), offset - self.start)
+        with self._file() as fd:
+            return os.pread(fd, min(size, self._runs[at].end - offset), offset - self.start)
 
     def locate(self, seq: int) -> tuple[int, int] | None:
         """``(offset, seq)`` of the first entry not before `seq`."""
@@ -152,11 +178,14 @@ class Segment:
         at = bisect.bisect_right([start for _, start in self._index], offset) - 1
         return self._index[max(at, 0)][0] if self._index else self.first_seq
 
-    def close(self) -> None:
-        os.close(self._fd)
+    def rest(self) -> None:
+        """Give the descriptor back: nothing more is written."""
+        if self._fd != _NO_FILE:
+            os.close(self._fd)
+            self._fd = _NO_FILE
 
     def delete(self) -> None:
-        self.close()
+        self.rest()
         with suppress(FileNotFoundError):
             self.path.unlink()
 

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -199,6 +200,30 @@ def test_a_segment_that_is_gone_shows_as_a_cut(tmp_path: Path) -> None:
     items = read_from(record, 1)
     (cut,) = [item for item in items if isinstance(item, Cut)]
     assert items == [*range(1, cut.first_seq), cut, *range(cut.last_seq + 1, 101)]
+    record.close()
+
+
+def test_only_the_file_that_grows_is_held_open(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=160_000)
+    before = psutil.Process().num_fds()
+    for _ in range(100):
+        fill(record, 1, size=1000)
+    assert len(list(tmp_path.glob("*.segment"))) > 3
+    assert psutil.Process().num_fds() == before
+    assert read_from(record, 1) == list(range(1, 101))
+    assert psutil.Process().num_fds() == before
+    record.close()
+
+
+def test_a_file_that_is_removed_under_a_running_agent_shows_as_a_cut(tmp_path: Path) -> None:
+    record = Record(tmp_path, cap_bytes=160_000)
+    for _ in range(100):
+        fill(record, 1, size=1000)
+    assert read_from(record, 1) == list(range(1, 101))
+    sorted(tmp_path.glob("*.segment"))[1].unlink()
+    items = read_from(record, 1)
+    assert [item for item in items if isinstance(item, Cut)]
+    assert items[-1] == 100
     record.close()
 
 
