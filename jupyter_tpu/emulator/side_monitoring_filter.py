@@ -14,7 +14,7 @@ Test = Callable[[Series], bool]
 
 _TOKEN = re.compile(
     r"""\s*(?:(?P<op>!=|=~|!~|>=|<=|=|:|>|<)|(?P<mark>[(),-])|"(?P<text>(?:[^"\\]|\\.)*)"|'(?P<quoted>[^']*)'"""
-    r"""|(?P<word>[\w.*/]+(?:\."(?:[^"\\]|\\.)*")?[\w./*-]*))"""
+    r"""|(?P<word>[\w*/]+(?:[.-][\w*/]+)*(?:\."[^"]*")?))"""
 )
 _SELECTOR = re.compile(r'(metric|resource)\.(?:type|labels?\."?([\w-]+)"?)|project')
 _LONGEST = 4096

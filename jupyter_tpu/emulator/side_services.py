@@ -13,7 +13,6 @@ from aiohttp import web
 from google.rpc import code_pb2
 
 from jupyter_tpu.emulator import errors
-from jupyter_tpu.emulator.authentication import check_token
 from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.json_answers import printed, refused
@@ -77,7 +76,7 @@ def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awai
 
 async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> Mapping[str, Any]:
     method, parts = service.find(request.method, request.rel_url.raw_path.removeprefix("/"))
-    check_allowed(cloud, service, method.permission, request)
+    check_allowed(cloud, method.permission)
     fields = [name for name in request.query if not name.startswith(_SYSTEM)]
     call = SideCall(
         parts=parts,
@@ -96,11 +95,8 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(each) for each in value] if isinstance(value, list) else value
 
 
-@assumed("side-permissions", "The switches for permissions and for tokens hold for the side services as well.")
-def check_allowed(cloud: Cloud, service: SideService, permission: str, request: web.Request) -> None:
-    """Raises a 401 without a token where the project asks for one, and a 403 for a permission that is denied."""
-    switches = cloud.rules.project.switches
-    if switches.asks_for_token and "key" not in request.query:
-        check_token(request.headers.get("Authorization", ""), permission, f"{service.name}.googleapis.com")
-    if permission and is_denied(permission, switches.denied_permissions):
+@assumed("side-permissions", "The switch for denied permissions holds for the side services as well.")
+def check_allowed(cloud: Cloud, permission: str) -> None:
+    """Raises a 403 for a permission that is denied."""
+    if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
         raise foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{cloud.project}")
