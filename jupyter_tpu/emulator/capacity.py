@@ -118,13 +118,18 @@ def change(capacity: Capacity, asked: dict[str, Any]) -> None:
     """
     zone, family = fields.text(asked["zone"]), fields.text(asked["family"])
     if "script" in asked:
-        capacity.set_script(
-            zone, family, [(fields.amount(after), chips_or_none(chips)) for after, chips in asked["script"]]
-        )
+        capacity.set_script(zone, family, [step_of(each) for each in asked["script"]])
     elif asked.get("seed") is not None:
         capacity.set_seed(zone, family, fields.whole(asked["chips"]), fields.whole(asked["seed"]))
     else:
         capacity.set_chips(zone, family, chips_or_none(asked["chips"]))
+
+
+def step_of(value: object) -> tuple[float, int | None]:
+    """``[seconds from now, chips]``."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{value!r} is not a pair of seconds and chips")
+    return fields.amount(value[0]), chips_or_none(value[1])
 
 
 def chips_or_none(value: object) -> int | None:

@@ -13,8 +13,7 @@ from jupyter_tpu.emulator.control_names import node_called
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.holdings import Held
 from jupyter_tpu.emulator.json_text import json_object
-from jupyter_tpu.emulator.quota_engine import UNLIMITED
-from jupyter_tpu.emulator.quota_ids import parse_quota_id
+from jupyter_tpu.emulator.quota_ids import UNLIMITED, parse_quota_id
 from jupyter_tpu.emulator.reservations import reservation_from_json
 
 _CAPACITY: Mapping[str, fields.Check] = {

@@ -15,13 +15,11 @@ from jupyter_tpu.emulator.behaviours import assumed, recorded
 from jupyter_tpu.emulator.kept import Facts, Kept
 from jupyter_tpu.emulator.project import Project
 from jupyter_tpu.emulator.protos import NodePb
-from jupyter_tpu.emulator.quota_ids import QuotaId, parse_quota_id, place_of, quota_ids_of, units_of
+from jupyter_tpu.emulator.quota_ids import UNLIMITED, QuotaId, parse_quota_id, place_of, quota_ids_of, units_of
 from jupyter_tpu.emulator.quota_profiles import default_limit
 
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.holdings import Held
-
-UNLIMITED = -1
 
 Usage = Counter[tuple[QuotaId, str]]
 """Chips or TensorCores by quota and place (a zone or a region, as the quota counts)."""

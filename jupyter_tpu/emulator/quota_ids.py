@@ -23,6 +23,7 @@ BUCKETS = {
     "v6e": ("",),
 }
 SCOPES = ("region", "zone")
+UNLIMITED = -1
 _ID = re.compile(r"TPU(V2s|V3s|V4s|V5s|V5P|V6E)(Preemptible)?(\w*)PerProjectPer(Zone|Region)ForTPUAPI")
 
 

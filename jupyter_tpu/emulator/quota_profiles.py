@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
-from jupyter_tpu.emulator.quota_ids import QuotaId
+from jupyter_tpu.emulator.quota_ids import UNLIMITED, QuotaId
 
 PROFILES = ("generous", "new_project", "trc_grant")
 GENEROUS_ZONE, GENEROUS_REGION = 4096, 65_536
@@ -15,7 +15,7 @@ _NEW_V5E = {"LitepodServing": 4, "Litepod": 16}
 
 
 def default_limit(profile: str, quota: QuotaId, place: str) -> int:
-    """Of a quota in a zone or region, in chips or TensorCores as the quota counts."""
+    """Of a quota in a zone or region, in chips or TensorCores as the quota counts; -1: any amount."""
     if profile == "trc_grant":
         return _granted().get((quota, place), new_project_limit(quota))
     return new_project_limit(quota) if profile == "new_project" else generous_limit(quota)
@@ -36,10 +36,16 @@ def generous_limit(quota: QuotaId) -> int:
     "A new project may hold 4 chips of small v5e nodes and 16 of larger ones.",
     source="two public reports of 2026 on new projects",
 )
+@assumed(
+    "quota-new-project-v5e-region",
+    "Its v5e is limited by zone only, since the refusals of such projects name no limit of the region.",
+)
 def new_project_limit(quota: QuotaId) -> int:
     if quota.generation in ("v2", "v3") and not quota.bucket:
         return 48 if quota.is_preemptible else 16
-    return _NEW_V5E[quota.bucket] if quota.generation == "v5e" else 0
+    if quota.generation != "v5e":
+        return 0
+    return _NEW_V5E[quota.bucket] if quota.scope == "zone" else UNLIMITED
 
 
 @recorded(
@@ -57,6 +63,8 @@ def _granted() -> Mapping[tuple[QuotaId, str], int]:
     for row in accelerators.catalogue()["trc_grants"][0]["rows"]:
         for scope, place in (("zone", row["zone"]), ("region", accelerators.region_of(row["zone"]))):
             quota = granted_quota(row["generation"], row["tier"] == "spot", scope)
+            if new_project_limit(quota) == UNLIMITED:
+                continue
             limits[quota, place] = limits.get((quota, place), 0) + granted_units(quota, row["chips"])
     return limits
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ from jupyter_tpu.emulator.protos import NodePb
 if TYPE_CHECKING:
     from jupyter_tpu.emulator.holdings import Held
 
+_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _ACTIVE = tpu_v2alpha1.Reservation.State.ACTIVE
 _CHIPS = tpu_v2alpha1.Reservation.Standard.CapacityUnits.CHIPS
 
@@ -43,9 +45,10 @@ def reservation_from_json(data: dict[str, Any]) -> Reservation:
     zone, family = fields.text(data["zone"]), fields.text(data["family"])
     if family not in families_in(zone):
         raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
-    return Reservation(
-        reservation_id=fields.text(data["reservation_id"]), zone=zone, family=family, chips=fields.whole(data["chips"])
-    )
+    reservation_id = fields.text(data["reservation_id"])
+    if not _ID.fullmatch(reservation_id):
+        raise ValueError(f"{reservation_id[:80]!r} is not an id: lower-case letters, digits and hyphens")
+    return Reservation(reservation_id=reservation_id, zone=zone, family=family, chips=fields.whole(data["chips"]))
 
 
 class Reservations:

@@ -176,11 +176,15 @@ async def test_a_new_project_may_hold_little_and_is_told_every_limit(cloud: Any)
 
     with pytest.raises(exceptions.ResourceExhausted) as caught:
         await cloud.ask_for_node()
+    assert caught.value.message == f"Quota limit '{SERVING}' has been exceeded. Limit: 4 in zone us-central1-a."
 
+    parent = f"projects/{cloud.emulator.project}/locations/us-central1-a"
+    node = tpu_v2.Node(accelerator_type="v2-32", runtime_version="tpu-ubuntu2204-base")
+    with pytest.raises(exceptions.ResourceExhausted) as caught:
+        await cloud.client.create_node(parent=parent, node_id="n2", node=node)
     assert caught.value.message == (
-        "Quota limit 'TPUV5sLitepodServingPerProjectPerRegionForTPUAPI,"
-        "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI' has been exceeded. "
-        "Limit: 4,4 in region us-central1,zone us-central1-a."
+        "Quota limit 'TPUV2sPodPerProjectPerRegionForTPUAPI,TPUV2sPodPerProjectPerZoneForTPUAPI' has been exceeded. "
+        "Limit: 0,0 in region us-central1,zone us-central1-a."
     )
     await cloud.ask_for_node(accelerator_type="v5litepod-4")
 

@@ -158,6 +158,8 @@ def test_what_is_set_outlives_the_process_and_a_reset_clears_it(store: Store, ti
         {"zone": ZONE, "family": FAMILY, "chips": "many"},
         {"zone": ZONE, "family": FAMILY, "chips": None, "seed": 1},
         {"zone": ZONE, "family": FAMILY, "script": [[1]]},
+        {"zone": ZONE, "family": FAMILY, "script": [[1, 2, 3]]},
+        {"zone": ZONE, "family": FAMILY, "script": [5]},
         {"zone": ZONE, "family": FAMILY, "script": [[-1, 8]]},
         {"zone": ZONE, "family": FAMILY, "script": 5},
         {"zone": [], "family": FAMILY, "chips": 1},
