@@ -20,6 +20,7 @@ from jupyter_tpu.emulator.protos import NodePb, State, new, state_name
 from jupyter_tpu.emulator.quota_ids import is_preemptible
 from jupyter_tpu.emulator.rules import Rules
 from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.validation_parts import check_cidr_free
 
 GuestItem = tuple[str, str, str]
 """Namespace, key and value of a guest attribute."""
@@ -88,6 +89,8 @@ class Nodes:
         node = self._new_nodes.make(request.node, location, request.node_id, asked.version)
         if self._store.node(node.name) is not None:
             raise errors.already_exists(node.name)
+        if node.cidr_block:
+            check_cidr_free(node.cidr_block, (each.cidr_block for each in self._store.nodes()))
         held = [*self._store.held_nodes(), *self._store.held_by_queue()]
         self._rules.admission.check_nodes([node], location.zone, held)
         self._store.save_node(node)

@@ -230,3 +230,11 @@ def test_nonsense_changes_no_switch(emulator: Any, switches: dict[str, Any]) -> 
         emulator.control.set_project(**switches)
 
     assert emulator.control.project() == before
+
+
+async def test_a_block_of_addresses_cannot_be_had_twice(cloud: Any) -> None:
+    await cloud.ask_for_node("n1", cidr_block="10.1.2.8/29")
+
+    with pytest.raises(exceptions.InvalidArgument, match="cidr_block 10.1.2.8/29 is used by another node"):
+        await cloud.ask_for_node("n2", cidr_block="10.1.2.8/29")
+    await cloud.ask_for_node("n3", cidr_block="10.1.2.16/29")

@@ -16,6 +16,7 @@ from jupyter_tpu.emulator.queued_validation import (
     check_queued_resource_id,
 )
 from jupyter_tpu.emulator.validation import check_new_node
+from jupyter_tpu.emulator.validation_parts import check_cidr_free
 
 ZONE = "us-central1-a"
 HERE = Location("p1", ZONE)
@@ -164,3 +165,10 @@ def test_nodes_of_a_queued_resource_need_ids_of_their_own(ids: list[str]) -> Non
 
     with pytest.raises(Refusal):
         check_node_ids(ids)
+
+
+def test_a_block_of_addresses_is_had_by_one_node() -> None:
+    check_cidr_free("10.1.2.8/29", ["", "10.1.2.0/29", "10.1.2.16/29"])
+
+    with pytest.raises(Refusal, match="is used by another node"):
+        check_cidr_free("10.1.2.8/29", ["10.1.2.0/29", "10.1.2.8/29"])
