@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+from collections.abc import Iterable
 
 from jupyter_tpu.accelerators import Accelerator, region_of
 from jupyter_tpu.emulator.behaviours import assumed, documented
@@ -47,6 +48,18 @@ def check_cidr(block: str) -> None:
         is_right = False
     if not is_right:
         raise bad_field("node.cidr_block", f"cidr_block {block[:40]!r} must be a /29 block")
+
+
+@documented(
+    "cidr-in-use",
+    "A cidr_block that a node of the project has, in part or in whole, cannot be had by another.",
+    source="google-cloud-tpu, Node.cidr_block",
+)
+def check_cidr_free(block: str, used: Iterable[str]) -> None:
+    """`used`: the blocks of the nodes that exist, empty for those without."""
+    wanted = ipaddress.IPv4Network(block)
+    if any(other and wanted.overlaps(ipaddress.IPv4Network(other)) for other in used):
+        raise bad_field("node.cidr_block", f"cidr_block {block} is used by another node")
 
 
 @assumed(
