@@ -125,6 +125,14 @@ async def start(kernel_name: str, repeats: int, restarts: int) -> Numbers:
     return {**numbers, "restart_s": statistics.median(times)} if times else numbers
 
 
+async def cold(kernel_name: str) -> Numbers:
+    """Nothing but a first kernel over a cold connection."""
+    kernel = Kernel(kernel_name)
+    seconds = await kernel.start()
+    await kernel.end()
+    return {"cold_s": seconds}
+
+
 async def memory(kernel_name: str, further: int) -> Numbers:
     """What this side's memory grows by: the provisioner's modules, the first kernel, each further one."""
     looks = [_memory_mib()]
@@ -197,6 +205,7 @@ async def interrupt(kernel_name: str, queued_mib: int) -> Numbers:
 
 MEASURES: dict[str, Callable[..., Coroutine[Any, Any, Numbers]]] = {
     "start": start,
+    "cold": cold,
     "memory": memory,
     "latency": latency,
     "throughput": throughput,

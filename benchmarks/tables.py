@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import statistics
 from collections.abc import Iterator, Sequence
 
@@ -14,12 +15,21 @@ _LATENCY = ("p50_s", "p99_s")
 _THROUGHPUT = ("stdout_mib_s", "display_mib_s")
 
 
+_INTRODUCTION = """# Benchmarks
+
+Written by `make bench`; [its README](../benchmarks/README.md) says what is measured, and how. Kernel, agent, sshd,
+fault proxy and client shared {cores} cores; the machine's load was {load:.1f} in the end. Medians of all repetitions.
+Compare only inside one run, and quote ratios and round trips: speeds drift with the machine.
+"""
+
+
 def report(results: Results, *, ours: str, local: str) -> str:
     """All tables as one Markdown page."""
     names = {ours: "jupyter_tpu", local: "local ipykernel"}
     rtts = sorted({rtt for _, rtt, _ in results})
     transports = list(dict.fromkeys(transport for transport, _, _ in results))
     pages = [
+        _INTRODUCTION.format(cores=os.cpu_count(), load=os.getloadavg()[0]),
         _table(results, transports, names, rtts, _SECONDS, "Start, in seconds to the first reply", 1, 3),
         _round_trips(results, transports, names, rtts),
         _table(results, transports, names, rtts, _LATENCY, "`1+1`, in ms", 1000, 1),
