@@ -1,7 +1,8 @@
 """Runs in namespaces of its own: an emulator, a node of each type, a holder of its chips, and the unmodified tpu-info.
 
 tpu-info looks for chips in /sys/bus/pci, for who has them in /proc and /dev, and for metrics at localhost:8431. Here all
-four are ours. Prints one JSON object: accelerator type → what tpu-info said before, while, and to ``--process``.
+four are ours. Arguments: a folder, and accelerator types. Prints one JSON object: what tpu-info said of an idle worker,
+and for each type what it said while a process had the chips, what to ``--process``, and the pid of that process.
 """
 
 from __future__ import annotations
@@ -11,12 +12,10 @@ import fcntl
 import getpass
 import json
 import os
-import shutil
 import socket
 import struct
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +27,19 @@ from jupyter_tpu import accelerators
 
 VENDOR = "0x1ae0"
 # device and subsystem of the PCI functions, and functions per chip (facts of tpu-info's device.py)
-PCI = {"v3": ("0x0027", "0x004f", 1), "v4": ("0x005e", "0x0000", 1), "v5e": ("0x0063", "0x0000", 1), "v6e": ("0x006f", "0x0000", 1)}
+PCI = {
+    "v3": ("0x0027", "0x004f", 1),
+    "v4": ("0x005e", "0x0000", 1),
+    "v5e": ("0x0063", "0x0000", 1),
+    "v6e": ("0x006f", "0x0000", 1),
+}
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 TPU_INFO = Path(sys.executable).with_name("tpu-info")
 
 
-def main(types: list[str]) -> None:
+def main(folder: Path, types: list[str]) -> None:
     raise_loopback()
-    with tempfile.TemporaryDirectory(prefix="jt-") as folder:
-        print(json.dumps(asyncio.run(all_answers(types, Path(folder)))))  # noqa: T201 - this is what it is for
+    print(json.dumps(asyncio.run(all_answers(types, folder))))  # noqa: T201 - this is what it is for
 
 
 def raise_loopback() -> None:
@@ -48,10 +51,11 @@ def raise_loopback() -> None:
         fcntl.ioctl(probe, set_flags, struct.pack("16sh14x", b"lo", flags | up))
 
 
-async def all_answers(types: list[str], folder: Path) -> dict[str, dict[str, str]]:
+async def all_answers(types: list[str], folder: Path) -> dict[str, Any]:
     key = asyncssh.generate_private_key("ssh-ed25519")
     ready = start_emulator(folder / "state")
-    return {each: await answers(each, folder / each, ready["rest"], key) for each in types}
+    said = {each: await answers(each, folder / each, ready["rest"], key) for each in types}
+    return {"idle": tpu_info(), **said}  # the last worker is gone, but its chips still seem to be there
 
 
 def start_emulator(state_dir: Path) -> dict[str, Any]:
@@ -74,12 +78,11 @@ async def answers(accelerator_type: str, folder: Path, rest: str, key: asyncssh.
     async with await log_in(client, node.name, key) as worker:
         chips = Path((await worker.run("printf %s $EMULATED_TPU", check=True)).stdout)
         show_chips(folder, kind, chips / "dev")
-        idle = tpu_info()
         holder = await worker.create_process("EMULATED_TPU_DEV=/dev emulated-tpu hold")
         said = await holder.stdout.readline()
         busy, owners = tpu_info(), tpu_info("--process")
     client.delete_node(name=node.name).result(timeout=60)
-    return {"idle": idle, "busy": busy, "owners": owners, "pid": said.split()[-1]}
+    return {"busy": busy, "owners": owners, "pid": said.split()[-1]}
 
 
 def make_node(client: tpu_v2.TpuClient, kind: accelerators.Accelerator, ssh_keys: str) -> tpu_v2.Node:
@@ -144,6 +147,4 @@ def tpu_info(*options: str) -> str:
 
 
 if __name__ == "__main__":
-    if not shutil.which("mount"):
-        sys.exit("there is no mount")
-    main(sys.argv[1:])
+    main(Path(sys.argv[1]), sys.argv[2:])
