@@ -156,6 +156,7 @@ async def latency(kernel_name: str, repeats: int) -> Numbers:
     """``1+1``, one after the other."""
     kernel = Kernel(kernel_name)
     await kernel.start()
+    await _quiet()
     times = []
     for number in range(20 + repeats):
         began = time.perf_counter()
@@ -171,6 +172,7 @@ async def throughput(kernel_name: str, mib: int) -> Numbers:
     """`mib` MiB through stdout and as display data, in MiB/s; the second of two runs each."""
     kernel = Kernel(kernel_name)
     await kernel.start()
+    await _quiet()
     numbers = {}
     for name, code in (
         ("stdout_mib_s", STDOUT.format(count=mib * 16)),
