@@ -27,12 +27,12 @@ class ConsumerQuota:
     def methods(self) -> list[Method]:
         parent = "v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics"
         return [
-            Method(verb="GET", path=parent, answer=self.list, permission=_PERMISSION),
+            Method(verb="GET", path=parent, answer=self.list_all, permission=_PERMISSION),
             Method(verb="GET", path=parent + "/{metric}", answer=self.get, permission=_PERMISSION),
             Method(verb="GET", path=parent + "/{metric}/limits/{limit}", answer=self.limit, permission=_PERMISSION),
         ]
 
-    def list(self, call: SideCall) -> Mapping[str, Any]:
+    def list_all(self, call: SideCall) -> Mapping[str, Any]:
         parent = self._parent(call)
         metrics = sorted({metric_of(quota) for quota in all_quota_ids()}) if call.parts["service"] == SERVICE else []
         return page(call, "metrics", [self._metric(parent, metric) for metric in metrics])

@@ -18,6 +18,7 @@ _TOKEN = re.compile(
 )
 _SELECTOR = re.compile(r'(metric|resource)\.(?:type|labels?\."?([\w-]+)"?)|project')
 _LONGEST = 4096
+_DEEPEST = 50
 
 
 @documented(
@@ -50,11 +51,12 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
 
 
 class _Parser:
-    """Descends: OR of ANDs of comparisons; at most as deep as the text has parentheses."""
+    """Descends: OR of ANDs of comparisons."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = tokens
         self._next = 0
+        self._depth = 0
 
     def end(self) -> None:
         if self._peek()[0]:
@@ -78,13 +80,21 @@ class _Parser:
 
     def _one(self) -> Test:
         if self._take_word("NOT") or self._take("mark", "-"):
-            test = self._one()
+            test = self._below(self._one)
             return lambda series: not test(series)
         if self._take("mark", "("):
-            test = self.either()
+            test = self._below(self.either)
             self._demand(")")
             return test
         return self._comparison()
+
+    def _below(self, parse: Callable[[], Test]) -> Test:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise _broken("it is nested too deep")
+        test = parse()
+        self._depth -= 1
+        return test
 
     def _comparison(self) -> Test:
         read = _reader(self._pop("word"))

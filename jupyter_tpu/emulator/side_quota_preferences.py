@@ -50,13 +50,13 @@ class QuotaPreferences:
         name = parent + "/{preference}"
         read, write = "cloudquotas.quotas.get", "cloudquotas.quotas.update"
         return [
-            Method(verb="GET", path=parent, answer=self.list, permission=read),
+            Method(verb="GET", path=parent, answer=self.list_all, permission=read),
             Method(verb="POST", path=parent, answer=self.create, permission=write),
             Method(verb="GET", path=name, answer=self.get, permission=read),
             Method(verb="PATCH", path=name, answer=self.patch, permission=write),
         ]
 
-    def list(self, call: SideCall) -> Mapping[str, Any]:
+    def list_all(self, call: SideCall) -> Mapping[str, Any]:
         parent = self._parent(call)
         found = [self._shown(parent, each) for each in self._documents.all()]
         return page(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Mapping
@@ -19,10 +20,16 @@ from jupyter_tpu.emulator.process_tree import processes_of
 from jupyter_tpu.emulator.protos import NodePb, State
 from jupyter_tpu.emulator.side_accelerator import accelerator_reading
 
+_log = logging.getLogger(__name__)
+
 PERIOD_S = 10.0
 """Real seconds between two looks while a worker is up; nothing is looked at while none is."""
 FRESH_S = 1.0
 KEPT = 1440
+
+
+WorkerKey = tuple[str, int]
+"""Uid of the node and worker id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,15 +63,15 @@ class Watched:
     folder: Path
     ready_since: float | None
 
+    @property
+    def key(self) -> WorkerKey:
+        return self.uid, self.worker_id
+
 
 @dataclass(slots=True)
 class _Look:
     moment: float
     cpu_s: float
-
-
-WorkerKey = tuple[str, int]
-"""Uid of the node and worker id."""
 
 
 class Samples:
@@ -98,25 +105,29 @@ class Samples:
     async def take(self) -> None:
         """Look at every worker that is up, unless that was done a moment ago."""
         async with self._one_at_a_time:
-            if time.monotonic() - self._looked_at < FRESH_S:
-                return
-            await self._take()
-            self._looked_at = time.monotonic()
+            watched = self._watched()
+            is_fresh = time.monotonic() - self._looked_at < FRESH_S
+            if not is_fresh or any(each.key not in self._samples for each in watched):
+                await self._take(watched)
+                self._looked_at = time.monotonic()
 
     async def _go_on(self) -> None:
         while True:
             await asyncio.sleep(PERIOD_S)
-            await self.take()
+            try:
+                await self.take()
+            except Exception:  # noqa: BLE001 - the performing loop: one look that failed is not the last
+                _log.exception("workers could not be looked at")
 
-    async def _take(self) -> None:
-        watched = self._watched()
-        keys = {(each.uid, each.worker_id) for each in watched}
-        for kept in (self._samples, self._looks):
-            for gone in set(kept) - keys:
-                del kept[gone]  # type: ignore[attr-defined]
+    async def _take(self, watched: list[Watched]) -> None:
+        self._forget_all_but({each.key for each in watched})
         for each in watched:
             sample = await asyncio.to_thread(self._sample, each, self._cloud.clock.now())
-            self._samples.setdefault((each.uid, each.worker_id), deque(maxlen=KEPT)).append(sample)
+            self._samples.setdefault(each.key, deque(maxlen=KEPT)).append(sample)
+
+    def _forget_all_but(self, keys: set[WorkerKey]) -> None:
+        self._samples = {key: samples for key, samples in self._samples.items() if key in keys}
+        self._looks = {key: look for key, look in self._looks.items() if key in keys}
 
     def _watched(self) -> list[Watched]:
         nodes = (node for node in self._cloud.store.nodes() if node.state == State.READY)
@@ -134,8 +145,8 @@ class Samples:
     def _sample(self, watched: Watched, now: float) -> Sample:
         processes = processes_of([watched.token])
         look = _Look(time.monotonic(), sum(_cpu_s(process) for process in processes))
-        before = self._looks.get((watched.uid, watched.worker_id))
-        self._looks[watched.uid, watched.worker_id] = look
+        before = self._looks.get(watched.key)
+        self._looks[watched.key] = look
         chips = accelerator_reading(watched.folder / "chips")
         return Sample(
             moment=now,
