@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
+import requests
 from google.cloud import tpu_v2
 
 from jupyter_tpu.emulator.ledger import billed_seconds
 from jupyter_tpu.emulator.store import Span
 
 HOUR_S = 3600
+UNTIL_READY_S = 90
 
 
 def bill_of(cloud: Any) -> dict[str, Any]:
@@ -110,3 +113,72 @@ def test_a_started_second_is_billed(seconds: float, billed: int) -> None:
     )
 
     assert billed_seconds(span, 1000.0 + seconds) == billed
+
+
+async def test_a_bill_is_exact_to_the_second_and_the_nano_dollar(cloud: Any) -> None:
+    cloud.control.pause()
+    await cloud.ask_for_node()
+    cloud.control.advance(UNTIL_READY_S)
+
+    cloud.control.advance(HOUR_S + 1)
+    await cloud.client.delete_node(name=cloud.emulator.node_name("n1"))
+    cloud.control.advance(1000 * HOUR_S)
+
+    bill = bill_of(cloud)
+    assert (bill["ready_seconds"], bill["billing"]) == (HOUR_S + 1, False)
+    assert bill["nano_usd"] == (HOUR_S + 1) * 9_600_000_000 // HOUR_S == 9_602_666_666
+
+
+async def test_a_bill_is_the_sum_of_its_spans_and_the_total_that_of_the_bills(cloud: Any) -> None:
+    cloud.control.pause()
+    await cloud.ask_for_node("n1")
+    await cloud.ask_for_node("n2", scheduling_config=tpu_v2.SchedulingConfig(spot=True))
+    cloud.control.advance(UNTIL_READY_S)
+    for seconds in (7, 11, 13):
+        cloud.control.advance(seconds)
+        await cloud.client.stop_node(tpu_v2.StopNodeRequest(name=cloud.emulator.node_name("n1")))
+        cloud.control.advance(60)
+        await cloud.client.start_node(tpu_v2.StartNodeRequest(name=cloud.emulator.node_name("n1")))
+        cloud.control.advance(60)
+
+    ledger = cloud.control.ledger()
+
+    first, second = ledger["nodes"]
+    assert [span["seconds"] for span in first["spans"]] == [7, 11, 13, 0]
+    for bill in (first, second):
+        assert bill["nano_usd"] == sum(span["nano_usd"] for span in bill["spans"])
+        assert bill["ready_seconds"] == sum(span["seconds"] for span in bill["spans"])
+    assert ledger["total_nano_usd"] == first["nano_usd"] + second["nano_usd"]
+    assert (ledger["billing"], ledger["usd_per_hour"]) == (2, 14.4)
+
+
+async def test_a_node_without_a_list_price_costs_what_nobody_knows(cloud: Any) -> None:
+    cloud.control.pause()
+    cloud.control.reserve("mine", cloud.emulator.zone, "v5e", 64)
+    await cloud.ask_for_node(scheduling_config=tpu_v2.SchedulingConfig(reserved=True))
+    cloud.control.advance(UNTIL_READY_S + 10)
+
+    bill = bill_of(cloud)
+    assert (bill["mode"], bill["ready_seconds"], bill["nano_usd"]) == ("reserved", 10, None)
+    assert cloud.control.ledger()["unpriced"] == 1
+
+
+async def test_a_node_by_flex_start_has_its_own_price_and_is_billed_for_its_run_only(cloud: Any) -> None:
+    cloud.control.pause()
+    parent = f"projects/{cloud.emulator.project}/locations/us-east5-a"
+    node = {"acceleratorType": "v6e-8", "runtimeVersion": "v2-alpha-tpuv6e"}
+    asked = {
+        "provisioningModel": "FLEX_START",
+        "runDuration": {"maxRunDuration": "14400s"},
+        "tpu": {"nodeSpec": [{"parent": parent, "nodeId": "n1", "node": node}]},
+    }
+    answer = await asyncio.to_thread(
+        requests.post, f"{cloud.emulator.rest}/v2alpha1/{parent}/queuedResources?queuedResourceId=q1", json=asked
+    )
+    assert answer.status_code == 200, answer.text
+
+    cloud.control.advance(100_000)
+
+    bill = bill_of(cloud)
+    assert (bill["mode"], bill["ready_seconds"], bill["usd_per_hour"]) == ("flex-start", 14_400, 10.8)
+    assert bill["nano_usd"] == 4 * 10_800_000_000

@@ -7,10 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from google.cloud import tpu_v2
 
 from jupyter_tpu.emulator.ledger import billed_seconds
 from jupyter_tpu.emulator.records import Span
 from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.timeline import Timeline
+from jupyter_tpu.emulator.virtual_time import LAST_MOMENT, VirtualTime, kept_clock
+
+State = tpu_v2.Node.State
 
 
 def span(**fields: Any) -> Span:
@@ -95,3 +100,85 @@ def test_a_transaction_that_fails_stores_no_time(tmp_path: Path) -> None:
 @pytest.mark.parametrize("now", [0.0, 4999.9, 5000.0])
 def test_no_number_of_seconds_is_less_than_none(now: float) -> None:
     assert billed_seconds(span(), now) == 0
+
+
+def test_a_paused_clock_moves_only_by_jumps(emulator: Any) -> None:
+    emulator.control.pause()
+    before = emulator.control.now()
+
+    assert emulator.control.now() == before
+    emulator.control.advance(12.5)
+    assert emulator.control.now() == before + 12.5
+
+
+def test_a_clock_runs_on_at_its_own_pace_after_a_pause(emulator: Any) -> None:
+    emulator.control.pause()
+    emulator.control.set_time_scale(1000)
+    before = emulator.control.now()
+
+    emulator.control.resume()
+
+    assert emulator.control.clock()["paused"] is False
+    while emulator.control.now() == before:
+        pass
+    assert emulator.control.clock()["scale"] == 1000
+
+
+async def test_nothing_happens_while_time_is_paused(cloud: Any) -> None:
+    cloud.control.pause()
+    cloud.control.set_time_scale(100_000)
+    await cloud.ask_for_node()
+
+    for _ in range(20):
+        assert (await cloud.get()).state == State.CREATING
+
+    cloud.control.resume()
+    async with asyncio.timeout(30):
+        while (await cloud.get()).state != State.READY:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+def test_a_pause_outlives_the_process(emulator: Any) -> None:
+    emulator.control.pause()
+    before = emulator.control.now()
+
+    emulator.kill()
+    emulator.start()
+
+    clock = emulator.control.clock()
+    assert (clock["paused"], clock["now"]) == (True, before)
+
+
+async def test_a_scale_outlives_the_process_unless_another_is_asked_for(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cloud.db")
+    clock = kept_clock(store, start=0.0, scale=5.0)
+    VirtualTime(store, clock, Timeline(clock, [])).run(scale=7.0)
+
+    assert kept_clock(store, start=0.0, scale=None).scale == 7.0
+    assert kept_clock(store, start=0.0, scale=9.0).scale == 9.0
+    store.close()
+
+
+async def test_what_falls_due_in_a_jump_happens_at_its_own_moment(cloud: Any) -> None:
+    cloud.control.pause()
+    first = cloud.control.now()
+    await cloud.ask_for_node()
+
+    cloud.control.advance(100_000)
+
+    (bill,) = cloud.control.ledger()["nodes"]
+    assert bill["spans"][0]["started"] == pytest.approx(first + 90, abs=0.001)
+    assert bill["ready_seconds"] == 99_910
+
+
+async def test_time_ends_before_the_api_can_no_longer_tell_it(tmp_path: Path) -> None:
+    store = Store(tmp_path / "cloud.db")
+    clock = kept_clock(store, start=LAST_MOMENT - 10, scale=0.001)
+    time = VirtualTime(store, clock, Timeline(clock, []))
+
+    await time.jump(5)
+    with pytest.raises(ValueError, match="ends with the year 9000"):
+        await time.jump(6)
+
+    assert clock.now() < LAST_MOMENT
+    store.close()
