@@ -80,7 +80,10 @@ class Admission:
         if {zone, accelerators.region_of(zone)} & {*self._project.switches.denied_locations} - {""}:
             raise errors.zone_unknown(zone, self._project_id)
 
-    @assumed("create-rate-window", "Calls of CreateNode count for 60 s of virtual time; those that are refused do not.")
+    @assumed(
+        "create-rate-window",
+        "Calls of CreateNode count for 60 s of virtual time; those that this limit refuses do not.",
+    )
     def _count_create(self, limit: int | None) -> None:
         now = self._now()
         while self._creates and self._creates[0] <= now - MINUTE_S:

@@ -30,6 +30,7 @@ from jupyter_tpu.emulator.store import Store
 from jupyter_tpu.emulator.timeline import Due
 
 EXTRA = "upcomingMaintenance"
+AGAIN_S = 60.0
 UNDER_MAINTENANCE = "The node is under maintenance and will resume running once rescheduled."
 
 
@@ -108,31 +109,35 @@ class Maintenance:
         "While a node is maintained, all its workers are down, as when it is stopped; their disks stay.",
     )
     async def _begin(self, event: MaintenanceEvent) -> None:
-        node = self._store.node(event.node)
-        with self._store.transaction():
-            if node is not None and node.state == State.READY and str(node.id) == event.uid:
+        node = self._node_of(event)
+        if node is not None and node.state == State.READY:
+            with self._store.transaction():
                 event = self._repairing(node, event)
-        if node is None or not self._is_repairing(node, event):
+        if node is None or not event.is_ongoing:
             self._drop(event)
             return
-        await self._workers.stop(node)
+        if node.state == State.REPAIRING:
+            await self._workers.stop(node)
         with self._store.transaction():
             self._save(replace(event, is_down=True))
 
     async def _end(self, event: MaintenanceEvent) -> None:
-        node = self._store.node(event.node)
-        if node is not None and self._is_repairing(node, event):
+        """A node that is being deleted is waited for, since its deletion may be cancelled."""
+        node = self._node_of(event)
+        if node is not None and node.state == State.REPAIRING:
             await self._workers.start(node)
             await self._bring_back(event)
+        elif node is not None and node.state == State.DELETING:
+            with self._store.transaction():
+                self._save(replace(event, ends=self._clock.now() + AGAIN_S))
         else:
             self._drop(event)
 
     async def _bring_back(self, event: MaintenanceEvent) -> None:
-        node = self._store.node(event.node)
-        if node is None or not self._is_repairing(node, event):  # it was deleted while its workers came up
+        node = self._node_of(event)
+        if node is None or node.state != State.REPAIRING:  # its deletion began while its workers came up
             if node is not None:
                 await self._workers.stop(node)
-            self._drop(event)
             return
         with self._store.transaction():
             node.state, node.health = State.READY, Health.HEALTHY
@@ -188,5 +193,7 @@ class Maintenance:
         self._kept.write([each.to_json() for each in self._events.values()])
         self._notice_changed(event.node)
 
-    def _is_repairing(self, node: NodePb, event: MaintenanceEvent) -> bool:
-        return node.state == State.REPAIRING and str(node.id) == event.uid
+    def _node_of(self, event: MaintenanceEvent) -> NodePb | None:
+        """None when it is gone, also if another has its name."""
+        node = self._store.node(event.node)
+        return node if node is not None and str(node.id) == event.uid else None
