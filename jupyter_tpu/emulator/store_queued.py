@@ -7,17 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jupyter_tpu.emulator.holdings import Held, Kind, like
-from jupyter_tpu.emulator.protos import QueuedState, message_class
+from jupyter_tpu.emulator.protos import message_class
 from jupyter_tpu.emulator.records import QueuedRecord
 from jupyter_tpu.emulator.store_operations import bytes_of, status_of_bytes
 
 _COLUMNS = "name, zone, state, body, created, wake, valid_from, valid_until, verdict"
 _MARKS = ", ".join("?" * len(_COLUMNS.split(",")))
-_WITH_NODES = (QueuedState.PROVISIONING, QueuedState.ACTIVE, QueuedState.SUSPENDING, QueuedState.DELETING)
-_HELD = f"""
+_HELD = """
 select specs.zone, accelerator_type, tier, addresses, sum(count)
 from queued_specs as specs join queued_resources as queued on queued.name = specs.queued_resource
-where state not in ({", ".join(str(int(state)) for state in _WITH_NODES)}) group by 1, 2, 3, 4
+where not exists (
+    select 1 from nodes where nodes.queued_resource = queued.name and nodes.queued_resource != ''
+) group by 1, 2, 3, 4
 """
 
 
@@ -60,7 +61,7 @@ class QueuedRows:
         return [(float(moment), str(name)) for moment, name in self._db.execute(query, (limit,))]
 
     def held_by_queue(self) -> list[Held]:
-        """What queued resources without nodes ask for, SUSPENDED and FAILED ones included, by kind."""
+        """What queued resources without nodes ask for, until they are gone, by kind."""
         return [Held(like(Kind(*kind)), zone, count) for zone, *kind, count in self._db.execute(_HELD)]
 
     def _queued(self, where: str, values: Sequence[object]) -> list[QueuedRecord]:
