@@ -5,10 +5,12 @@ They are set by the control API, kept over restarts and cleared by a reset. Valu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+from jupyter_tpu import accelerators
 from jupyter_tpu.emulator import fields
 from jupyter_tpu.emulator.behaviours import recorded
 from jupyter_tpu.emulator.kept import Facts, Kept
@@ -16,6 +18,7 @@ from jupyter_tpu.emulator.quota_profiles import PROFILES
 
 CREATES_PER_MINUTE = 91
 STOP_RULES = ("multi_host", "spot")
+_PERMISSION = re.compile(r"[a-z]+\.(?:\*|[A-Za-z]+\.(?:\*|[A-Za-z]+))")
 QUOTA_REQUESTS = ("grant", "deny", "hold")
 
 
@@ -68,10 +71,6 @@ def texts(value: object) -> tuple[str, ...]:
     return tuple(fields.text(each) for each in value)
 
 
-def texts_or_none(value: object) -> tuple[str, ...] | None:
-    return None if value is None else texts(value)
-
-
 def whole_or_none(value: object) -> int | None:
     return None if value is None else fields.whole(value)
 
@@ -85,15 +84,45 @@ def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
     return check
 
 
+def permissions(value: object) -> tuple[str, ...]:
+    """``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``; also of other services."""
+    names = texts(value)
+    for name in names:
+        if not _PERMISSION.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is not a permission such as tpu.nodes.list or tpu.nodes.*")
+    return names
+
+
+def locations(value: object) -> tuple[str, ...]:
+    """Zones or regions that have TPUs."""
+    places = texts(value)
+    known = {*accelerators.zones(), *map(accelerators.region_of, accelerators.zones())}
+    for place in places:
+        if place not in known:
+            raise ValueError(f"{place[:80]!r} is not a zone or region with TPUs")
+    return places
+
+
+def allowlist(value: object) -> tuple[str, ...] | None:
+    """Generations or types, each alone or with ``@`` and a zone; None: all."""
+    entries = None if value is None else texts(value)
+    for entry in entries or ():
+        name, _, zone = entry.partition("@")
+        is_known = name in accelerators.generations() or accelerators.find_accelerator(name) is not None
+        if not is_known or ("@" in entry and zone not in accelerators.zones()):
+            raise ValueError(f"{entry[:80]!r} is no generation or accelerator type, alone or with @ and a zone")
+    return entries
+
+
 def _stop_rules(value: object) -> tuple[str, ...]:
     return tuple(one_of(STOP_RULES)(each) for each in texts(value))
 
 
 _CHECKS: Mapping[str, Callable[[object], Any]] = {
     "api_enabled": flag,
-    "denied_permissions": texts,
-    "denied_locations": texts,
-    "allowlist": texts_or_none,
+    "denied_permissions": permissions,
+    "denied_locations": locations,
+    "allowlist": allowlist,
     "addresses_per_region": whole_or_none,
     "creates_per_minute": whole_or_none,
     "quota_profile": one_of(PROFILES),

@@ -213,6 +213,11 @@ async def test_switches_and_limits_outlive_a_restart_and_a_reset_clears_them(clo
         {"api_enabled": "no"},
         {"denied_permissions": "tpu.nodes.get"},
         {"allowlist": [5]},
+        {"allowlist": ["v5"]},
+        {"allowlist": ["v5e@mars"]},
+        {"allowlist": ["v5e@"]},
+        {"denied_permissions": ["nodes"]},
+        {"denied_locations": ["mars-west1-a"]},
         {"addresses_per_region": -1},
         {"creates_per_minute": 1.5},
         {"quota_profile": "rich"},
@@ -235,6 +240,6 @@ def test_nonsense_changes_no_switch(emulator: Any, switches: dict[str, Any]) -> 
 async def test_a_block_of_addresses_cannot_be_had_twice(cloud: Any) -> None:
     await cloud.ask_for_node("n1", cidr_block="10.1.2.8/29")
 
-    with pytest.raises(exceptions.InvalidArgument, match="cidr_block 10.1.2.8/29 is used by another node"):
+    with pytest.raises(exceptions.InvalidArgument, match=r"cidr_block 10\.1\.2\.8/29 is used"):
         await cloud.ask_for_node("n2", cidr_block="10.1.2.8/29")
     await cloud.ask_for_node("n3", cidr_block="10.1.2.16/29")
