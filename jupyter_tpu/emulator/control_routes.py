@@ -149,7 +149,8 @@ class ControlRoutes:
             link.proxy.apply(fault)
         return {"links": [link.to_json() for link in links]}
 
-    async def reset(self, _: web.Request) -> Any:
+    async def reset(self, request: web.Request) -> Any:
+        fields.checked(await json_object(request), {})
         await self._cloud.reset()
         return {}
 

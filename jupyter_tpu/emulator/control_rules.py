@@ -16,11 +16,19 @@ from jupyter_tpu.emulator.json_text import json_object
 from jupyter_tpu.emulator.quota_ids import UNLIMITED, parse_quota_id
 from jupyter_tpu.emulator.reservations import reservation_from_json
 
+
+def _steps(value: object) -> list[list[Any]]:
+    for step in fields.items(value):
+        if not isinstance(step, list) or len(step) != 2:
+            raise ValueError(f"{step!r} is not of the form [seconds from now, chips or null]")
+    return fields.items(value)
+
+
 _CAPACITY: Mapping[str, fields.Check] = {
     "zone": fields.text,
     "family": fields.text,
     "chips": fields.optional(fields.whole),
-    "script": fields.items,
+    "script": _steps,
     "seed": fields.optional(fields.whole),
 }
 _STOCKOUT: Mapping[str, fields.Check] = {

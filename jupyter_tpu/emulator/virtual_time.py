@@ -61,10 +61,10 @@ class VirtualTime:
         Raises:
             ValueError: time ends before.
         """
-        target = self._clock.now() + seconds
-        if target > LAST_MOMENT:
-            raise ValueError("the emulator's time ends with the year 9000")
         async with self._jumping:
+            target = self._clock.now() + seconds
+            if target > LAST_MOMENT:
+                raise ValueError("the emulator's time ends with the year 9000")
             with self._clock.held():
                 await self._step_to(target)
         self._timeline.arm()
