@@ -2,19 +2,24 @@
 
 A test marked ``@pytest.mark.system("chromium")`` is skipped where that program is missing, with a word on how to get
 it; a bare ``@pytest.mark.system`` needs all of `PROGRAMS`. Under continuous integration (``CI=true``) a skipped test is
-a failed one, and so is one that is expected to fail without being run.
+a failed one, and so is one that is expected to fail without being run. A test marked
+``@pytest.mark.optional("gcloud")`` runs where that program happens to be, and may be skipped everywhere else.
 """
 
 from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+NAMESPACES = ("--map-root-user", "--net", "--mount", "--pid", "--fork", "--mount-proc", "--kill-child")
+"""Options of unshare: a place with its own network, file systems and processes, where we are root."""
 
 
 @dataclass(frozen=True)
@@ -39,13 +44,29 @@ def _chromium_of_playwright() -> str | None:
     return next((str(path) for path in folder.glob("chromium-*/chrome-linux*/chrome")), None)
 
 
+def find_unshare() -> str | None:
+    """Only where this user may make namespaces with it."""
+    found = shutil.which("unshare")
+    works = found and subprocess.run([found, *NAMESPACES, "true"], capture_output=True, check=False).returncode == 0
+    return found if works else None
+
+
 PROGRAMS = {
     "sshd": SystemProgram(find_sshd, "install the OpenSSH server (Debian, Ubuntu: apt-get install openssh-server)"),
     "chromium": SystemProgram(find_chromium, "install Chromium (Debian: apt-get install chromium)"),
+    "unshare": SystemProgram(find_unshare, "use a Linux that lets this user make namespaces, root for example"),
+}
+
+
+OPTIONAL_PROGRAMS = {
+    "gcloud": SystemProgram(lambda: shutil.which("gcloud"), "install the Google Cloud CLI (cloud.google.com/sdk)"),
 }
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
+    for marker in item.iter_markers("optional"):
+        for name in marker.args:
+            _require(OPTIONAL_PROGRAMS[name], name)
     for marker in item.iter_markers("system"):
         for name in marker.args or PROGRAMS:
             _require(PROGRAMS[name], name)
@@ -57,8 +78,12 @@ def _require(program: SystemProgram, name: str) -> None:
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(call: pytest.CallInfo[None]) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
+    if item.get_closest_marker("optional"):
+        return report
     gave_up = call.excinfo is not None and isinstance(call.excinfo.value, pytest.xfail.Exception)
     was_seen_to_fail = hasattr(report, "wasxfail") and not gave_up
     return report if was_seen_to_fail else _without_skips(report)
@@ -75,6 +100,12 @@ def _without_skips(report: Any) -> Any:
         report.outcome = "failed"
         report.longrepr = f"Skipped, which continuous integration does not allow: {reason}"
     return report
+
+
+@pytest.fixture
+def in_namespaces() -> list[str]:
+    """The beginning of a command line; tests that use it are marked ``system("unshare")``."""
+    return ["unshare", *NAMESPACES]
 
 
 @pytest.fixture(scope="session")
