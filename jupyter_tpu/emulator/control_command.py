@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
@@ -15,6 +16,17 @@ from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, ControlRefused, Emula
 from jupyter_tpu.errors import BadInput, CloudUnavailable, TpuError
 
 REFUSED = 1
+
+
+def number(text: str) -> float:
+    """For argparse: raises ArgumentTypeError for what is no number that JSON can tell."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number")
+    return value
 
 
 def no_arguments(_: argparse.ArgumentParser) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.control_command import BadValue, Command
+from jupyter_tpu.emulator.control_command import BadValue, Command, number
 from jupyter_tpu.emulator.control_command_views import clock_words, maintenance_words
 
 NODE_HELP = "name of the node, alone or in full"
@@ -16,7 +16,11 @@ NODE_HELP = "name of the node, alone or in full"
 def _preempt_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("node", metavar="NODE", help=NODE_HELP)
     parser.add_argument(
-        "--notice", type=float, default=0.0, metavar="SECONDS", help="tell its workers so long before (virtual seconds)"
+        "--notice",
+        type=number,
+        default=0.0,
+        metavar="SECONDS",
+        help="tell its workers so long before (virtual seconds)",
     )
 
 
@@ -45,7 +49,7 @@ def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--in",
         dest="in_s",
-        type=float,
+        type=number,
         metavar="SECONDS",
         help="virtual seconds until it begins (default: seven days, or at once if UNSCHEDULED)",
     )
@@ -64,7 +68,7 @@ def _maintenance_words(answer: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _clock_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--scale", type=float, metavar="N", help="virtual seconds per real second")
+    parser.add_argument("--scale", type=number, metavar="N", help="virtual seconds per real second")
     parser.add_argument("--advance", type=duration, metavar="TIME", help="jump ahead: seconds, or 90s, 15m, 4h, 2d")
     pace = parser.add_mutually_exclusive_group()
     pace.add_argument("--pause", action="store_true", help="stand still, but for --advance")
@@ -76,10 +80,10 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
 
 def duration(text: str) -> float:
     """``4h`` → 14400.0; a plain number is seconds. For argparse: raises ArgumentTypeError."""
-    number, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1.0)
+    count, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1.0)
     try:
-        return float(number) * unit
-    except ValueError:
+        return number(count) * unit
+    except argparse.ArgumentTypeError:
         raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90, 90s, 15m, 4h or 2d") from None
 
 

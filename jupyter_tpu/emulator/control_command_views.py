@@ -10,6 +10,7 @@ from jupyter_tpu.emulator.control import EmulatorControl
 from jupyter_tpu.emulator.control_command import Command, table
 from jupyter_tpu.emulator.control_words import (
     chips_words,
+    counted,
     duration_words,
     last_part,
     limit_words,
@@ -27,10 +28,9 @@ def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
 
 def state_words(state: Mapping[str, Any]) -> Iterator[str]:
     yield f"Project {state['project']}, {clock_words(state['clock'])}"
-    yield from _listed(f"{state['node_count']} nodes", map(_node_words, state["nodes"]))
-    yield from _listed(
-        f"{len(state['queued_resources'])} queued resources", map(_queued_words, state["queued_resources"])
-    )
+    yield from _listed(counted(state["node_count"], "node"), map(_node_words, state["nodes"]))
+    queued = state["queued_resources"]
+    yield from _listed(counted(len(queued), "queued resource"), map(_queued_words, queued))
     yield from _listed("Faults of calls", map(fault_words, state["faults"]))
     yield from _listed("Faults of links", map(_link_words, filter(_is_faulty, state["links"])))
     yield from _listed("Capacity that was set", map(capacity_words, state["capacity"]))
@@ -72,14 +72,15 @@ def _queued_words(queued: Mapping[str, Any]) -> str:
 
 def fault_words(fault: Mapping[str, Any]) -> str:
     """``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1``"""
-    left = "until it is cleared" if fault["times"] is None else f"{fault['times']} times more"
+    left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
     target = f" for {fault['target']}" if fault["target"] else ""
     seconds = f" {fault['seconds']:g} s," if fault["seconds"] else ""
     chance = f" with probability {fault['probability']:g} (seed {fault['seed']})," if fault["probability"] < 1 else ""
     nth = f" from call {fault['nth']} on," if fault["nth"] > 1 else ""
+    words = f" {fault['code']} {fault['message']!r}," if fault["kind"] in ("error", "operation_error") else ""
     return (
-        f"{fault['id']}: {fault['kind']} of {fault['method']}{target},{seconds}{chance}{nth} {left}, "
-        f"hit {fault['struck']} of {fault['seen']} calls"
+        f"{fault['id']}: {fault['kind']} of {fault['method']}{target},{words}{seconds}{chance}{nth} {left}, "
+        f"hit {fault['struck']} of {counted(fault['seen'], 'call')}"
     )
 
 

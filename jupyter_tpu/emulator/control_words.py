@@ -32,6 +32,11 @@ def price_words(usd_per_hour: float | None) -> str:
     return "unknown" if usd_per_hour is None else f"${usd_per_hour:.4f}/h"
 
 
+def counted(number: int, thing: str) -> str:
+    """``1 node``, ``2 nodes``"""
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
 def chips_words(chips: int | None) -> str:
     return "unlimited" if chips is None else f"{chips} chips"
 

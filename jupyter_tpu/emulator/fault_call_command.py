@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.control_command import Command
+from jupyter_tpu.emulator.control_command import Command, number
 from jupyter_tpu.emulator.control_command_views import fault_words
 from jupyter_tpu.emulator.fault_kinds import KINDS
 
-_OPTIONS: Mapping[str, tuple[type, str]] = {
+_OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
     "target": (str, "only calls that name this node (alone or in full) or this zone"),
     "times": (int, "how many calls it hits (default: 1; some kinds last until they are cleared)"),
     "nth": (int, "the first call that it hits, counted from now (default: 1)"),
-    "probability": (float, "with which it hits a call (default: 1)"),
+    "probability": (number, "with which it hits a call (default: 1)"),
     "seed": (int, "makes the draws repeatable (default: another each time; `fault list` shows it)"),
     "code": (str, "of the refusal: of HTTP (429, 500, 503, 504) or of gRPC (UNAVAILABLE, 14)"),
     "message": (str, "of the refusal (default: what Google's APIs say with the code)"),
-    "seconds": (float, "how long, as the kind says"),
+    "seconds": (number, "how long, as the kind says"),
     "quota_id": (str, "of a refusal by quota"),
     "limit": (int, "of a refusal by quota or by rate"),
 }

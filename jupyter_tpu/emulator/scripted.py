@@ -48,7 +48,7 @@ class ScriptedFaults:
 
     def clear(self) -> None:
         """No fault waits, and none goes on."""
-        self.table.clear()
+        self.table = FaultTable()
         self.half_created.clear()
 
     async def call(self, method: str, request: Any, perform: Perform) -> Message:
