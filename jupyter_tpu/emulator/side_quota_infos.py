@@ -43,7 +43,7 @@ class QuotaInfos:
     def list(self, call: SideCall) -> Mapping[str, Any]:
         parent = self._parent(call)
         limits = self._limits.all() if call.parts["service"] == SERVICE else []
-        return page(call, "quotaInfos", [quota_info(parent, each) for each in limits])
+        return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: self._shown(parent, each))
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
         parent = self._parent(call)
@@ -51,7 +51,20 @@ class QuotaInfos:
             quota = parse_quota_id(call.parts["quota_id"])
         except ValueError as error:
             raise missing(f"{parent}/quotaInfos/{call.parts['quota_id']}") from error
-        return quota_info(parent, self._limits.of(quota))
+        return self._shown(parent, self._limits.of(quota))
+
+    @recorded(
+        "quota-ineligible",
+        "A project whose requests are all denied is not eligible for more: NOT_ENOUGH_USAGE_HISTORY.",
+        source="notes of a public repository, 2026-09-04 (other services' quotas)",
+    )
+    def _shown(self, parent: str, limits: Limits) -> dict[str, Any]:
+        is_hopeless = self._cloud.rules.project.switches.quota_requests == "deny"
+        hopeless = {"ineligibilityReason": "NOT_ENOUGH_USAGE_HISTORY"}
+        return {
+            **quota_info(parent, limits),
+            "quotaIncreaseEligibility": hopeless if is_hopeless else {"isEligible": True},
+        }
 
     def _parent(self, call: SideCall) -> str:
         check_global(call)
@@ -65,7 +78,7 @@ class QuotaInfos:
     "value holds in all its applicableLocations; a value of 0 is left out; 64-bit numbers are text.",
     source="scripts of public repositories that read quotaInfos; gcloud 528.0.0",
 )
-@assumed("quota-info-texts", "The titles of quotas and metrics are ours, and every quota may be raised on request.")
+@assumed("quota-info-texts", "The titles of quotas and metrics are ours.")
 def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
     quota = limits.quota
     own = [_dimensions_info([place], value, {quota.scope: place}) for place, value in sorted(limits.others.items())]
@@ -81,9 +94,12 @@ def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
         "metricDisplayName": metric_title(quota),
         "quotaDisplayName": f"{metric_title(quota)} per project per {quota.scope}",
         "metricUnit": "1",
-        "quotaIncreaseEligibility": {"isEligible": True},
         "dimensionsInfos": own + ([_dimensions_info(rest, limits.default, {})] if rest else []),
     }
+
+
+def _id_of(limits: Limits) -> str:
+    return str(limits.quota)
 
 
 @documented(

@@ -195,6 +195,8 @@ def test_more_quota_that_is_not_granted_changes_nothing(
 
     assert (answer.quota_config.granted_value, answer.reconciling) == (4, is_pending)
     assert answer.quota_config.state_detail
+    info = quotas_client(emulator).get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/{SERVING}")
+    assert info.quota_increase_eligibility.is_eligible == is_pending
     tpu = discovered("tpu", "v2").projects().locations().nodes()
     assert refused(tpu.create(parent=emulator.parent, nodeId="n", body=NODE)).status_code == 429
 
