@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that follow from the code: reference.md and emulator.md.
+"""Write the pages of docs/ that follow from the code: reference.md and fidelity.md.
 
 Run by ``make docs``; with the name of a folder it writes there, so that a test can compare.
 """
@@ -6,21 +6,25 @@ Run by ``make docs``; with the name of a folder it writes there, so that a test 
 from __future__ import annotations
 
 import argparse
-import importlib
 import inspect
-import pkgutil
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import yaml
+from fidelity import fidelity_page, table_of
 
-import jupyter_tpu.emulator
 from jupyter_tpu.cli.command_line import build_parser
-from jupyter_tpu.emulator import fault_command, fault_proxy_command, process
-from jupyter_tpu.emulator.behaviours import Behaviour, Standing, behaviours
+from jupyter_tpu.emulator import (
+    control_commands,
+    fault_command,
+    fault_proxy_command,
+    process,
+    record_command,
+    record_replay,
+)
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.notebook.magics import Magics
 from jupyter_tpu.server.app import TPUApp
@@ -31,37 +35,12 @@ EMULATOR_COMMANDS = {
     "emulator": process.parser(),
     "emulator fault link": fault_command.link_parser(),
     "emulator proxy": fault_proxy_command.parser(),
+    "emulator record": record_command.parser(),
+    "emulator replay-check": record_replay.parser(),
+    **{f"emulator {name}": command.parser() for name, command in control_commands.COMMANDS.items()},
 }
 
 GENERATED = "<!-- written by docs/generate.py from the code; `make docs` renews it -->"
-
-INTRODUCTION = """The emulated cloud answers as the real one does, as far as anybody has said how it does. Each
-behaviour is *recorded* (somebody published what the real service answered), *documented* (Google's documentation says
-so) or *assumed*: nothing was found, so do not rely on it."""
-
-
-def emulator_page() -> str:
-    """What the emulator imitates; what is only assumed comes first."""
-    load_all(jupyter_tpu.emulator)
-    order = (Standing.ASSUMED, Standing.DOCUMENTED, Standing.RECORDED)
-    sections = (standing_section(standing) for standing in order)
-    return "\n\n".join([GENERATED, "# What the emulator takes for granted", INTRODUCTION, *sections]) + "\n"
-
-
-def load_all(package: Any) -> None:
-    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-        if not module.name.endswith("__main__"):
-            importlib.import_module(module.name)
-
-
-def standing_section(standing: Standing) -> str:
-    chosen = [each for each in behaviours() if each.standing is standing]
-    return f"## {standing.value.capitalize()} ({len(chosen)})\n\n" + "\n".join(behaviour_line(each) for each in chosen)
-
-
-def behaviour_line(behaviour: Behaviour) -> str:
-    source = "" if behaviour.standing is Standing.ASSUMED else f" *({escaped(behaviour.source)})*"
-    return f"- **{behaviour.name}** {escaped(behaviour.statement)}{source}"
 
 
 def reference_page() -> str:
@@ -128,24 +107,11 @@ def own_traits(configurable: Any) -> Iterator[tuple[str, str]]:
             yield f"`{configurable.__name__}.{name}`", trait.help
 
 
-def table_of(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [table_line(header), table_line(("---",) * len(header)), *map(table_line, rows)]
-    return "\n".join(lines)
-
-
-def table_line(cells: tuple[str, ...]) -> str:
-    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
-
-
-def escaped(text: str) -> str:
-    return text.replace("<", "&lt;").replace("*", "\\*")
-
-
 def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
-PAGES = {"emulator.md": emulator_page, "reference.md": reference_page}
+PAGES = {"fidelity.md": lambda: fidelity_page(GENERATED), "reference.md": reference_page}
 
 
 def write_pages(folder: Path) -> None:

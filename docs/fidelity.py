@@ -1,0 +1,166 @@
+"""The page fidelity.md: what the emulator imitates, how that is known, and which cases and tests show it."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import jupyter_tpu.emulator
+from jupyter_tpu.emulator.behaviours import Behaviour, Standing, behaviours
+
+ROOT = Path(__file__).parent.parent
+GOLDEN = ROOT / "tests/emulator/golden"
+TESTS = ROOT / "tests"
+
+INTRODUCTION = """The emulated cloud answers as the real one does, as far as anybody has said how it does. Each
+behaviour is *recorded* (somebody published what the real service answered, or what a real client asked it),
+*documented* (Google's documentation or packages say so) or *assumed*: nothing was found, so do not rely on it. Nobody
+of this project has compared the emulator with the real service yet; `jupyter tpu emulator record` and `replay-check`
+are there for whoever can."""
+
+NEVER_CLAIMED = (
+    "that a READY node's JSON has exactly the real fields and defaults: no full answer of the v2 API was found",
+    "the words of 404 NOT_FOUND and 409 ALREADY_EXISTS (E14), and of refusals of bad names, labels and fields",
+    "when the real service refuses to stop a slice of several workers, and in which words",
+    "how long anything takes: the durations are round numbers of virtual time within what was seen",
+    "that there is capacity, or for how long spot nodes live: capacity is what a test or you say it is",
+    "the namespaces of guest attributes of TPU workers (the keys ssh-ed25519 and hostname are certain)",
+    "prices of today: the ledger multiplies dated list prices of public pages",
+    "TPU7x: the Cloud TPU API does not offer it",
+    "how fast a chip computes, or anything else of libtpu: JAX on an emulated worker runs on the CPU",
+)
+
+CLIENTS = (
+    ("google-cloud-tpu, gRPC (asyncio)", "in every run of the checks", "tests/conformance"),
+    ("google-cloud-tpu, gRPC (blocking)", "in every run of the checks", "tests/conformance, tests/emulator/golden"),
+    ("google-cloud-tpu, REST", "in every run of the checks", "tests/conformance"),
+    ("googleapiclient, tpu v2 and v2alpha1 by discovery", "in every run of the checks", "tests/conformance"),
+    ("googleapiclient, cloudbilling and serviceusage", "in every run of the checks", "tests/conformance"),
+    ("google-cloud-quotas, google-cloud-billing", "in every run of the checks", "tests/conformance"),
+    ("tpunicorn2", "in every run of the checks", "tests/conformance"),
+    ("tpu-info", "in every run of the checks", "tests/conformance"),
+    ("gcloud", "where it is installed", "tests/conformance"),
+    ("SkyPilot's TPU provisioner", "by hand against an earlier prototype of this emulator only", ""),
+    ("dstack, marin-iris, gpuhunt", "never run: their source was read", ""),
+)
+
+MOST_LINKS = 4
+ORDER = (Standing.ASSUMED, Standing.DOCUMENTED, Standing.RECORDED)
+
+
+def fidelity_page(generated: str) -> str:
+    """What is only assumed comes first."""
+    load_all(jupyter_tpu.emulator)
+    shown = Shown(list(golden_cases()), dict(marked_tests()))
+    parts = [
+        generated,
+        "# How true the emulator is",
+        INTRODUCTION,
+        summary(shown),
+        "## Never claimed\n\nThe emulator does not say\n\n" + "\n".join(f"- {each};" for each in NEVER_CLAIMED),
+        clients_section(),
+        *(standing_section(standing, shown) for standing in ORDER),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+class Shown:
+    """Which cases and tests show which behaviour."""
+
+    def __init__(self, cases: list[tuple[str, dict[str, Any]]], tests: Mapping[str, list[str]]) -> None:
+        self.cases = cases
+        self._by_behaviour: dict[str, list[str]] = defaultdict(list)
+        for file, case in cases:
+            for name in case["shows"]:
+                self._by_behaviour[name].append(f"[{case['name']}](../tests/emulator/golden/{file})")
+        for name, places in tests.items():
+            self._by_behaviour[name] += places
+
+    def of(self, behaviour: Behaviour) -> list[str]:
+        return self._by_behaviour[behaviour.name]
+
+
+def load_all(package: Any) -> None:
+    for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+
+
+def golden_cases() -> Iterator[tuple[str, dict[str, Any]]]:
+    """File and case."""
+    for path in sorted(GOLDEN.glob("*.yaml")):
+        for case in yaml.safe_load(path.read_text(encoding="utf-8"))["cases"]:
+            yield path.name, case
+
+
+def marked_tests() -> Iterable[tuple[str, list[str]]]:
+    """Behaviours that tests are marked with by ``pytest.mark.shows``, each with links to them."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        for function in ast.parse(path.read_text(encoding="utf-8")).body:
+            for name in shown_by(function):
+                found[name].append(f"[{function.name}](../{path.relative_to(ROOT).as_posix()})")
+    return found.items()
+
+
+def shown_by(function: ast.stmt) -> Iterator[str]:
+    for mark in getattr(function, "decorator_list", []):
+        if isinstance(mark, ast.Call) and ast.unparse(mark.func) == "pytest.mark.shows":
+            yield from (ast.literal_eval(argument) for argument in mark.args)
+
+
+def summary(shown: Shown) -> str:
+    rows = [summary_row(standing, shown) for standing in reversed(ORDER)]
+    header = ("", "behaviours", "of these with cases or marked tests", "golden cases")
+    return table_of(header, rows) + (
+        "\n\nA golden case is a request with the answer that is expected, word for word but for named placeholders "
+        "([tests/emulator/golden](../tests/emulator/golden)); each plays over REST, and where it can over gRPC. A "
+        "behaviour without a case is tested elsewhere in tests/emulator or tests/conformance, or not at all."
+    )
+
+
+def summary_row(standing: Standing, shown: Shown) -> tuple[str, ...]:
+    behaviours_of_it = of(standing)
+    with_cases = sum(bool(shown.of(each)) for each in behaviours_of_it)
+    cases = sum(case["standing"] == standing.value for _, case in shown.cases)
+    return (standing.value, str(len(behaviours_of_it)), str(with_cases), str(cases))
+
+
+def clients_section() -> str:
+    return "## Clients\n\n" + table_of(("client", "run", "where"), CLIENTS)
+
+
+def of(standing: Standing) -> list[Behaviour]:
+    return [each for each in behaviours() if each.standing is standing]
+
+
+def standing_section(standing: Standing, shown: Shown) -> str:
+    lines = [behaviour_line(each, shown.of(each)) for each in of(standing)]
+    return f"## {standing.value.capitalize()} ({len(lines)})\n\n" + "\n".join(lines)
+
+
+def behaviour_line(behaviour: Behaviour, shown: list[str]) -> str:
+    source = "" if behaviour.standing is Standing.ASSUMED else f" *({escaped(behaviour.source)})*"
+    more = f" and {len(shown) - MOST_LINKS} more" if len(shown) > MOST_LINKS else ""
+    cases = f" Shown by {', '.join(shown[:MOST_LINKS])}{more}." if shown else ""
+    return f"- **{behaviour.name}** {escaped(behaviour.statement)}{source}{cases}"
+
+
+def table_of(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
+    lines = [table_line(header), table_line(("---",) * len(header)), *map(table_line, rows)]
+    return "\n".join(lines)
+
+
+def table_line(cells: tuple[str, ...]) -> str:
+    return "| " + " | ".join(" ".join(cell.split()).replace("|", "\\|") for cell in cells) + " |"
+
+
+def escaped(text: str) -> str:
+    return text.replace("<", "&lt;").replace("*", "\\*")
