@@ -7,7 +7,7 @@ import contextlib
 import logging
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from aiohttp import web
 
 from jupyter_tpu.emulator.behaviours import assumed
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.process_tree import processes_of
+from jupyter_tpu.emulator.process_tree import TOKEN_VARIABLE, processes_of
 from jupyter_tpu.emulator.protos import NodePb, State
 from jupyter_tpu.emulator.side_accelerator import accelerator_reading
 
@@ -121,8 +121,12 @@ class Samples:
 
     async def _take(self, watched: list[Watched]) -> None:
         self._forget_all_but({each.key for each in watched})
-        for each in watched:
-            sample = await asyncio.to_thread(self._sample, each, self._cloud.clock.now())
+        if not watched:
+            return
+        now = self._cloud.clock.now()
+        running = await asyncio.to_thread(processes_by_token, {each.token for each in watched})
+        looks = (asyncio.to_thread(self._sample, each, running[each.token], now) for each in watched)
+        for each, sample in zip(watched, await asyncio.gather(*looks), strict=True):
             self._samples.setdefault(each.key, deque(maxlen=KEPT)).append(sample)
 
     def _forget_all_but(self, keys: set[WorkerKey]) -> None:
@@ -142,8 +146,7 @@ class Samples:
         spans = self._cloud.store.open_spans(str(node.id))
         return Watched(str(node.id), worker_id, machine.token, machine.folder, spans[0].started if spans else None)
 
-    def _sample(self, watched: Watched, now: float) -> Sample:
-        processes = processes_of([watched.token])
+    def _sample(self, watched: Watched, processes: list[psutil.Process], now: float) -> Sample:
         look = _Look(time.monotonic(), sum(_cpu_s(process) for process in processes))
         before = self._looks.get(watched.key)
         self._looks[watched.key] = look
@@ -155,6 +158,25 @@ class Samples:
             uptime_s=None if watched.ready_since is None else now - watched.ready_since,
             **chips,
         )
+
+
+def processes_by_token(tokens: Collection[str]) -> dict[str, list[psutil.Process]]:
+    """The processes of all workers in one look; a child that cleared its environment is where its parent is."""
+    found: dict[str, list[psutil.Process]] = {token: [] for token in tokens}
+    for process in processes_of(tokens):
+        with contextlib.suppress(psutil.Error):
+            token = _token_of(process)
+            if token in found:
+                found[token].append(process)
+    return found
+
+
+def _token_of(process: psutil.Process) -> str:
+    for each in (process, *process.parents()):
+        token = each.environ().get(TOKEN_VARIABLE, "")
+        if token:
+            return token
+    return ""
 
 
 def _percent(before: _Look | None, after: _Look) -> float | None:
