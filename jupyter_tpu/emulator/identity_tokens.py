@@ -40,7 +40,8 @@ def identity_token(facts: WorkerFacts, audience: str, *, is_full: bool) -> str:
     }
     if is_full:
         claims["google"] = {"compute_engine": _instance(facts)}
-    return bytes(jwt.encode(_signer(), claims)).decode()
+    encode: Any = jwt.encode
+    return bytes(encode(_signer(), claims)).decode()
 
 
 def _instance(facts: WorkerFacts) -> dict[str, Any]:
@@ -60,4 +61,5 @@ def _signer() -> Any:
     text = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, serialization.NoEncryption()
     )
-    return crypt.RSASigner.from_string(text.decode(), key_id="emulated")
+    signer: Any = crypt.RSASigner
+    return signer.from_string(text.decode(), key_id="emulated")
