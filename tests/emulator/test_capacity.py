@@ -144,6 +144,7 @@ async def test_used_up_addresses_fail_a_queued_resource_and_internal_ones_help(c
 
 
 async def test_capacity_outlives_a_restart(cloud: Any) -> None:
+    cloud.control.pause()
     cloud.control.set_capacity(cloud.emulator.zone, FAMILY, 64, seed=5)
     before = cloud.control.capacity()[0]
 
