@@ -54,13 +54,16 @@ async def json_object(request: web.Request) -> dict[str, Any]:
 async def limited_content(request: web.Request) -> bytes:
     """The bytes of the body; never more than the limit is held."""
     received = bytearray()
-    if (request.content_length or 0) <= LIMIT_BYTES:
-        async for chunk in request.content.iter_chunked(65_536):
-            received += chunk
-            if len(received) > LIMIT_BYTES:
-                break
-        else:
-            return bytes(received)
+    try:
+        if (request.content_length or 0) <= LIMIT_BYTES:
+            async for chunk in request.content.iter_chunked(65_536):
+                received += chunk
+                if len(received) > LIMIT_BYTES:
+                    break
+            else:
+                return bytes(received)
+    except (web.RequestPayloadError, ConnectionError) as error:  # not encoded as its headers say, or cut off
+        raise _invalid("The body of the request cannot be read.") from error
     raise _invalid(f"Request payload size exceeds the limit: {LIMIT_BYTES} bytes.")
 
 

@@ -25,7 +25,7 @@ from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
 from jupyter_tpu.emulator.grpc_skin import GrpcSkin
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
-from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, refuse_browsers, token_check
+from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, http_log, refuse_browsers, token_check
 from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
 from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
 from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
@@ -172,7 +172,7 @@ async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> 
     ControlRoutes(cloud).add_to(app)
     side_services.add_to(app, cloud)
     RestSkin(cloud).add_to(app)
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0, logger=http_log())
     skin = GrpcSkin(cloud, asks_for_token)
     try:
         wished = chosen_ports(asked, kept_ports(cloud.store))

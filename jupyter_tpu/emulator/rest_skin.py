@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http import HttpProcessingError
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.rpc import code_pb2
@@ -25,7 +26,7 @@ from jupyter_tpu.emulator.request_json import Reading
 from jupyter_tpu.emulator.versions import Fields, View
 from jupyter_tpu.emulator.wire_faults import rest_answer
 
-__all__ = ["RestSkin", "google_errors", "json_object", "refuse_browsers", "refused", "token_check"]
+__all__ = ["RestSkin", "google_errors", "http_log", "json_object", "refuse_browsers", "refused", "token_check"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -204,6 +205,19 @@ def _full_method(request: web.Request) -> str:
     """Such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
     found = http_rules.match(request.method, request.rel_url.raw_path)
     return f"google.cloud.tpu.{found.rule.version}.Tpu.{found.rule.method}" if found else ""
+
+
+class NotOfClients(logging.Filter):
+    """Keeps out of the log what is no fault of ours: requests that are not HTTP, which are answered with 400."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
+
+
+def http_log() -> logging.Logger:
+    log = logging.getLogger(f"{__name__}.http")
+    log.addFilter(NotOfClients())
+    return log
 
 
 @web.middleware

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import socket
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -19,6 +20,7 @@ NODES = "/v2/projects/demo-project/locations/us-central1-a/nodes"
 CONTROL = "/emulator/v1"
 JSON = {"Content-Type": "application/json"}
 FORM = "application/x-www-form-urlencoded"
+CREATE = f"POST {NODES}?nodeId=n1 HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n".encode()
 
 
 @pytest.fixture
@@ -284,6 +286,39 @@ def test_odd_paths_are_refused_in_googles_envelope(silent: Any, path: str) -> No
     assert status in (400, 403, 404)
     assert answer["error"]["code"] == status
     assert answer["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"EHLO\r\n\r\n",
+        b"GET /v2/\x00 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v2/\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v2/" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v2 HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v2 HTTP/1.1\r\n\r\n",
+        CREATE + b"Content-Length: -5\r\n\r\n{}",
+        CREATE + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n",
+        CREATE + b"Content-Encoding: gzip\r\nContent-Length: 2\r\n\r\n{}",
+    ],
+    ids=lambda sent: repr(sent[-40:]),
+)
+def test_what_is_no_http_is_refused_without_a_word_in_the_log(silent: Any, sent: bytes) -> None:
+    host, _, port = silent.rest.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(sent)
+        answer = connection.recv(65_536)
+
+    assert answer.split()[1] == b"400"
+    assert b"Traceback" not in answer
+
+
+def test_a_client_that_hangs_up_in_its_body_does_no_harm(silent: Any) -> None:
+    host, _, port = silent.rest.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), timeout=30) as connection:
+        connection.sendall(CREATE + b"Content-Length: 1000\r\n\r\n{")
+
+    assert answer_to(silent, NODES, None) == (200, {})
 
 
 def test_of_a_parameter_given_twice_the_last_counts(silent: Any) -> None:
