@@ -26,6 +26,9 @@ KEEPALIVE_INTERVAL_S = 4
 KEEPALIVE_COUNT = 2
 WINDOW_BYTES = 32 << 20
 
+# What asyncssh lets out of a key exchange that was damaged on its way, where no checksum protects it yet.
+_GARBLED = (asyncssh.packet.PacketDecodeError, UnicodeDecodeError)
+
 _HOST_KEY_ALGORITHMS = (
     "ssh-ed25519",
     "ecdsa-sha2-nistp256",
@@ -109,7 +112,7 @@ async def _open(
             send_env=None,
             request_pty=False,
         )
-    except (OSError, asyncssh.Error) as error:
+    except (OSError, asyncssh.Error, *_GARBLED) as error:
         raise _explained(error, address, route, guest.refused_key, proxy.words if proxy else "") from error
 
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
+import struct
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -149,6 +150,31 @@ async def test_a_server_that_speaks_no_ssh_is_unreachable(address: WorkerAddress
         writer.close()
 
     async with await asyncio.start_server(web, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(WorkerUnreachable):
+            await connect(dataclasses.replace(address, port=port), user_key, config_files=())
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        struct.pack(">I", 4000) + b"curve25519-sha256",  # a length that was hit
+        b"".join(struct.pack(">I", 2) + b"\xff\xfe" for _ in range(10)) + bytes(5),  # names that were hit
+    ],
+    ids=["length", "names"],
+)
+async def test_a_key_exchange_that_arrives_damaged_is_tried_again(
+    address: WorkerAddress, user_key: UserKey, names: bytes
+) -> None:
+    async def damaged(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        payload = b"\x14" + bytes(16) + names
+        padding = 4 + (-(5 + len(payload) + 4)) % 8
+        packet = struct.pack(">IB", 1 + len(payload) + padding, padding) + payload + bytes(padding)
+        writer.write(b"SSH-2.0-OpenSSH_9.2\r\n" + packet)
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(damaged, "127.0.0.1", 0) as server:
         port = server.sockets[0].getsockname()[1]
         with pytest.raises(WorkerUnreachable):
             await connect(dataclasses.replace(address, port=port), user_key, config_files=())
