@@ -19,6 +19,7 @@ from fidelity import fidelity_page, table_of
 from jupyter_tpu.cli.command_line import build_parser
 from jupyter_tpu.emulator import (
     control_commands,
+    fault_call_command,
     fault_command,
     fault_proxy_command,
     process,
@@ -37,6 +38,7 @@ EMULATOR_COMMANDS = {
     "emulator proxy": fault_proxy_command.parser(),
     "emulator record": record_command.parser(),
     "emulator replay-check": record_replay.parser(),
+    **{f"emulator {each.name}": each.parser() for each in fault_call_command.COMMANDS},
     **{f"emulator {name}": command.parser() for name, command in control_commands.COMMANDS.items()},
 }
 
