@@ -171,13 +171,15 @@ async def test_a_node_can_be_deleted_while_it_is_maintained(cloud: Any, alpha: A
 
 
 async def test_a_cancelled_deletion_leaves_the_maintenance_as_it_was(cloud: Any, alpha: Any, node: Any) -> None:
-    cloud.control.add_fault("DeleteNode", "operation_error", message="no")
     await simulate(alpha, node)
     cloud.control.advance(290)
-    await cloud.client.delete_node(name=node.name)
-
+    deletion = await cloud.client.delete_node(name=node.name)
     cloud.control.advance(20)
     assert (await cloud.get()).state == State.DELETING
+
+    await deletion.cancel()
+    assert (await cloud.get()).state == State.REPAIRING
+
     cloud.control.advance(60)
     assert (await cloud.get()).state == State.READY
 
