@@ -34,6 +34,14 @@ class Child:
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
+    async def tell(self, line: bytes) -> None:
+        """Give it a line on its standard input, and the end of it."""
+        assert self.process.stdin is not None
+        with suppress(ConnectionError):  # it has ended, which is noticed elsewhere
+            self.process.stdin.write(line)
+            await self.process.stdin.drain()
+        self.process.stdin.close()
+
     def failure(self) -> TpuError:
         """What to tell the user when it ended though nobody asked it to, or never came up."""
         code = self.process.returncode
@@ -43,16 +51,17 @@ class Child:
 
 @asynccontextmanager
 async def running(
-    name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str], answers: bool = False
+    name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str], answers: bool = False, listens: bool = False
 ) -> AsyncIterator[Child]:
     """Start a program in a session of its own, so that Ctrl-C reaches only us, and end all of it on leaving.
 
-    With `answers` its standard output is for `Child.first_line`; otherwise it goes to the log as well.
+    With `answers` its standard output is for `Child.first_line`; otherwise it goes to the log as well. With `listens`
+    its standard input is for `Child.tell`; otherwise it is empty.
     """
     with log.open("wb") as messages:
         process = await asyncio.create_subprocess_exec(
             *argv,
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=asyncio.subprocess.PIPE if listens else asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE if answers else messages,
             stderr=messages,
             env=dict(env),

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _READY_WITHIN_S = 120.0
 # how often the file is looked for in which Jupyter Server says where it listens; there is no event for it
-_LOOK_EVERY_S = 0.2
+_LOOK_EVERY_S = 0.05
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
 
 
@@ -99,14 +99,13 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
     from jupyter_tpu.cli.children import running
 
     progress = Progress()
-    progress.show("Starting the emulated cloud …")
+    progress.show("Starting the emulated cloud and JupyterLab …")
     argv, log = _emulator_argv(folder), folder.log("emulator")
     async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
-        cloud = await _emulator_ready(emulator)
-        progress.show("Starting JupyterLab …")
         argv, log = _lab_argv(folder, options), folder.log("jupyterlab")
-        env = folder.environment(endpoint=cloud["grpc"], project=cloud["project"], emulator=cloud["rest"])
-        async with running("JupyterLab", argv, log=log, env=env) as lab:
+        async with running("JupyterLab", argv, log=log, env=folder.environment(), listens=True) as lab:
+            cloud = await _emulator_ready(emulator)
+            await lab.tell(json.dumps(_variables(cloud)).encode() + b"\n")
             server = await _lab_ready(lab, folder)
             progress.end()
             _say_where(server, cloud, folder)
@@ -117,8 +116,18 @@ def _emulator_argv(folder: DemoFolder) -> list[str]:
     return [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--link-faults", "--state-dir", str(folder.cloud)]
 
 
+def _variables(cloud: dict[str, Any]) -> dict[str, str]:
+    """What tells JupyterLab's server which cloud is its own."""
+    return {
+        "JUPYTER_TPU_ENDPOINT": cloud["grpc"],
+        "JUPYTER_TPU_PROJECT": cloud["project"],
+        "JUPYTER_TPU_EMULATOR": cloud["rest"],
+    }
+
+
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
-    argv = [sys.executable, "-m", "jupyterlab", "--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder.notebooks}"]
+    argv = [sys.executable, "-m", "jupyter_tpu.cli.demo_jupyterlab"]
+    argv += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder.notebooks}"]
     if options.port is not None:
         argv.append(f"--ServerApp.port={options.port}")
     if options.no_browser:

@@ -119,8 +119,8 @@ class DemoFolder:
         except (ValueError, KeyError, TypeError):
             return ""
 
-    def environment(self, *, endpoint: str, project: str, emulator: str) -> Mapping[str, str]:
-        """The environment of the demo's JupyterLab: this cloud, these folders."""
+    def environment(self) -> Mapping[str, str]:
+        """The environment of the demo's JupyterLab: these folders, and no cloud yet."""
         jupyter = self.root / "jupyter"
         return {
             **os.environ,
@@ -131,9 +131,6 @@ class DemoFolder:
             "JUPYTERLAB_WORKSPACES_DIR": str(jupyter / "config" / "lab" / "workspaces"),
             "IPYTHONDIR": str(jupyter / "ipython"),
             "JUPYTER_TPU_DATA_DIR": str(jupyter / "tpu"),
-            "JUPYTER_TPU_ENDPOINT": endpoint,
-            "JUPYTER_TPU_PROJECT": project,
-            "JUPYTER_TPU_EMULATOR": emulator,
         }
 
 

@@ -97,9 +97,7 @@ def test_two_demos_cannot_share_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_environment_keeps_jupyter_inside_the_folder(tmp_path: Path) -> None:
-    environment = DemoFolder(tmp_path).environment(
-        endpoint="127.0.0.1:1", project="demo-project", emulator="http://127.0.0.1:2"
-    )
+    environment = DemoFolder(tmp_path).environment()
 
     ours = [value for name, value in environment.items() if name.startswith("JUPYTER") and "DIR" in name]
     assert len(ours) >= 6
