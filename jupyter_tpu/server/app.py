@@ -29,12 +29,12 @@ from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.server.adoption import Adoption
 from jupyter_tpu.server.emulator_client import EmulatorClient, emulator_address
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
-from jupyter_tpu.server.handlers import ROUTES
 from jupyter_tpu.server.in_order import InOrder
 from jupyter_tpu.server.kernel_socket import offer_kernel_socket
 from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
-from jupyter_tpu.server.switchboard import SWITCHBOARD_ROUTES
+from jupyter_tpu.server.routes import ROUTES, SWITCHBOARD_ROUTES
+from jupyter_tpu.server.untracked import leave_control_out_of_activity
 
 
 class TPUApp(ExtensionApp):
@@ -100,6 +100,7 @@ class TPUApp(ExtensionApp):
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
         offer_kernel_socket(self.serverapp, self.settings)
+        leave_control_out_of_activity(self.serverapp.kernel_manager)
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
         self.fleet = LazyFleet(self._open_fleet)
         self.kernelspecs = KernelspecKeeper(

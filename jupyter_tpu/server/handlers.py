@@ -1,4 +1,4 @@
-"""The routes under ``/jupyter-tpu/v1``; ``rest-api.yml`` describes them.
+"""What all routes under ``/jupyter-tpu/v1`` share, and those of the nodes; ``rest-api.yml`` describes them.
 
 Handlers read the request, ask the fleet and write a view. An exception of our tree becomes a JSON body in one place,
 `TpuHandler.write_error`; none of them writes HTML.
@@ -7,7 +7,6 @@ Handlers read the request, ask the fleet and write a view. An exception of our t
 from __future__ import annotations
 
 import json
-from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -15,17 +14,12 @@ from jupyter_server.auth.decorator import authorized
 from jupyter_server.base.handlers import APIHandler
 from jupyter_server.extension.handler import ExtensionHandlerMixin
 from tornado import web
-from tornado.iostream import StreamClosedError
 
-from jupyter_tpu.errors import IntentNotFound, NodeNotFound, OutputsNotFound, TpuError
+from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
 from jupyter_tpu.fleet import Fleet
 from jupyter_tpu.fleet.views import intent_view, no_nodes_view, node_view, nodes_view, offers_view
-from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.server.bodies import node_spec_from_body
-from jupyter_tpu.server.kernel_outputs import joined, outputs_of
-from jupyter_tpu.server.request_listing import Listed, list_requests
-from jupyter_tpu.server.request_text import text_of
 
 if TYPE_CHECKING:
     from jupyter_tpu.server.kernelspecs import KernelspecKeeper
@@ -202,82 +196,9 @@ class OffersHandler(TpuHandler):
         self.write_json(offers_view())
 
 
-class KernelHandler(TpuHandler):
-    """What the routes of one kernel share."""
-
-    def provisioner_of(self, kernel_id: str) -> TPUProvisioner:
-        """The provisioner of a kernel on a node.
-
-        Raises:
-            OutputsNotFound: there is no such kernel, or it runs elsewhere.
-        """
-        kernels = self.kernel_manager
-        provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else None
-        if not isinstance(provisioner, TPUProvisioner):
-            raise OutputsNotFound(
-                "This kernel does not run on a Cloud TPU node.", hint="Only there is a record kept of what it puts out."
-            )
-        return provisioner
-
-    def compute_etag(self) -> None:
-        """Nobody asks twice for the same, and hashing megabytes would keep others waiting."""
-
-    async def send(self, piece: bytes) -> None:
-        """Write a piece and wait until the client has taken it."""
-        self.write(piece)
-        try:
-            await self.flush()
-        except StreamClosedError:  # it does not want the rest
-            raise web.Finish from None
-
-
-class KernelOutputsHandler(KernelHandler):
-    """What the cells of a kernel's notebook have put out."""
-
-    @web.authenticated
-    @authorized
-    async def get(self, kernel_id: str) -> None:
-        pieces = await outputs_of(self.provisioner_of(kernel_id), kernel_id, self.get_arguments("msg_id"))
-        self.set_header("Content-Type", "application/json")
-        for piece in joined(pieces):
-            await self.send(piece)
-        self.finish()
-
-
-class RequestTextHandler(KernelHandler):
-    """All that a request has printed, as text and nothing else."""
-
-    @property
-    def content_security_policy(self) -> str:
-        return super().content_security_policy + "; sandbox"
-
-    @web.authenticated
-    @authorized
-    async def get(self, kernel_id: str, msg_id: str) -> None:
-        provisioner = self.provisioner_of(kernel_id)
-        request = await _listed(provisioner, msg_id)
-        self.set_header("Content-Type", "text/plain; charset=utf-8")
-        self.set_header("X-Content-Type-Options", "nosniff")
-        if self.get_argument("download", ""):
-            self.set_header("Content-Disposition", f'attachment; filename="output-{request.first_seq}.txt"')
-        await self.flush()
-        async with aclosing(text_of(provisioner, request)) as pieces:
-            async for piece in pieces:
-                await self.send(piece)
-        self.finish()
-
-
-async def _listed(provisioner: TPUProvisioner, msg_id: str) -> Listed:
-    for request in (await list_requests(provisioner)).requests:
-        if request.msg_id == msg_id:
-            return request
-    raise OutputsNotFound("The record holds no such request.", hint="Only the newest 2,000 requests can be read again.")
-
-
 _NODE = r"/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)"
-_KERNEL = r"/kernels/(?P<kernel_id>[^/]+)"
 
-ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/status", StatusHandler),
     (r"/jupyter-tpu/v1/nodes", NodesHandler),
     (r"/jupyter-tpu/v1" + _NODE, NodeHandler),
@@ -285,7 +206,5 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1" + _NODE + "/start", StartHandler),
     (r"/jupyter-tpu/v1/intents/(?P<intent_id>[^/]+)", IntentHandler),
     (r"/jupyter-tpu/v1/offers", OffersHandler),
-    (r"/jupyter-tpu/v1" + _KERNEL + "/outputs", KernelOutputsHandler),
-    (r"/jupyter-tpu/v1" + _KERNEL + r"/requests/(?P<msg_id>[^/]+)/text", RequestTextHandler),
 )
 """Path pattern (below the server's base URL) and handler; the version is part of the path."""

@@ -59,4 +59,4 @@ class SwitchboardHandler(TpuHandler):
 SWITCHBOARD_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/emulator/(?P<part>[a-z]+)", SwitchboardHandler),
 )
-"""As `handlers.ROUTES`; added to them where `emulator_client.emulator_address` gives an address."""
+"""As `handlers.NODE_ROUTES`; added to them where `emulator_client.emulator_address` gives an address."""

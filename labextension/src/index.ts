@@ -21,6 +21,7 @@ import { switchboard } from './switchboard/plugin';
 import {
   CommandIDs,
   IKernelEvent,
+  ILink,
   ILinkEvent,
   ITpuModel,
   KERNEL_SCHEMA,
@@ -107,10 +108,12 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const { stream } = serviceManager.events;
+    const client = new TpuClient(serviceManager.serverSettings);
+    const askLink = (kernelId: string): Promise<ILink> => client.link(kernelId);
     toolbars?.addFactory<NotebookPanel>(
       'Notebook',
       'tpu-kernel-status',
-      ({ sessionContext }) => new KernelStatus(sessionContext, stream, trans)
+      ({ sessionContext }) => new KernelStatus(sessionContext, stream, askLink, trans)
     );
     stream.connect(notifyFailure);
   }

@@ -8,12 +8,16 @@ import React, { useEffect, useState } from 'react';
 import { concerns, isOver, percentOf } from './kernelstart';
 import { describe, IConnection } from './linkstate';
 import { mayRunOnNode } from './nodekernel';
-import { IKernelEvent, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
+import { IKernelEvent, ILink, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from './tokens';
 
 export class KernelStatus extends ReactWidget {
+  /**
+   * @param askLink how a kernel is reached now: events tell only of changes
+   */
   constructor(
     private readonly _session: ISessionContext,
     private readonly _events: Event.Stream,
+    private readonly _askLink: (kernelId: string) => Promise<ILink>,
     private readonly _trans: TranslationBundle
   ) {
     super();
@@ -57,7 +61,25 @@ export class KernelStatus extends ReactWidget {
 
   private _onLink(link: ILinkEvent): void {
     if (link.kernel_id === this._session.session?.kernel?.id) {
+      this._told += 1;
       this._setConnection({ link });
+    }
+  }
+
+  /** For a page that was not there, or not connected, when it changed. */
+  private async _look(): Promise<void> {
+    const kernel = this._session.session?.kernel;
+    if (!kernel || !this._isOnNode) {
+      return;
+    }
+    const turn = ++this._told;
+    try {
+      const link = await this._askLink(kernel.id);
+      if (turn === this._told && !this.isDisposed) {
+        this._setConnection({ link });
+      }
+    } catch {
+      // it runs elsewhere, or has not started yet: nothing is known, and nothing is said
     }
   }
 
@@ -71,6 +93,7 @@ export class KernelStatus extends ReactWidget {
   private _onConnection(_: ISessionContext, status: Kernel.ConnectionStatus): void {
     if (status === 'connected') {
       this._setConnection({ offlineSince_ms: null });
+      void this._look();
     } else if (this._connection.offlineSince_ms === null && this._isOnNode) {
       this._setConnection({ offlineSince_ms: Date.now() });
     }
@@ -78,6 +101,7 @@ export class KernelStatus extends ReactWidget {
 
   private _onKernel(): void {
     this._setConnection({ link: null, offlineSince_ms: null });
+    void this._look();
   }
 
   private get _isOnNode(): boolean {
@@ -96,6 +120,8 @@ export class KernelStatus extends ReactWidget {
   }
 
   private _start: IKernelEvent | null = null;
+  /** How often something was heard of the link: an older answer says nothing. */
+  private _told = 0;
   private _connection: IConnection = { link: null, offlineSince_ms: null };
 }
 
@@ -132,7 +158,8 @@ export function Connection({ connection, trans }: IConnectionProps): JSX.Element
       <span
         role="status"
         aria-live="off"
-        title={line.text}
+        title={line.title}
+        aria-label={line.title}
         className={line.isFailure ? 'jp-mod-failed' : 'jp-mod-cut'}
       >
         {line.text}
@@ -141,7 +168,7 @@ export function Connection({ connection, trans }: IConnectionProps): JSX.Element
   );
 }
 
-function isNotLive(link: ILinkEvent | null): boolean {
+function isNotLive(link: ILink | null): boolean {
   return link !== null && link.state !== 'live';
 }
 

@@ -2,19 +2,22 @@
 
 import { TranslationBundle } from '@jupyterlab/translation';
 import { formatAge } from './format';
-import { ILinkEvent } from './tokens';
+import { ILink } from './tokens';
 
 /** What lies between the notebook and its kernel, as far as it is not as it should be. */
 export interface IConnection {
-  /** The last event about the way from the server to the worker. */
-  readonly link: ILinkEvent | null;
+  /** The way from the server to the worker, as last told. */
+  readonly link: ILink | null;
   /** Since when the page has no connection to the server, in ms; null while it has one. */
   readonly offlineSince_ms: number | null;
 }
 
 /** One line for the notebook. */
 export interface ILine {
+  /** Short, since the toolbar drops its other items rather than ours. */
   readonly text: string;
+  /** The whole of it. */
+  readonly title: string;
   readonly isFailure: boolean;
 }
 
@@ -29,21 +32,36 @@ export function describe(
 ): ILine | null {
   if (offlineSince_ms !== null && now_ms - offlineSince_ms >= SHORT_MS) {
     const age = formatAge((now_ms - offlineSince_ms) / 1000, trans);
-    const text = trans.__('No answer from the Jupyter server for %1 · the kernel runs on', age);
-    return { text, isFailure: false };
+    return {
+      text: trans.__('Server away · %1', age),
+      title: trans.__('No answer from the Jupyter server for %1. The kernel runs on.', age),
+      isFailure: false
+    };
   }
   return link && describeLink(link, now_ms, trans);
 }
 
-function describeLink(link: ILinkEvent, now_ms: number, trans: TranslationBundle): ILine | null {
+function describeLink(link: ILink, now_ms: number, trans: TranslationBundle): ILine | null {
   const age = formatAge(Math.max(0, now_ms / 1000 - link.since), trans);
   switch (link.state) {
     case 'down':
-      return { text: trans.__('Link down for %1 · the kernel runs on', age), isFailure: false };
+      return {
+        text: trans.__('Link down · %1', age),
+        title: trans.__('The link to the node is down for %1. The kernel runs on.', age),
+        isFailure: false
+      };
     case 'resuming':
-      return { text: trans.__('Link is back · catching up'), isFailure: false };
+      return {
+        text: trans.__('Catching up'),
+        title: trans.__('The link to the node is back; what was missed comes in.'),
+        isFailure: false
+      };
     case 'lost':
-      return { text: trans.__('Link lost %1 ago: %2', age, link.message), isFailure: true };
+      return {
+        text: trans.__('Link lost'),
+        title: trans.__('Link lost %1 ago: %2', age, link.message),
+        isFailure: true
+      };
     default:
       return null;
   }

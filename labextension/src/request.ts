@@ -6,6 +6,7 @@ import { IOutputsAnswer } from './restore/records';
 import {
   IDatedList,
   IIntent,
+  ILink,
   INodeKey,
   INodeList,
   INodeSpec,
@@ -81,6 +82,11 @@ export class TpuClient {
 
   async dismissIntent(intentId: string): Promise<void> {
     await this._fetch(`intents/${encodeURIComponent(intentId)}`, { method: 'DELETE' });
+  }
+
+  /** How a kernel's worker is reached now. */
+  link(kernelId: string): Promise<ILink> {
+    return this._json(`${kernelRoute(kernelId)}/link`);
   }
 
   /** What is recorded of a kernel's requests; of all, or of those that are named. */

@@ -182,17 +182,21 @@ export interface IKernelEvent {
   readonly error_code: string;
 }
 
-/** An event of {@link LINK_SCHEMA}: how the server reaches a kernel's worker. The kernel runs on meanwhile. */
-export interface ILinkEvent {
-  readonly kernel_id: string;
-  readonly kernel_name: string;
-  readonly node_name: string;
-  readonly state: 'live' | 'down' | 'resuming' | 'lost';
+/** How the server reaches a kernel's worker. The kernel runs on meanwhile. */
+export interface ILink {
+  readonly state: 'connecting' | 'live' | 'down' | 'resuming' | 'lost';
   /** Seconds since the epoch, by the server's clock. */
   readonly since: number;
   readonly message: string;
   /** Empty when nothing failed for good. */
   readonly error_code: string;
+}
+
+/** An event of {@link LINK_SCHEMA}: the link to a kernel's worker has changed. */
+export interface ILinkEvent extends ILink {
+  readonly kernel_id: string;
+  readonly kernel_name: string;
+  readonly node_name: string;
 }
 
 /** The last list of nodes, with its age by the server's clock when it came. */

@@ -345,9 +345,12 @@ async def test_while_the_link_is_down_the_answer_says_so(server: Server, cloud: 
         await events.until(lambda event: event["schema_id"] == LINK_SCHEMA and event["state"] == "down")
 
         refused = [kernel.ask("outputs"), kernel.ask(f"requests/{msg_id}/text")]
+        link = kernel.ask("link")
 
         cloud.control.fault_link("my-node", "clear")
         await events.until(lambda event: event["schema_id"] == LINK_SCHEMA and event["state"] == "live")
+    assert_fits(link.json, "Link")
+    assert (link.status, link.json["state"], kernel.ask("link").json["state"]) == (200, "down", "live")
     for answer in refused:
         assert (answer.status, answer.json["reason"]) == (503, "link_down")
         assert "runs on" in answer.json["error"]["exists"]

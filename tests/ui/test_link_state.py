@@ -74,8 +74,9 @@ def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_ba
     cloud.fault_link(NODE, "refuse")
     cloud.fault_link(NODE, "reset")
 
-    expect(status).to_contain_text("Link down for", timeout=30_000)
-    expect(status).to_contain_text("the kernel runs on")
+    expect(status).to_contain_text("Link down ·", timeout=30_000)
+    expect(status.get_by_title("The kernel runs on.")).to_be_visible()
+    expect(lab.locator("#jp-bottom-panel")).to_contain_text("| Busy")  # the link's state is not the kernel's
     expect_shown(lab, ["[*]", numbers(0, 10)])
     picture(lab, "link-down")
     notebook.pass_gate("a")
@@ -85,6 +86,30 @@ def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_ba
     expect(status).to_have_text("", timeout=30_000)
     notebook.pass_gate("b")
     expect_shown(lab, ["[2]", numbers(0, 30)])
+
+
+def test_a_page_that_is_opened_while_the_link_is_down_says_so_at_once(
+    write_notebook: Callable[..., Notebook], open_lab: OpenLab, cloud: EmulatorControl, picture: Picture
+) -> None:
+    notebook = write_notebook("opened.ipynb", "count(0, 10)\npass_gate('a')\n")
+    first = open_lab()
+    notebook.open_in(first)
+    run_all(first)
+    notebook.has_reached("a")
+    cloud.fault_link(NODE, "refuse")
+    cloud.fault_link(NODE, "reset")
+    expect(first.locator(STATUS)).to_contain_text("Link down ·", timeout=30_000)
+    first.close()
+
+    page = open_lab()
+    notebook.open_in(page)
+
+    expect(page.locator(STATUS)).to_contain_text("Link down ·")
+    picture(page, "opened-while-down")
+    cloud.fault_link(NODE, "clear")
+    expect(page.locator(STATUS)).to_have_text("", timeout=30_000)
+    expect_shown(page, ["[*]", numbers(0, 10)])
+    notebook.pass_gate("a")
 
 
 def test_a_page_says_that_the_server_does_not_answer_and_connects_again_as_soon_as_it_does(
@@ -100,7 +125,7 @@ def test_a_page_says_that_the_server_does_not_answer_and_connects_again_as_soon_
     path_to_server.fault("refuse")
     path_to_server.fault("reset")
 
-    expect(status).to_contain_text("No answer from the Jupyter server for", timeout=30_000)
+    expect(status).to_contain_text("Server away ·", timeout=30_000)
     picture(page, "server-away")
     notebook.pass_gate("a")
     notebook.has_reached("b")

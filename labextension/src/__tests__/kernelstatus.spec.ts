@@ -5,7 +5,7 @@ import { MessageLoop } from '@lumino/messaging';
 import { Signal } from '@lumino/signaling';
 import { Widget } from '@lumino/widgets';
 import { KernelStatus } from '../kernelstatus';
-import { ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
+import { ILink, ILinkEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
 import { trans } from './fixtures';
 
 /** A session whose kernel is `k1`. */
@@ -20,14 +20,17 @@ class Session {
 
 describe('the status in a notebook', () => {
   const events = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
+  let ask: (kernelId: string) => Promise<ILink>;
   let session: Session;
   let widget: KernelStatus;
 
   beforeEach(async () => {
+    ask = () => Promise.reject(new Error('There is no such kernel.'));
     session = new Session();
     widget = new KernelStatus(
       session as unknown as ISessionContext,
       events as unknown as Event.Stream,
+      kernelId => ask(kernelId),
       trans
     );
     await after(() => Widget.attach(widget, document.body));
@@ -92,14 +95,18 @@ describe('the status in a notebook', () => {
   }
 
   it('says for how long the link is down, and that the kernel runs on', async () => {
-    expect(await after(() => link('down'))).toBe('Link down for 30 s · the kernel runs on');
-    expect(await after(() => link('resuming'))).toBe('Link is back · catching up');
+    expect(await after(() => link('down'))).toBe('Link down · 30 s');
+    expect(widget.node.querySelector('span')?.title).toBe(
+      'The link to the node is down for 30 s. The kernel runs on.'
+    );
+    expect(await after(() => link('resuming'))).toBe('Catching up');
     expect(await after(() => link('live'))).toBe('');
   });
 
   it('says why a link is lost', async () => {
-    expect(await after(() => link('lost'))).toBe('Link lost 30 s ago: Key refused.');
-    expect(widget.node.querySelector('.jp-mod-failed')).not.toBeNull();
+    expect(await after(() => link('lost'))).toBe('Link lost');
+    const said = widget.node.querySelector<HTMLElement>('.jp-mod-failed');
+    expect(said?.title).toBe('Link lost 30 s ago: Key refused.');
   });
 
   it('keeps the link apart from what the kernel does', async () => {
@@ -113,6 +120,30 @@ describe('the status in a notebook', () => {
     expect(await after(() => session.kernelChanged.emit())).toBe('');
   });
 
+  function down(): ILink {
+    return { state: 'down', since: Date.now() / 1000 - 60, message: '', error_code: 'link_down' };
+  }
+
+  it('asks how a kernel is reached that it meets, since events tell only of changes', async () => {
+    ask = kernelId => (kernelId === 'k1' ? Promise.resolve(down()) : Promise.reject(new Error()));
+    await after(() => session.kernelChanged.emit());
+    expect(await after(() => widget.update())).toBe('Link down · 60 s');
+  });
+
+  it('asks again when it is connected again, and believes what it heard meanwhile', async () => {
+    let answer: (link: ILink) => void = () => undefined;
+    ask = () => new Promise(resolve => (answer = resolve));
+    await after(() => session.connectionStatusChanged.emit('connected'));
+    await after(() => link('resuming'));
+    await after(() => answer(down()));
+    expect(await after(() => widget.update())).toBe('Catching up');
+  });
+
+  it('says nothing of a kernel that the server cannot tell of', async () => {
+    await after(() => session.kernelChanged.emit());
+    expect(await after(() => widget.update())).toBe('');
+  });
+
   it('says when the server itself does not answer, but not while a page is new', async () => {
     const told = jest.spyOn(Date, 'now');
     const now = Date.now();
@@ -121,9 +152,7 @@ describe('the status in a notebook', () => {
     told.mockReturnValue(now);
     expect(await after(() => session.connectionStatusChanged.emit('connecting'))).toBe('');
     told.mockReturnValue(now + 12_000);
-    expect(await after(() => widget.update())).toBe(
-      'No answer from the Jupyter server for 12 s · the kernel runs on'
-    );
+    expect(await after(() => widget.update())).toBe('Server away · 12 s');
     told.mockRestore();
     expect(await after(() => session.connectionStatusChanged.emit('connected'))).toBe('');
   });

@@ -1,0 +1,10 @@
+"""All routes of the extension."""
+
+from __future__ import annotations
+
+from jupyter_tpu.server.handlers import NODE_ROUTES, TpuHandler
+from jupyter_tpu.server.kernel_handlers import KERNEL_ROUTES
+from jupyter_tpu.server.switchboard import SWITCHBOARD_ROUTES as SWITCHBOARD_ROUTES
+
+ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (*NODE_ROUTES, *KERNEL_ROUTES)
+"""Path pattern (below the server's base URL) and handler; those of the switchboard exist only in a demo."""
