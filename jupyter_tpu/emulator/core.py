@@ -30,6 +30,7 @@ from jupyter_tpu.emulator.project import Switches
 from jupyter_tpu.emulator.protos import State
 from jupyter_tpu.emulator.queue import Queue
 from jupyter_tpu.emulator.queue_effects import QueueEffects
+from jupyter_tpu.emulator.queue_nodes import QueueNodes
 from jupyter_tpu.emulator.queued_resources import QueuedResources
 from jupyter_tpu.emulator.reference import Reference
 from jupyter_tpu.emulator.rules import Rules
@@ -67,12 +68,13 @@ class Cloud:
         self.workers = workers
         self.operations = Operations(self.store, self.clock, lambda operation: self._performing.roll_back(operation))
         self._new_nodes = NewNodes(self.clock, PROJECT_NUMBER)
+        self._queue_nodes = QueueNodes(self.store, self.clock, self.ledger, self.operations)
         placement = Placement(self.store, self.rules)
         self.queue = Queue(
             store=self.store,
             clock=self.clock,
-            ledger=self.ledger,
             operations=self.operations,
+            nodes=self._queue_nodes,
             placement=placement,
             new_nodes=self._new_nodes,
         )
@@ -85,7 +87,7 @@ class Cloud:
             operations=self.operations,
             placement=placement,
             half_created=self.scripted.half_created,
-            settle=self.queue.settle,
+            queue=self.queue,
         )
         self._performing = Performing(self.store, self.operations, self.effects, self._queue_effects())
         self.maintenance = Maintenance(
@@ -272,7 +274,7 @@ class Cloud:
             rules=self.rules,
             operations=self.operations,
             new_nodes=self._new_nodes,
-            queue=self.queue,
+            nodes=self._queue_nodes,
         )
 
     def _list_reservations(self, asked: Asked) -> Message:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from jupyter_tpu.emulator import errors
-from jupyter_tpu.emulator.behaviours import documented, recorded
+from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.clock import VirtualClock
 from jupyter_tpu.emulator.half_created import HalfCreated
 from jupyter_tpu.emulator.ledger import Ledger
@@ -19,12 +19,19 @@ from jupyter_tpu.emulator.operations import Operations
 from jupyter_tpu.emulator.placement import Placement
 from jupyter_tpu.emulator.preemption_notices import NOTICE_S
 from jupyter_tpu.emulator.protos import Health, NodePb, State, new, state_name
+from jupyter_tpu.emulator.queue import Queue
 from jupyter_tpu.emulator.records import OperationRecord
 from jupyter_tpu.emulator.store import Store
 
 RUNTIME_PORT = 8470
 FIRST_ADDRESS = 2
 PREEMPTIBLE_S = 86_400.0
+
+ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.DELETING}
+"""The state that a verb puts a node into until it is done."""
+
+ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, State.RESTARTING, State.REPAIRING})
+"""States that only what was in flight would have led out of."""
 
 
 class WorkerPool(Protocol):
@@ -54,7 +61,7 @@ class Effects:
         operations: Operations,
         placement: Placement,
         half_created: HalfCreated,
-        settle: Callable[[str], None],
+        queue: Queue,
     ) -> None:
         self._store = store
         self._clock = clock
@@ -64,7 +71,7 @@ class Effects:
         self._operations = operations
         self._placement = placement
         self._half_created = half_created
-        self._settle = settle
+        self._queue = queue
         self._by_verb: dict[str, Callable[[NodePb, OperationRecord], Awaitable[None]]] = {
             "create": self._make_ready,
             "start": self._make_ready,
@@ -87,7 +94,7 @@ class Effects:
 
     def node_changed(self, node: NodePb) -> None:
         """To be called in every transaction that changes a node's state: its queued resource may follow."""
-        self._settle(self._store.queued_resource_of(node.name))
+        self._queue.settle(self._store.queued_resource_of(node.name))
 
     def _place(self, node: NodePb, operation: OperationRecord) -> None:
         """Now it is seen whether there are chips for the node."""
@@ -152,7 +159,7 @@ class Effects:
     def _remove(self, node: NodePb) -> None:
         queued_resource = self._store.queued_resource_of(node.name)
         self._store.remove_node(node.name, self._clock.now())
-        self._settle(queued_resource)
+        self._queue.settle(queued_resource)
 
     async def _bring_back(self, operation: OperationRecord) -> None:
         """The operation was cancelled while the workers were going down, and the node is to run on."""
@@ -181,17 +188,26 @@ class Effects:
             self.node_changed(node)
         await self._workers.stop(node)
 
+    @assumed(
+        "delete-for-good",
+        "A delete cannot be cancelled if it has ended what was in flight for its node, or is a queued resource's.",
+    )
     def roll_back(self, operation: OperationRecord) -> bool:
         """Undo what the request of an operation did. False when it cannot be undone and goes on."""
         node = self._store.node(operation.target)
         if node is None or operation.due is None:
             return True
-        if operation.verb == "create":
+        if operation.verb == "create" and node.state == State.CREATING:
             if not self._half_created.stays(operation):
                 self._remove(node)
-        elif operation.verb in ("start", "stop", "delete"):
+        elif node.state == ON_THE_WAY.get(operation.verb):
+            if operation.state_before in ON_THE_WAY_STATES or self._is_to_go(node):
+                return False
             self._return_to(node, operation.state_before)
         return True
+
+    def _is_to_go(self, node: NodePb) -> bool:
+        return self._queue.is_ending(self._store.queued_resource_of(node.name))
 
     def _return_to(self, node: NodePb, state: int) -> None:
         node.state = state

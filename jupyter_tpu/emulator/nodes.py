@@ -105,6 +105,8 @@ class Nodes:
     @assumed("delete-while-creating", "A node can be deleted while it is made; its create operation ends with code 1.")
     def delete_node(self, request: Any) -> Message:
         node = self._allowed("delete", request.name)
+        if self._operations.verdict is not None:
+            return self._operations.start("delete", node.name, node.state)
         self._operations.abort(node.name)
         operation = self._move(node, "delete", State.DELETING)
         self._settle(self._store.queued_resource_of(node.name))

@@ -21,9 +21,9 @@ class Placement:
         self._store = store
         self._rules = rules
 
-    def has_room(self, nodes: Sequence[NodePb], zone: str) -> bool:
-        """For nodes that are not reserved."""
-        return self._rules.capacity.has_room(nodes, zone, self._store.occupying_nodes())
+    def has_room(self, nodes: Sequence[NodePb], zone: str, held: Sequence[Held]) -> bool:
+        """For nodes that are not reserved; `held`: what occupies chips."""
+        return self._rules.capacity.has_room(nodes, zone, held)
 
     def reservation_verdict(
         self, nodes: Sequence[NodePb], zone: str, *, name: str = "", is_queued: bool = False
@@ -39,7 +39,7 @@ class Placement:
             name = reservation_of(self._store.extras(node.name))
             found = self.reservation_verdict([node], zone, name=name)
         else:
-            found = None if self.has_room([node], zone) else errors.stockout(zone)
+            found = None if self.has_room([node], zone, self._store.occupying_nodes()) else errors.stockout(zone)
         if found is None and not self.addresses_left([node], zone):
             return verdicts.addresses_used_up()
         return found

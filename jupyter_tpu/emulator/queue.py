@@ -7,6 +7,7 @@ resource calls `settle` in the same transaction.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -16,13 +17,13 @@ from google.rpc import code_pb2, status_pb2
 from jupyter_tpu.emulator import errors, verdicts
 from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.clock import VirtualClock
-from jupyter_tpu.emulator.ledger import Ledger
 from jupyter_tpu.emulator.names import last_part, location_of
 from jupyter_tpu.emulator.new_nodes import NewNodes
-from jupyter_tpu.emulator.operations import AT_ONCE, Operations, Plan
+from jupyter_tpu.emulator.operations import AT_ONCE, Operations
 from jupyter_tpu.emulator.placement import Placement
-from jupyter_tpu.emulator.protos import Initiator, NodePb, QueuedState, State
-from jupyter_tpu.emulator.queued_specs import WantedNode, is_flex, is_reserved, run_end, wanted_nodes
+from jupyter_tpu.emulator.protos import Initiator, NodePb, QueuedState, State, new
+from jupyter_tpu.emulator.queue_nodes import QueueNodes
+from jupyter_tpu.emulator.queued_specs import Wish, is_flex, is_reserved, run_end, wanted_nodes, wish_of
 from jupyter_tpu.emulator.queued_states import in_state
 from jupyter_tpu.emulator.records import QueuedRecord
 from jupyter_tpu.emulator.store import Store
@@ -47,18 +48,18 @@ class Queue:
         *,
         store: Store,
         clock: VirtualClock,
-        ledger: Ledger,
         operations: Operations,
+        nodes: QueueNodes,
         placement: Placement,
         new_nodes: NewNodes,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._ledger = ledger
         self._operations = operations
+        self._nodes = nodes
         self._placement = placement
         self._new_nodes = new_nodes
-        self._wanted: dict[str, list[WantedNode]] = {}
+        self._wishes: dict[str, Wish] = {}
 
     # -- the agenda
 
@@ -68,31 +69,31 @@ class Queue:
 
     def _due_for_capacity(self) -> list[Due]:
         """The queued resources for which there is room now, and the moment at which there may be more of it."""
-        waiting = self._store.queued_in_state(QueuedState.WAITING_FOR_RESOURCES)
+        waiting = self._store.queued_waiting()
         if not waiting:
-            self._wanted.clear()
+            self._wishes.clear()
             return []
+        has_room = functools.cache(self._room())
         fitting = [
-            Due(queued.valid_from or queued.created, queued.name, partial(self._provision, queued.name))
-            for queued in waiting
-            if self._fits(queued)
+            Due(moment, name, partial(self._provision, name))
+            for moment, name in waiting
+            if self._wish(name).is_served(has_room)
         ]
         change = self._placement.next_change(self._clock.now())
         return fitting if change is None else [*fitting, Due(change, _CAPACITY, _look_again)]
 
-    def _fits(self, queued: QueuedRecord) -> bool:
-        extras = self._store.extras(queued.name)
-        wanted = self._wanted_by(queued)
-        return is_reserved(queued.body, extras) or self._placement.has_room(
-            [each.node for each in wanted], zone_of(queued)
-        )
+    def _room(self) -> Callable[[str, tuple[str, ...]], bool]:
+        """Whether there is room, as things stand now, for nodes of these types in a zone."""
+        held = self._store.occupying_nodes()
+        return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
 
-    def _wanted_by(self, queued: QueuedRecord) -> list[WantedNode]:
+    def _wish(self, name: str) -> Wish:
         """What it asks for never changes, so it is taken apart once while it waits."""
-        if queued.name not in self._wanted:
-            extras = self._store.extras(queued.name)
-            self._wanted[queued.name] = wanted_nodes(queued.body, last_part(queued.name), extras)
-        return self._wanted[queued.name]
+        if name not in self._wishes:
+            queued = self._store.queued(name)
+            assert queued is not None, f"{name} waits"
+            self._wishes[name] = wish_of(queued, self._store.extras(name))
+        return self._wishes[name]
 
     async def _step(self, name: str) -> None:
         with self._store.transaction():
@@ -156,13 +157,14 @@ class Queue:
     async def _provision(self, name: str) -> None:
         with self._store.transaction():
             queued = self._store.queued(name)
-            if queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES and self._fits(queued):
+            is_waiting = queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES
+            if queued is not None and is_waiting and self._wish(name).is_served(self._room()):
                 self._make_nodes_of(queued)
 
     def _make_nodes_of(self, queued: QueuedRecord) -> None:
         extras = self._store.extras(queued.name)
         location = location_of(queued.name)
-        wanted = self._wanted.pop(queued.name, None) or wanted_nodes(queued.body, last_part(queued.name), extras)
+        wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
         nodes = [self._new_nodes.make(each.node, location, each.node_id) for each in wanted]
         verdict = self._verdict(queued, nodes)
         if verdict is not None:
@@ -212,6 +214,14 @@ class Queue:
         elif queued.state == QueuedState.SUSPENDING and set(states) == {State.READY}:  # their deletion was cancelled
             self._activate(queued)
 
+    def is_ending(self, name: str) -> bool:
+        """Whether the nodes of a queued resource go for good; false for an empty name."""
+        queued = self._store.queued(name) if name else None
+        if queued is None:
+            return False
+        is_taken = queued.body.state.state_initiator == Initiator.SERVICE
+        return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_taken)
+
     def _with_nodes(self, queued: QueuedRecord, states: Sequence[int]) -> None:
         if set(states) == {State.DELETING}:
             self._store.save_queued(in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.USER))
@@ -221,13 +231,10 @@ class Queue:
             self._note_progress(queued, states)
 
     def _note_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
-        if len(states) < len(self._all_wanted(queued)):
+        if len(states) < len(wanted_nodes(queued.body, last_part(queued.name), {})):
             self._suspend(replace(queued, verdict=errors.internal_error()))
         elif set(states) == {State.READY} and queued.verdict is None:
             self._activate(queued)
-
-    def _all_wanted(self, queued: QueuedRecord) -> list[WantedNode]:
-        return wanted_nodes(queued.body, last_part(queued.name), {})
 
     def _activate(self, queued: QueuedRecord) -> None:
         ends = run_end(self._store.extras(queued.name), self._clock.now())
@@ -241,7 +248,7 @@ class Queue:
     )
     def _suspend(self, queued: QueuedRecord) -> None:
         self._store.save_queued(in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.SERVICE))
-        self.delete_nodes(self._store.nodes_of_queued(queued.name))
+        self._nodes.delete(self._store.nodes_of_queued(queued.name))
 
     @documented(
         "queued-nodes-deleted",
@@ -264,33 +271,13 @@ class Queue:
             initiator = queued.body.state.state_initiator or Initiator.USER
             self._store.save_queued(in_state(queued, QueuedState.SUSPENDED, initiator=initiator))
 
-    # -- nodes
-
-    def delete_nodes(self, nodes: Sequence[NodePb]) -> None:
-        """Begin to delete nodes; each ends what is in flight for it, and is not billed from now on."""
-        with self._operations.planned(Plan()):
-            for node in nodes:
-                if node.state != State.DELETING:
-                    self._delete_node(node)
-
-    def _delete_node(self, node: NodePb) -> None:
-        self._operations.abort(node.name)
-        before, node.state = node.state, State.DELETING
-        self._store.save_node(node)
-        self._ledger.node_not_ready(node, self._clock.now())
-        self._operations.start("delete", node.name, before)
-
-    def restart_nodes(self, name: str) -> None:
-        """The nodes of a queued resource are on their way down and up again."""
-        for node in self._store.nodes_of_queued(name):
-            if node.state == State.READY:
-                node.state = State.RESTARTING
-                self._store.save_node(node)
-                self._ledger.node_not_ready(node, self._clock.now())
-
 
 async def _look_again() -> None:
     """After each act the timeline asks what is waiting, and so whether there is room."""
+
+
+def node_of(accelerator_type: str) -> NodePb:
+    return new("Node", accelerator_type=accelerator_type)
 
 
 def zone_of(queued: QueuedRecord) -> str:

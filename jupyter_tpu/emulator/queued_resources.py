@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.names import Location, location_of, parse_location
 from jupyter_tpu.emulator.new_nodes import NewNodes
 from jupyter_tpu.emulator.operations import Operations
 from jupyter_tpu.emulator.protos import Initiator, NodePb, QueuedState, new
-from jupyter_tpu.emulator.queue import Queue
+from jupyter_tpu.emulator.queue_nodes import QueueNodes
 from jupyter_tpu.emulator.queued_specs import (
     WantedNode,
     check_model,
@@ -45,14 +45,14 @@ class QueuedResources:
         rules: Rules,
         operations: Operations,
         new_nodes: NewNodes,
-        queue: Queue,
+        nodes: QueueNodes,
     ) -> None:
         self._store = store
         self._clock = clock
         self._rules = rules
         self._operations = operations
         self._new_nodes = new_nodes
-        self._queue = queue
+        self._nodes = nodes
 
     def handlers(self) -> dict[str, Callable[[Asked], Message]]:
         return {
@@ -107,14 +107,14 @@ class QueuedResources:
         nodes = self._store.nodes_of_queued(queued.name)
         if queued.state == QueuedState.DELETING or (nodes and not asked.request.force):
             raise errors.wrong_state("delete", state_name(queued))
-        self._operations.abort(queued.name)
         if self._operations.verdict is not None:
             return self._operations.start("delete", queued.name, queued.state)
+        self._operations.abort(queued.name)
         self._store.save_queued(in_state(queued, QueuedState.DELETING, initiator=Initiator.USER))
         if not nodes:
             return self._operations.start("delete", queued.name, queued.state)
         operation = self._operations.start_waiting("delete", queued.name, queued.state)
-        self._queue.delete_nodes(nodes)
+        self._nodes.delete(nodes)
         return operation
 
     @assumed(
@@ -126,7 +126,7 @@ class QueuedResources:
         if queued.state != QueuedState.ACTIVE:
             raise errors.wrong_state("reset", state_name(queued))
         if self._operations.verdict is None:
-            self._queue.restart_nodes(queued.name)
+            self._nodes.restart(queued.name)
         return self._operations.start("reset", queued.name, queued.state)
 
     def _new(self, asked: Asked, location: Location) -> QueuedRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,9 @@ from google.protobuf import duration_pb2, timestamp_pb2
 from jupyter_tpu import accelerators
 from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.errors import bad_field
+from jupyter_tpu.emulator.names import last_part, location_of
 from jupyter_tpu.emulator.protos import NodePb
+from jupyter_tpu.emulator.records import QueuedRecord
 
 FLEX_START = "FLEX_START"
 LONGEST_RUN_S = 7 * 86_400.0
@@ -109,6 +111,25 @@ def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
 )
 def offers_flex_start(accelerator_type: str, zone: str) -> bool:
     return zone in FLEX_START_ZONES.get(accelerators.accelerator(accelerator_type).generation, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The chips that a queued resource asks for: accelerator types of its nodes, all of them at once."""
+
+    zone: str
+    types: tuple[str, ...]
+    is_reserved: bool
+
+    def is_served(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
+        """A reserved one does not wait: its reservation has the chips, or it fails."""
+        return self.is_reserved or has_room(self.zone, self.types)
+
+
+def wish_of(queued: QueuedRecord, extras: Mapping[str, Any]) -> Wish:
+    wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
+    types = tuple(each.node.accelerator_type for each in wanted)
+    return Wish(location_of(queued.name).zone, types, is_reserved(queued.body, extras))
 
 
 @dataclass(frozen=True, slots=True)

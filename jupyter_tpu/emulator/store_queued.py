@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from jupyter_tpu.emulator.holdings import Held, Kind, like
-from jupyter_tpu.emulator.protos import message_class
+from jupyter_tpu.emulator.protos import QueuedState, message_class
 from jupyter_tpu.emulator.records import QueuedRecord
 from jupyter_tpu.emulator.store_operations import bytes_of, status_of_bytes
 
@@ -51,9 +51,11 @@ class QueuedRows:
         where, values = ("and zone = ?", (zone,)) if zone else ("", ())
         return self._queued(f"where name > ? {where} order by name limit ?", (after, *values, limit))
 
-    def queued_in_state(self, state: int) -> list[QueuedRecord]:
-        """Those in one state, in the order in which they were asked for."""
-        return self._queued("where state = ? order by seq", (state,))
+    def queued_waiting(self) -> list[tuple[float, str]]:
+        """Those that are WAITING_FOR_RESOURCES, first come first; from when on they may be provisioned."""
+        query = "select ifnull(valid_from, created), name from queued_resources where state = ? order by seq"
+        rows = self._db.execute(query, (int(QueuedState.WAITING_FOR_RESOURCES),))
+        return [(float(moment), str(name)) for moment, name in rows]
 
     def waking_queued(self, limit: int) -> list[tuple[float, str]]:
         """The next queued resources that take a step, and when."""

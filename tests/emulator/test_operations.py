@@ -122,6 +122,34 @@ async def test_a_cancelled_stop_leaves_the_node_ready_and_reachable(cloud: Any) 
     assert (await cloud.guest_items())[0]["hostkeys/ssh-ed25519"]
 
 
+async def test_a_delete_that_ended_a_create_cannot_be_cancelled(cloud: Any) -> None:
+    cloud.control.pause()
+    await cloud.ask_for_node()
+    deletion = await cloud.client.delete_node(name=cloud.emulator.node_name("n1"))
+
+    await cloud.client.cancel_operation(operations_pb2.CancelOperationRequest(name=deletion.operation.name))
+    shown = await show(cloud, deletion.operation.name)
+    cloud.control.advance(30)
+
+    metadata = tpu_v2.OperationMetadata.pb()()
+    assert shown.metadata.Unpack(metadata)
+    assert (shown.done, metadata.cancel_requested) == (False, True)
+    assert (await show(cloud, deletion.operation.name)).done
+    assert await names(cloud) == []
+
+
+async def test_a_failed_delete_lets_a_create_go_on(cloud: Any) -> None:
+    cloud.control.pause()
+    await cloud.ask_for_node()
+    cloud.control.add_fault("DeleteNode", "operation_error", code="INTERNAL", message="failed")
+
+    await cloud.client.delete_node(name=cloud.emulator.node_name("n1"))
+    cloud.control.advance(90)
+
+    assert (await cloud.get()).state == State.READY
+    assert len(cloud.control.billing()) == 1
+
+
 async def test_a_stuck_operation_never_ends_though_the_node_is_ready(cloud: Any) -> None:
     cloud.control.add_fault("CreateNode", "stuck")
     operation = await cloud.ask_for_node()

@@ -256,6 +256,28 @@ async def test_a_cancelled_deletion_of_the_node_makes_it_active_again(queue: Que
     assert queue.control.billing() == [queue.emulator.node_name("n1")]
 
 
+async def test_a_node_that_the_service_takes_is_not_brought_back_by_a_cancel(queue: QueuedCloud) -> None:
+    await queue.active("q1", queue.slices(2), spot={})
+    queue.control.preempt(queue.emulator.node_name("q1-0"))
+    listing = operations_pb2.ListOperationsRequest(name=queue.emulator.parent)
+
+    for each in (await queue.client.list_operations(listing)).operations:
+        await queue.client.cancel_operation(operations_pb2.CancelOperationRequest(name=each.name))
+    queue.control.advance(30)
+
+    assert (await queue.state(), await queue.nodes()) == (State.SUSPENDED, {})
+
+
+async def test_a_failed_delete_of_a_new_request_lets_it_go_on(queue: QueuedCloud) -> None:
+    await queue.ask()
+    queue.control.add_fault("DeleteQueuedResource", "operation_error", code="INTERNAL", message="failed")
+
+    await queue.delete()
+    queue.control.advance(UNTIL_ACTIVE_S)
+
+    assert await queue.state() == State.ACTIVE
+
+
 async def test_a_cancelled_create_leaves_no_queued_resource(queue: QueuedCloud) -> None:
     name = (await queue.ask()).operation.name
 
