@@ -168,7 +168,7 @@ async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> 
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 
-    app = web.Application(middlewares=[google_errors, refuse_browsers, token_check(asks_for_token)])
+    app = web.Application(middlewares=[google_errors, refuse_browsers, token_check(cloud, asks_for_token)])
     ControlRoutes(cloud).add_to(app)
     side_services.add_to(app, cloud)
     RestSkin(cloud).add_to(app)

@@ -175,18 +175,24 @@ async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamR
     return await handler(request)
 
 
-def token_check(is_asked: Callable[[], bool]) -> Any:
-    """A middleware that lets no call of Google's services through without a token; the control API has none."""
+def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
+    """A middleware that looks at the token of each call of Google's services; the control API has none.
+
+    A token is needed when `is_asked` says so; one that a worker of this cloud was given must be good in any case.
+    """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        if is_asked() and not request.path.startswith("/emulator/") and not _takes_key(request):
-            try:
-                check_token(request.headers.get("Authorization", ""), _full_method(request))
-            except errors.Refusal as refusal:
-                answer = refused(refusal.status)
+        header, method = request.headers.get("Authorization", ""), _full_method(request)
+        try:
+            if is_asked() and not _takes_none(request):
+                check_token(header, method)
+            cloud.workers.tokens.check(header, method)
+        except errors.Refusal as refusal:
+            answer = refused(refusal.status)
+            if answer.status == 401:
                 answer.headers["WWW-Authenticate"] = CHALLENGE
-                return answer
+            return answer
         return await handler(request)
 
     return check
@@ -197,8 +203,9 @@ def token_check(is_asked: Callable[[], bool]) -> Any:
     "The catalogue of prices is read with an API key as well as with a token.",
     source="cloud.google.com/billing/v1/how-tos/catalog-api",
 )
-def _takes_key(request: web.Request) -> bool:
-    return request.path.startswith("/v1/services") and bool(request.query.get("key"))
+def _takes_none(request: web.Request) -> bool:
+    has_key = request.path.startswith("/v1/services") and bool(request.query.get("key"))
+    return has_key or request.path.startswith("/emulator/")
 
 
 def _full_method(request: web.Request) -> str:

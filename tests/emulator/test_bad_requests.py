@@ -377,6 +377,14 @@ def test_any_bearer_token_is_taken(make_emulator: Any) -> None:
         assert json.load(answer) == {}
 
 
+def test_a_token_that_looks_like_a_workers_but_is_forged_is_refused(emulator: Any) -> None:
+    request = urllib.request.Request(emulator.rest + NODES, headers={"Authorization": "Bearer ya29.emulated.x.y"})
+
+    with pytest.raises(urllib.error.HTTPError, match="401") as refused:
+        urllib.request.urlopen(request, timeout=30)
+    refused.value.close()
+
+
 async def test_grpc_asks_for_the_token_too(make_emulator: Any, connect_cloud: Any) -> None:
     emulator = make_emulator("--require-auth")
     client = connect_cloud(emulator).client
