@@ -52,6 +52,11 @@ class NewNodes:
         self._fill_in(node, location)
         return node
 
+    @assumed(
+        "external-address-default",
+        "A node without a network configuration gets external addresses; the real API was seen to give it none (gcloud "
+        "asks for them itself).",
+    )
     def _fill_in(self, node: NodePb, location: Location) -> None:
         if not node.HasField("network_config") and not node.network_configs:
             node.network_config.enable_external_ips = True
