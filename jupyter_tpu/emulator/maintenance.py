@@ -30,7 +30,6 @@ from jupyter_tpu.emulator.store import Store
 from jupyter_tpu.emulator.timeline import Due
 
 EXTRA = "upcomingMaintenance"
-AGAIN_S = 60.0
 UNDER_MAINTENANCE = "The node is under maintenance and will resume running once rescheduled."
 
 
@@ -122,14 +121,10 @@ class Maintenance:
             self._save(replace(event, is_down=True))
 
     async def _end(self, event: MaintenanceEvent) -> None:
-        """A node that is being deleted is waited for, since its deletion may be cancelled."""
         node = self._node_of(event)
         if node is not None and node.state == State.REPAIRING:
             await self._workers.start(node)
             await self._bring_back(event)
-        elif node is not None and node.state == State.DELETING:
-            with self._store.transaction():
-                self._save(replace(event, ends=self._clock.now() + AGAIN_S))
         else:
             self._drop(event)
 

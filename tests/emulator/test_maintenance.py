@@ -170,20 +170,6 @@ async def test_a_node_can_be_deleted_while_it_is_maintained(cloud: Any, alpha: A
     assert cloud.control.maintenance() == []
 
 
-async def test_a_cancelled_deletion_leaves_the_maintenance_as_it_was(cloud: Any, alpha: Any, node: Any) -> None:
-    await simulate(alpha, node)
-    cloud.control.advance(290)
-    deletion = await cloud.client.delete_node(name=node.name)
-    cloud.control.advance(20)
-    assert (await cloud.get()).state == State.DELETING
-
-    await deletion.cancel()
-    assert (await cloud.get()).state == State.REPAIRING
-
-    cloud.control.advance(60)
-    assert (await cloud.get()).state == State.READY
-
-
 @pytest.mark.parametrize("worker_id", ["1", "-1", "one", "²"])
 async def test_a_simulated_event_needs_a_worker_of_the_node(alpha: Any, node: Any, worker_id: str) -> None:
     with pytest.raises(exceptions.InvalidArgument, match="is not valid"):
