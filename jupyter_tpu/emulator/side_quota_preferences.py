@@ -58,10 +58,9 @@ class QuotaPreferences:
 
     def list_all(self, call: SideCall) -> Mapping[str, Any]:
         parent = self._parent(call)
-        found = [self._shown(parent, each) for each in self._documents.all()]
-        return page(
-            call, "quotaPreferences", [each for each in found if _is_wanted(each, call.query.get("filter", ""))]
-        )
+        wanted = call.query.get("filter", "")
+        found = (self._shown(parent, each) for each in self._documents.all())
+        return page(call, "quotaPreferences", [each for each in found if _is_wanted(each, wanted)])
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
         return self._shown(self._parent(call), call.parts["preference"])
@@ -92,7 +91,7 @@ class QuotaPreferences:
         current = self._shown(parent, preference)
         if call.body.get("etag") and call.body["etag"] != current["etag"]:
             raise stale_etag(current["name"])
-        changed = {**self._document(preference), **self._changes(call)}
+        changed = {**(old or {}), **_changes(call)}
         return self._decided(parent, preference, changed, is_trial=call.flag("validateOnly"))
 
     def _make(self, parent: str, preference: str, call: SideCall) -> Mapping[str, Any]:
@@ -111,35 +110,44 @@ class QuotaPreferences:
         }
         return self._decided(parent, preference, document, is_trial=call.flag("validateOnly"))
 
-    def _changes(self, call: SideCall) -> dict[str, Any]:
-        mask = call.mask() or tuple(name for name in _CHANGEABLE if name in call.body)
-        for path in mask:
-            if path.partition(".")[0] not in _CHANGEABLE:
-                raise invalid_argument(f"{path[:80]!r} cannot be changed.", "updateMask")
-        return {name: call.body.get(name, {}) for name in {path.partition(".")[0] for path in mask}}
-
     @assumed(
         "preference-verdict",
         "A request for less, or for what is there already, is granted at once. A request for more is granted, denied "
-        "(reconciling false, the old value granted) or held (reconciling true) as the switch quota_requests says.",
+        "(reconciling false, the old value granted) or held (reconciling true) as the switch quota_requests says; a "
+        "held one is decided when it is next read after the switch was changed.",
     )
     def _decided(self, parent: str, preference: str, document: dict[str, Any], is_trial: bool) -> Mapping[str, Any]:
-        quota = parse_quota_id(document["quotaId"])
-        wanted = _preferred_value(document)
+        quota, wanted = parse_quota_id(document["quotaId"]), _preferred_value(document)
         here = [document["dimensions"][quota.scope]] if document["dimensions"] else self._places_left(quota, preference)
         current = min((self._limits.limit(quota, place) for place in here), key=_size, default=0)
-        verdict = "grant" if _size(wanted) <= _size(current) else self._cloud.rules.project.switches.quota_requests
-        config = document["quotaConfig"]
-        config = {name: config[name] for name in ("annotations",) if name in config}
-        document["quotaConfig"] = {**config, "preferredValue": str(wanted), **_outcome(verdict, wanted, current)}
-        document["reconciling"] = verdict == "hold"
-        document["updateTime"] = timestamp(self._cloud.clock.now())
+        verdict = "grant" if _size(wanted) <= _size(current) else self._verdict
+        decided = {
+            **document,
+            "quotaConfig": {
+                **_annotations(document),
+                "preferredValue": str(wanted),
+                **_outcome(verdict, wanted, current),
+            },
+            "reconciling": verdict == "hold",
+            "updateTime": timestamp(self._cloud.clock.now()),
+        }
         if not is_trial:
-            self._documents.save(preference, document)
+            self._documents.save(preference, decided)
             for place in here if verdict == "grant" else ():
                 self._limits.set_limit(quota, place, wanted)
             self._cloud.timeline.arm()
-        return self._rendered(parent, preference, document)
+        return self._rendered(parent, preference, decided)
+
+    @property
+    def _verdict(self) -> str:
+        return self._cloud.rules.project.switches.quota_requests
+
+    def _settle(self, parent: str) -> None:
+        """Decide what was held, if the switch says so now."""
+        if self._verdict != "hold":
+            for preference, document in self._documents.all().items():
+                if document["reconciling"]:
+                    self._decided(parent, preference, document, is_trial=False)
 
     def _places_left(self, quota: QuotaId, preference: str) -> list[str]:
         """All places of a quota but those that another preference is about."""
@@ -149,9 +157,6 @@ class QuotaPreferences:
             if name != preference and document["quotaId"] == str(quota)
         }
         return [place for place in places(quota.scope) if place not in others]
-
-    def _document(self, preference: str) -> dict[str, Any]:
-        return self._documents.all()[preference]
 
     def _shown(self, parent: str, preference: str) -> dict[str, Any]:
         document = self._documents.get(preference)
@@ -165,7 +170,23 @@ class QuotaPreferences:
 
     def _parent(self, call: SideCall) -> str:
         check_global(call)
-        return f"projects/{check_project(self._cloud, call, 'cloudquotas.quotas.get')}/locations/global"
+        parent = f"projects/{check_project(self._cloud, call, 'cloudquotas.quotas.get')}/locations/global"
+        self._settle(parent)
+        return parent
+
+
+def _changes(call: SideCall) -> dict[str, Any]:
+    """Fields that a patch replaces: those of its mask, or all that it has."""
+    mask = call.mask() or tuple(name for name in _CHANGEABLE if name in call.body)
+    for path in mask:
+        if path.partition(".")[0] not in _CHANGEABLE:
+            raise invalid_argument(f"{path[:80]!r} cannot be changed.", "updateMask")
+    return {name: call.body.get(name, {}) for name in {path.partition(".")[0] for path in mask}}
+
+
+def _annotations(document: Mapping[str, Any]) -> dict[str, Any]:
+    kept = document["quotaConfig"].get("annotations")
+    return {"annotations": kept} if kept else {}
 
 
 def _outcome(verdict: str, wanted: int, current: int) -> dict[str, str]:

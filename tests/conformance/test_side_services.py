@@ -201,6 +201,19 @@ def test_more_quota_that_is_not_granted_changes_nothing(
     assert refused(tpu.create(parent=emulator.parent, nodeId="n", body=NODE)).status_code == 429
 
 
+def test_a_request_that_was_held_is_granted_when_the_switch_says_so(emulator: Any, discovered: Discovered) -> None:
+    emulator.control.set_quota(SERVING, emulator.zone, 4)
+    emulator.control.set_project(quota_requests="hold")
+    client = quotas_client(emulator)
+    held = ask_for(client, emulator, 8)
+
+    emulator.control.set_project(quota_requests="grant")
+    granted = client.get_quota_preference(name=held.name)
+
+    assert (held.reconciling, granted.reconciling, granted.quota_config.granted_value) == (True, False, 8)
+    assert create(discovered("tpu", "v2"), emulator)["state"] == "READY"
+
+
 def test_less_quota_is_granted_whatever_the_switch(emulator: Any) -> None:
     emulator.control.set_project(quota_requests="deny")
 
