@@ -70,8 +70,8 @@ class Queue:
     def _due_for_capacity(self) -> list[Due]:
         """The queued resources for which there is room now, and the moment at which there may be more of it."""
         waiting = self._store.queued_waiting()
+        self._forget_wishes_but({name for _, name in waiting})
         if not waiting:
-            self._wishes.clear()
             return []
         has_room = functools.cache(self._room())
         fitting = [
@@ -81,6 +81,10 @@ class Queue:
         ]
         change = self._placement.next_change(self._clock.now())
         return fitting if change is None else [*fitting, Due(change, _CAPACITY, _look_again)]
+
+    def _forget_wishes_but(self, waiting: set[str]) -> None:
+        for name in self._wishes.keys() - waiting:
+            del self._wishes[name]
 
     def _room(self) -> Callable[[str, tuple[str, ...]], bool]:
         """Whether there is room, as things stand now, for nodes of these types in a zone."""

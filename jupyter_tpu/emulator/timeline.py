@@ -66,6 +66,7 @@ class Timeline:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._broken.clear()
 
     def _waiting(self) -> list[Due]:
         busy = self._running.keys() | self._broken

@@ -206,6 +206,18 @@ async def test_deleting_by_force_takes_the_nodes_along_and_ends_when_they_are_go
     assert {bill["ready_seconds"] for bill in queue.control.ledger()["nodes"]} == {100}
 
 
+async def test_a_request_that_is_made_again_under_its_name_may_ask_for_less(queue: QueuedCloud) -> None:
+    queue.control.set_capacity(queue.emulator.zone, "v5e", 7)
+    await queue.active("other", queue.spec("other"))
+    await queue.active()
+    await queue.delete()
+    queue.control.advance(30)
+
+    await queue.active("q1", queue.spec(accelerator_type="v5litepod-1"))
+
+    assert (await queue.state(), await queue.state("other")) == (State.ACTIVE, State.WAITING_FOR_RESOURCES)
+
+
 @pytest.mark.parametrize("seconds", [0, 5, 15])
 async def test_a_queued_resource_without_nodes_is_deleted_without_force(queue: QueuedCloud, seconds: int) -> None:
     queue.control.set_capacity(queue.emulator.zone, "v5e", 0)
