@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from jupyter_tpu.emulator import paging
 from jupyter_tpu.emulator.errors import Refusal, unimplemented
-from jupyter_tpu.emulator.side_errors import invalid_argument
+from jupyter_tpu.emulator.side_errors import denied_on_project, invalid_argument
 
 _VARIABLE = re.compile(r"\{(\w+)((?:\.\.\.)?)\}")
 _TRUE, _FALSE = ("true", "True", "1", ""), ("false", "False", "0")
@@ -85,6 +85,7 @@ class SideService:
         unnamed: leading parts of a path (without the version) that its method ids leave out.
         makes: what it calls a POST to a collection.
         has_actions: the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
+        denial: what it says when a permission (the first argument) on a project (the second) is missing.
     """
 
     name: str
@@ -93,6 +94,7 @@ class SideService:
     unnamed: str = ""
     makes: str = "create"
     has_actions: bool = False
+    denial: Callable[[str, str], Exception] = denied_on_project
 
     def find(self, verb: str, raw_path: str) -> tuple[Method, Mapping[str, str]]:
         """The method of a call and its path's variables.

@@ -33,6 +33,7 @@ def compute_service(cloud: Cloud) -> SideService:
         unnamed=r"v1/(?:projects/[^/]+/)?(?:(?:global|aggregated|locations/global|(?:zones|regions)/[^/]+)/)?",
         makes="insert",
         has_actions=True,
+        denial=_denied,
     )
 
 
@@ -153,6 +154,15 @@ class Compute:
 )
 def _missing(name: str) -> ComputeRefusal:
     return ComputeRefusal(404, f"The resource '{name[:200]}' was not found", "notFound")
+
+
+@recorded(
+    "compute-denied",
+    "A missing permission is a 403 forbidden of Compute Engine: Required 'compute.projects.get' permission for …",
+    source="error bodies in many public issues",
+)
+def _denied(permission: str, project: str) -> ComputeRefusal:
+    return ComputeRefusal(403, f"Required '{permission}' permission for 'projects/{project}'", "forbidden")
 
 
 @documented(

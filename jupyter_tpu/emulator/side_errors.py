@@ -78,3 +78,7 @@ def foreign(permission: str, resource: str) -> Refusal:
     )
     message = f"Permission '{permission}' denied on resource '//{resource[:200]}' (or it may not exist)."
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, [info]))
+
+
+def denied_on_project(permission: str, project: str) -> Refusal:
+    return foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{project}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
 from jupyter_tpu.emulator.side_calls import SideCall
-from jupyter_tpu.emulator.side_errors import foreign, invalid_argument
+from jupyter_tpu.emulator.side_errors import denied_on_project, invalid_argument
 
 GLOBAL = "locations/{location}"
 
@@ -17,7 +17,7 @@ def check_project(cloud: Cloud, call: SideCall, permission: str) -> str:
     """
     project = call.parts["project"]
     if project not in (cloud.project, PROJECT_NUMBER):
-        raise foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{project}")
+        raise denied_on_project(permission, project)
     return project
 
 

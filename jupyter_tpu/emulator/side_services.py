@@ -22,7 +22,7 @@ from jupyter_tpu.emulator.side_billing import billing_service
 from jupyter_tpu.emulator.side_budgets import budgets_service
 from jupyter_tpu.emulator.side_calls import SideCall, SideService
 from jupyter_tpu.emulator.side_compute import compute_service
-from jupyter_tpu.emulator.side_errors import ComputeRefusal, foreign
+from jupyter_tpu.emulator.side_errors import ComputeRefusal
 from jupyter_tpu.emulator.side_monitoring import monitoring_service
 from jupyter_tpu.emulator.side_project_metadata import ProjectMetadata
 from jupyter_tpu.emulator.side_quota_infos import quotas_service
@@ -76,7 +76,7 @@ def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awai
 
 async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> Mapping[str, Any]:
     method, parts = service.find(request.method, request.rel_url.raw_path.removeprefix("/"))
-    check_allowed(cloud, method.permission)
+    check_allowed(cloud, service, method.permission)
     fields = [name for name in request.query if not name.startswith(_SYSTEM)]
     call = SideCall(
         parts=parts,
@@ -96,7 +96,7 @@ def without_nulls(value: Any) -> Any:
 
 
 @assumed("side-permissions", "The switch for denied permissions holds for the side services as well.")
-def check_allowed(cloud: Cloud, permission: str) -> None:
-    """Raises a 403 for a permission that is denied."""
+def check_allowed(cloud: Cloud, service: SideService, permission: str) -> None:
+    """Raises the service's 403 for a permission that is denied."""
     if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
-        raise foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{cloud.project}")
+        raise service.denial(permission, cloud.project)

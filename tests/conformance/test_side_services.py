@@ -511,11 +511,13 @@ async def test_errors_come_in_googles_envelope(
 
 def test_a_denied_permission_is_denied_here_too(emulator: Any, discovered: Discovered) -> None:
     budgets = discovered("billingbudgets", "v1").billingAccounts().budgets()
-    emulator.control.set_project(denied_permissions=["billing.budgets.list"])
+    emulator.control.set_project(denied_permissions=["billing.budgets.list", "compute.projects.get"])
 
     denied = refused(budgets.list(parent=ACCOUNT))
+    project = refused(discovered("compute", "v1").projects().get(project=emulator.project))
 
     assert (denied.status_code, "billing.budgets.list" in denied.reason) == (403, True)
+    assert project.reason == f"Required 'compute.projects.get' permission for 'projects/{emulator.project}'"
     assert refused(budgets.get(name=f"{ACCOUNT}/budgets/none")).status_code == 404
 
 
