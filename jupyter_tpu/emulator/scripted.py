@@ -64,10 +64,11 @@ class ScriptedFaults:
         slow = met.get(Sort.LATENCY)
         if slow is not None and not slow.applied:
             await asyncio.sleep(slow.seconds)
-        answer = self._answer(method, request, perform, met)
-        if slow is not None and slow.applied:
-            await asyncio.sleep(slow.seconds)
-        return answer
+        try:
+            return self._answer(method, request, perform, met)
+        finally:
+            if slow is not None and slow.applied:
+                await asyncio.sleep(slow.seconds)
 
     def _call_of(self, method: str, request: Any) -> Call:
         target = made_by(method, request)
@@ -82,32 +83,31 @@ class ScriptedFaults:
 
     def _answer(self, method: str, request: Any, perform: Perform, met: Mapping[str, Fault]) -> Message:
         fault = met.get(Sort.OUTCOME)
-        if fault is not None:
-            perform = self._with_outcome(fault, method, request, perform)
-        view = met.get(Sort.VIEW)
-        now = self._clock.now()
-        answer = seen_by(view, request, lambda: perform(Plan()), self._store, now) if view else perform(Plan())
+        error = self._error_of(fault, method, request) if fault else None
+        if fault is not None and error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
+            raise error
+        answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
+        if isinstance(error, errors.WireFault):
+            error.answer = answer
+        if error is not None:
+            raise error
+        return answer
+
+    def _performed(self, fault: Fault | None, request: Any, perform: Perform) -> Any:
+        """The cloud's own answer; an operation that it starts goes as the fault wants it."""
+        if fault is None:
+            return perform(Plan())
+        answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
+        if fault.kind == "half_created":
+            self.half_created.expect(str(answer.name), fault.seconds)
+        return answer
+
+    def _seen(self, request: Any, perform: Callable[[], Any], met: Mapping[str, Fault]) -> Message:
+        """The answer as faults of view and skew show it."""
+        view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
+        answer = seen_by(view, request, perform, self._store, now) if view else perform()
         self.table.token_given(str(getattr(answer, "next_page_token", "")), now)
-        skew = met.get(Sort.SKEW)
         return moved_in_time(answer, skew.seconds) if skew else answer
-
-    def _with_outcome(self, fault: Fault, method: str, request: Any, perform: Perform) -> Perform:
-        """Performs as the fault wants it, whatever plan the caller has."""
-
-        def performed(_: Plan) -> Message:
-            error = self._error_of(fault, method, request)
-            if error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
-                raise error
-            answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
-            if fault.kind == "half_created":
-                self.half_created.expect(str(answer.name), fault.seconds)
-            if isinstance(error, errors.WireFault):
-                error.answer = answer
-            if error is not None:
-                raise error
-            return answer
-
-        return performed
 
     def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
         """What the caller gets instead of an answer; None where the call itself succeeds."""
@@ -130,7 +130,7 @@ class ScriptedFaults:
             ),
             "api_disabled": lambda: errors.api_disabled(number),
             "permission_denied": lambda: errors.permission_denied(permission_of(method), target),
-            "not_allowlisted": lambda: errors.not_allowlisted(asked_type(request), zone),
+            "not_allowlisted": lambda: not_allowlisted(request, zone),
             "location_denied": lambda: errors.zone_unknown(zone, self._project),
             "expired_token": lambda: errors.bad_field("page_token", "page_token is not valid"),
         }
@@ -138,12 +138,12 @@ class ScriptedFaults:
         return make() if make else None
 
 
-def asked_type(request: Any) -> str:
-    """The accelerator type that a create asks for; that of the first node of a queued resource."""
+def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
+    """E7 for the accelerator type that a create asks for; that of the first node of a queued resource."""
     if "node" in request.DESCRIPTOR.fields_by_name:
-        return str(request.node.accelerator_type)
-    specs = request.queued_resource.tpu.node_spec
-    return str(specs[0].node.accelerator_type) if specs else ""
+        return errors.not_allowlisted(str(request.node.accelerator_type), zone)
+    types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]
+    return errors.not_allowlisted_in_queue(types[0] if types else "", zone)
 
 
 def plan_of(fault: Fault, zone: str) -> Plan:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import datetime
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,8 +12,9 @@ import pytest
 import requests
 from google.api_core import exceptions
 from google.auth.credentials import AnonymousCredentials
-from google.cloud import tpu_v2
+from google.cloud import tpu_v2, tpu_v2alpha1
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport, TpuRestTransport
+from google.cloud.tpu_v2alpha1.services.tpu.transports import TpuGrpcTransport as AlphaTransport
 from google.longrunning import operations_pb2
 from google.protobuf import json_format
 from google.rpc import code_pb2
@@ -158,6 +160,25 @@ async def test_a_state_that_no_client_knows_comes_as_a_word_in_plain_json(cloud:
     assert answer.json()["state"] == "STATE_OF_A_LATER_VERSION"
 
 
+@pytest.mark.filterwarnings("ignore:Unrecognized State enum value")
+async def test_clients_of_v2alpha1_meet_the_same_faults(cloud: Any) -> None:
+    await cloud.ask_for_node()
+    request = tpu_v2alpha1.GetNodeRequest(name=cloud.emulator.node_name("n1"))
+    cloud.control.add_fault("GetNode", "unknown_enum")
+    cloud.control.add_fault("GetNode", "html")
+    cloud.control.add_fault("GetNode", "clock_skew", seconds=3600, times=1)
+
+    with grpc.insecure_channel(cloud.emulator.grpc) as channel:
+        client = tpu_v2alpha1.TpuClient(transport=AlphaTransport(channel=channel, host=cloud.emulator.grpc))
+        strange = await asyncio.to_thread(client.get_node, request)
+        with pytest.raises(exceptions.ServiceUnavailable, match="502"):
+            await asyncio.to_thread(client.get_node, request)
+        right = await asyncio.to_thread(client.get_node, request)
+
+    assert strange.state == 99
+    assert strange.create_time - right.create_time == datetime.timedelta(hours=1)
+
+
 @pytest.mark.parametrize("kind", ["drop", "empty", "html", "error", "unavailable"])
 async def test_a_call_may_be_done_although_its_answer_is_lost(cloud: Any, rest: tpu_v2.TpuClient, kind: str) -> None:
     cloud.control.add_fault("CreateNode", kind, applied=True)
@@ -168,6 +189,19 @@ async def test_a_call_may_be_done_although_its_answer_is_lost(cloud: Any, rest: 
 
     assert not isinstance(caught.value, exceptions.AlreadyExists)
     assert await names(cloud) == ["n1"]
+
+
+async def test_a_queue_may_be_closed_to_the_project(cloud: Any) -> None:
+    cloud.control.add_fault("CreateQueuedResource", "not_allowlisted")
+    node = tpu_v2.Node(accelerator_type="v5litepod-8", runtime_version=cloud.emulator.runtime_version)
+    spec = tpu_v2.QueuedResource.Tpu.NodeSpec(parent=cloud.emulator.parent, node_id="n1", node=node)
+
+    with pytest.raises(exceptions.PermissionDenied, match="into this queue for accelerator type v5litepod-8"):
+        await cloud.client.create_queued_resource(
+            parent=cloud.emulator.parent,
+            queued_resource_id="q1",
+            queued_resource=tpu_v2.QueuedResource(tpu={"node_spec": [spec]}),
+        )
 
 
 # -- which calls a fault hits

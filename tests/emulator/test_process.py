@@ -122,6 +122,15 @@ async def test_it_does_not_burn_time_when_nothing_is_due(cloud: Any) -> None:
     assert percent_of_a_core < 20
 
 
+def test_an_idle_emulator_is_small_and_does_not_grow(make_emulator: Any) -> None:
+    emulator = make_emulator("--verbose")  # of its own: no other test has used it
+    process = psutil.Process(emulator.pid)
+
+    emulator.control.advance(3600)
+
+    assert process.memory_info().rss < 120 * 1024 * 1024
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
