@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from jupyter_tpu.emulator.protos import NodePb, new
 
 
-class Held(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Held:
     """`count` nodes, or nodes asked for by a queued resource, that are alike and in one zone.
 
     `node` says what they are alike in: accelerator type, scheduling and external addresses; nothing else is set.
