@@ -16,11 +16,12 @@ export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PAT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test soak bench lint format docs environment system-tools constraints clean
+.PHONY: help demo test conformance soak bench lint format docs environment system-tools constraints clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
 	@echo "make test          every check of the project"
+	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
 	@echo "make soak          a thousand schedules of faults, then an hour of wear (SCHEDULES=, SEED=, MINUTES=)"
 	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
 	@echo "make lint          only the static checks"
@@ -50,6 +51,16 @@ bench: environment system-tools .make/sshpyk
 # What we compare with is no dependency of ours: it gets a folder of its own.
 .make/sshpyk: benchmarks/requirements.txt .make/packages
 	@uv pip install --quiet --no-deps --require-hashes --target $@ --requirement $<
+	@touch $@
+
+# Google's CLI is driven where it is installed; SkyPilot has many packages, and so an environment of its own.
+conformance: environment .make/skypilot
+	JUPYTER_TPU_SKYPILOT=$(CURDIR)/.make/skypilot/bin/python python -m pytest tests/conformance $(PYTEST_ARGUMENTS)
+
+.make/skypilot: .make/packages
+	@echo "Installing SkyPilot into $@"
+	@uv venv --quiet --allow-existing --python $(BIN)/python $@
+	@uv pip install --quiet --python $@/bin/python --exclude-newer 2026-11-21 skypilot==0.14.1 google-api-python-client
 	@touch $@
 
 lint: environment

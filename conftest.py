@@ -60,6 +60,7 @@ PROGRAMS = {
 
 OPTIONAL_PROGRAMS = {
     "gcloud": SystemProgram(lambda: shutil.which("gcloud"), "install the Google Cloud CLI (cloud.google.com/sdk)"),
+    "skypilot": SystemProgram(lambda: os.environ.get("JUPYTER_TPU_SKYPILOT"), "say make conformance"),
 }
 
 
