@@ -47,7 +47,7 @@ CLIENTS = (
     ("tpunicorn2", "in every run of the checks", "tests/conformance"),
     ("tpu-info", "in every run of the checks", "tests/conformance"),
     ("gcloud", "where it is installed", "tests/conformance"),
-    ("SkyPilot's TPU provisioner", "by hand against an earlier prototype of this emulator only", ""),
+    ("SkyPilot's TPU provisioner", "by `make conformance`", "tests/conformance"),
     ("dstack, marin-iris, gpuhunt", "never run: their source was read", ""),
 )
 
