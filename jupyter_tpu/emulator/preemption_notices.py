@@ -49,27 +49,29 @@ class PreemptionNotices:
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
         with self._store.transaction():
-            self._kept.write({**self._moments(), node.name: self._clock.now() + notice_s})
+            self._kept.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
         self._tell_change(node.name)
 
-    def is_given(self, name: str) -> bool:
-        """Whether the node was told."""
-        return name in self._moments()
+    def is_given(self, node: NodePb) -> bool:
+        """Whether this node was told; another one of the same name was not."""
+        given = self._given().get(node.name)
+        return given is not None and given[1] == str(node.id)
 
     def waiting(self) -> list[Due]:
         """See `timeline.Agenda`."""
         return [
             Due(moment, f"preempt {name}", functools.partial(self._take, name))
-            for name, moment in self._moments().items()
+            for name, (moment, _) in self._given().items()
         ]
 
-    def _moments(self) -> dict[str, float]:
-        """Virtual moment of each node, by its name."""
+    def _given(self) -> dict[str, tuple[float, str]]:
+        """Virtual moment and uid of each node, by its name."""
         return self._kept.read() or {}
 
     async def _take(self, name: str) -> None:
         node = self._store.node(name)
+        is_due = node is not None and node.state == State.READY and self.is_given(node)
         with self._store.transaction():
-            self._kept.write({told: moment for told, moment in self._moments().items() if told != name})
-        if node is not None and node.state == State.READY:
+            self._kept.write({told: given for told, given in self._given().items() if told != name})
+        if is_due:
             await self._preempt(node)

@@ -19,7 +19,7 @@ class NodeStore(Protocol):
 
 
 class Notices(Protocol):
-    def is_given(self, name: str) -> bool:
+    def is_given(self, node: NodePb) -> bool:
         """Whether the node was told that it will be taken away."""
 
 

@@ -88,16 +88,16 @@ class WorkerServices:
         """As they are now."""
         cloud = self._surroundings.cloud
         name = self.node_name
-        known = cloud.store.node(name) if cloud is not None else None
+        node = (cloud.store.node(name) if cloud is not None else None) or self._node
         return WorkerFacts(
-            node=self._node if known is None else known,
+            node=node,
             worker_id=self._machine.worker_id,
             hostname=self._machine.hostname,
             project=name.split("/")[1],
             project_number=UNKNOWN_NUMBER if cloud is None else cloud.project_number,
             project_attributes=self._surroundings.project_metadata(),
             metrics_port=0 if self._metrics_port is None else self._metrics_port.number,
-            is_preempted=cloud is not None and cloud.notices.is_given(name),
+            is_preempted=cloud is not None and cloud.notices.is_given(node),
             upcoming_maintenance=None if cloud is None else cloud.extras_of(name).get("upcomingMaintenance"),
             guest_attributes=self._guests,
         )

@@ -303,6 +303,19 @@ async def test_a_worker_is_warned_before_its_node_is_preempted(make_worker: Any,
         await worker.text("instance/preempted")
 
 
+async def test_a_notice_concerns_no_later_node_of_the_same_name(make_worker: Any, cloud: Any) -> None:
+    await make_worker()
+    cloud.control.preempt(cloud.emulator.node_name("n1"), notice_s=100_000)
+    await cloud.delete()
+    worker = await make_worker()
+    cloud.control.pause()
+
+    cloud.control.advance(200_000)
+
+    assert await worker.text("instance/preempted") == "FALSE"
+    assert (await cloud.get()).state.name == "READY"
+
+
 async def test_a_notice_outlives_a_killed_emulator(make_worker: Any, cloud: Any) -> None:
     worker = await make_worker()
     cloud.control.pause()
