@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any
 
 import grpc
@@ -53,6 +53,10 @@ class GrpcSkin:
             handlers = {name: self._handler(service, version, name) for name in methods}
             self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
+    def add(self, handlers: Iterable[Any]) -> None:
+        """Serve other services beside, from the start on."""
+        self._server.add_generic_rpc_handlers(tuple(handlers))
+
     async def start(self, port: int) -> int:
         """Listen on loopback; returns the port. Raises OSError when it is taken."""
         try:
@@ -77,7 +81,7 @@ class GrpcSkin:
 
         async def answer(request: Any, context: Any) -> Message | bytes:
             try:
-                self._check_token(context, f"{service}.{name}")
+                self.look_at_token(context, f"{service}.{name}")
                 return view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
             except Refusal as refusal:
                 return await _abort(context, refusal)
@@ -86,7 +90,8 @@ class GrpcSkin:
 
         return answer
 
-    def _check_token(self, context: Any, method: str) -> None:
+    def look_at_token(self, context: Any, method: str) -> None:
+        """Raises the refusal of a call whose token is missing or no good; `method` is its full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
         if self._asks_for_token():
             check_token(header, method)

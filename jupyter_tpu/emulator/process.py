@@ -174,6 +174,7 @@ async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> 
     RestSkin(cloud).add_to(app)
     runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0, logger=http_log())
     skin = GrpcSkin(cloud, asks_for_token)
+    skin.add(side_services.grpc_handlers(cloud, skin.look_at_token))
     try:
         wished = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()

@@ -6,7 +6,7 @@ Each is a table of methods (`side_calls.Method`); this module puts them behind t
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from aiohttp import web
@@ -25,6 +25,7 @@ from jupyter_tpu.emulator.side_compute import compute_service
 from jupyter_tpu.emulator.side_errors import ComputeRefusal
 from jupyter_tpu.emulator.side_monitoring import monitoring_service
 from jupyter_tpu.emulator.side_project_metadata import ProjectMetadata
+from jupyter_tpu.emulator.side_quota_grpc import CheckToken, quota_handlers
 from jupyter_tpu.emulator.side_quota_infos import quotas_service
 from jupyter_tpu.emulator.side_samples import Samples
 from jupyter_tpu.emulator.side_service_usage import service_usage_services
@@ -54,6 +55,11 @@ def add_to(app: web.Application, cloud: Cloud) -> None:
         app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
     app.cleanup_ctx.append(samples.running)
     cloud.workers.share_metadata_of(lambda: ProjectMetadata(cloud.store).items)
+
+
+def grpc_handlers(cloud: Cloud, token: CheckToken) -> Iterator[Any]:
+    """Handlers of the one side service whose clients speak gRPC by default and REST as well: Cloud Quotas."""
+    return quota_handlers(cloud, lambda service, permission: check_allowed(cloud, service, permission), token)
 
 
 def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:

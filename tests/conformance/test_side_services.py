@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import aiohttp
+import grpc
 import pytest
 from discovery_documents import _methods_of, complaints, document
 from google.api_core import exceptions
@@ -55,6 +56,15 @@ def discovered(emulator: Any) -> Iterator[Discovered]:
 def quotas_client(emulator: Any, package: Any = cloudquotas_v1) -> Any:
     options = {"api_endpoint": emulator.rest}
     return package.CloudQuotasClient(transport="rest", credentials=AnonymousCredentials(), client_options=options)
+
+
+@pytest.fixture
+def over_grpc(emulator: Any) -> Iterator[Callable[[Any], Any]]:
+    """google-cloud-quotas over its default transport, in plain text."""
+    with grpc.insecure_channel(emulator.grpc) as channel:
+        yield lambda package: package.CloudQuotasClient(
+            transport=package.services.cloud_quotas.transports.CloudQuotasGrpcTransport(channel=channel)
+        )
 
 
 def billing_client(client: Any, emulator: Any) -> Any:
@@ -158,6 +168,38 @@ def test_quotas_come_page_by_page(emulator: Any) -> None:
     assert all(re.fullmatch(r"TPU\w+PerProjectPer(Zone|Region)ForTPUAPI", quota_id) for quota_id in ids)
     with pytest.raises(exceptions.BadRequest):
         list(client.list_quota_infos({"parent": quotas_parent(emulator), "page_token": "forged"}))
+
+
+@pytest.mark.parametrize("package", [cloudquotas_v1, cloudquotas_v1beta], ids=["v1", "v1beta"])
+def test_grpc_and_rest_show_the_same_quotas(package: Any, over_grpc: Callable[[Any], Any], emulator: Any) -> None:
+    emulator.control.set_quota(SPOT, "us-east5-a", 64)
+    client = over_grpc(package)
+
+    listed = list(client.list_quota_infos({"parent": quotas_parent(emulator), "page_size": 10}))
+
+    assert listed == list(quotas_client(emulator, package).list_quota_infos(parent=quotas_parent(emulator)))
+    info = client.get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/{SPOT}")
+    assert (limits_of(info)["us-east5-a"], info.container_type.name) == (64, "PROJECT")
+    with pytest.raises(exceptions.NotFound):
+        client.get_quota_info(name=f"{quotas_parent(emulator)}/quotaInfos/None")
+
+
+def test_preferences_are_made_and_changed_over_grpc(over_grpc: Callable[[Any], Any], emulator: Any) -> None:
+    client = over_grpc(cloudquotas_v1)
+    first = ask_for(client, emulator, 16)
+    mask = field_mask_pb2.FieldMask(paths=["quota_config.preferred_value"])
+    asked = {"name": first.name, "etag": first.etag, **preference(32, emulator.zone)}
+
+    changed = client.update_quota_preference(quota_preference=asked, update_mask=mask)
+
+    assert (first.quota_config.granted_value, changed.quota_config.granted_value) == (16, 32)
+    assert list(client.list_quota_preferences(parent=f"projects/{emulator.project}/locations/global")) == [changed]
+    assert client.get_quota_preference(name=first.name) == changed
+    with pytest.raises(exceptions.Aborted):
+        client.update_quota_preference(quota_preference=asked)
+    emulator.control.set_project(denied_permissions=["cloudquotas.quotas.get"])
+    with pytest.raises(exceptions.PermissionDenied):
+        client.get_quota_preference(name=first.name)
 
 
 def preference(wished: int, zone: str = "us-central1-a", **fields: Any) -> dict[str, Any]:
