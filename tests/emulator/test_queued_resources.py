@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
+import grpc.aio
 import pytest
-from google.cloud import tpu_v2
+from google.cloud import tpu_v2, tpu_v2alpha1
+from google.cloud.tpu_v2alpha1.services.tpu.transports import TpuGrpcAsyncIOTransport
 from google.longrunning import operations_pb2
 from google.rpc import code_pb2
 
@@ -446,3 +448,22 @@ async def test_a_failed_delete_leaves_everything_as_it_was(queue: QueuedCloud) -
     assert (await operation(queue, name)).error.message == "failed"
     assert await queue.state() == State.ACTIVE
     assert queue.control.billing() == [queue.emulator.node_name("n1")]
+
+
+async def test_v2alpha1_over_grpc_sees_the_same_queue(queue: QueuedCloud) -> None:
+    async with grpc.aio.insecure_channel(queue.emulator.grpc) as channel:
+        transport = TpuGrpcAsyncIOTransport(channel=channel, host=queue.emulator.grpc)
+        client = tpu_v2alpha1.TpuAsyncClient(transport=transport)
+        node = {"accelerator_type": queue.emulator.accelerator_type, "runtime_version": queue.emulator.runtime_version}
+        spec = {"parent": queue.emulator.parent, "node": node, "multi_node_params": {"node_count": 2}}
+        queued = tpu_v2alpha1.QueuedResource(tpu={"node_spec": [spec]}, best_effort={})
+        asked = await client.create_queued_resource(
+            parent=queue.emulator.parent, queued_resource=queued, queued_resource_id="q1"
+        )
+        queue.control.advance(UNTIL_ACTIVE_S)
+        shown = await client.get_queued_resource(name=queue.name())
+
+    assert asked.metadata.api_version == "v2alpha1"
+    assert shown.state.state == tpu_v2alpha1.QueuedResourceState.State.ACTIVE
+    assert "best_effort" in shown
+    assert list(await queue.nodes()) == ["q1-0", "q1-1"]
