@@ -11,7 +11,6 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.emulator import capacity, fields
 from jupyter_tpu.emulator.control_names import node_called
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.holdings import Held
 from jupyter_tpu.emulator.json_text import json_object
 from jupyter_tpu.emulator.quota_ids import UNLIMITED, parse_quota_id
 from jupyter_tpu.emulator.reservations import reservation_from_json
@@ -51,11 +50,6 @@ _MAINTENANCE: Mapping[str, fields.Check] = {
 }
 
 
-def held_by(cloud: Cloud) -> list[Held]:
-    """What counts against the quotas: nodes, and queued resources without nodes."""
-    return [*cloud.store.held_nodes(), *cloud.store.held_by_queue()]
-
-
 class ControlRules:
     """One method per route; each returns what is sent as JSON."""
 
@@ -74,7 +68,7 @@ class ControlRules:
 
     async def quotas(self, _: web.Request) -> Any:
         """Those that are limited or used."""
-        uses = self._cloud.rules.quotas.uses(held_by(self._cloud))
+        uses = self._cloud.rules.quotas.uses(self._cloud.held())
         return {"quotas": [use.to_json() for use in uses]}
 
     async def set_quota(self, request: web.Request) -> Any:

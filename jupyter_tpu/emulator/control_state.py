@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from jupyter_tpu.emulator.control_rules import held_by
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.fault_proxy_door import WorkerLink, worker_links
 from jupyter_tpu.emulator.ledger import SPOT, totals_json
@@ -30,7 +29,7 @@ def state_of(cloud: Cloud) -> dict[str, Any]:
         "faults": faults_json(cloud),
         "links": [link.to_json() for link in links_to(cloud)],
         "capacity": cloud.rules.capacity.uses(cloud.store.occupying_nodes()),
-        "quotas": [use.to_json() for use in cloud.rules.quotas.uses(held_by(cloud))],
+        "quotas": [use.to_json() for use in cloud.rules.quotas.uses(cloud.held())],
         "switches": cloud.rules.project.switches.to_json(),
         "reservations": cloud.rules.reservations.to_json(),
         "maintenance": [event.to_json() for event in cloud.maintenance.events()],

@@ -135,8 +135,8 @@ _CHECKS: Mapping[str, Callable[[object], Any]] = {
 
 
 def changed(switches: Switches, asked: Mapping[str, Any]) -> Switches:
-    """The switches after a change. Raises ValueError or KeyError with what is wrong."""
-    return replace(switches, **{name: _CHECKS[name](value) for name, value in asked.items()})
+    """The switches after a change. Raises ValueError with what is wrong."""
+    return replace(switches, **fields.checked(asked, _CHECKS))
 
 
 class Project:
@@ -156,7 +156,7 @@ class Project:
         return self._switches
 
     def change(self, asked: Mapping[str, Any]) -> Switches:
-        """Change the switches that are named. Raises ValueError or KeyError, and changes nothing then."""
+        """Change the switches that are named. Raises ValueError, and changes nothing then."""
         self._switches = changed(self._switches, asked)
         self._kept.write(self._switches.to_json())
         return self._switches
