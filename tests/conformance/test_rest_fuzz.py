@@ -62,7 +62,8 @@ def queries(method: Method) -> st.SearchStrategy[list[tuple[str, str]]]:
 
 
 def needed(method: Method) -> list[tuple[str, str]]:
-    return [(name, name[0] + "3") for name in ("nodeId", "queuedResourceId") if name in method.parameters]
+    given = {"nodeId": "n3", "queuedResourceId": "q3", "updateMask": "labels"}
+    return [(name, value) for name, value in given.items() if name in method.parameters]
 
 
 def texts() -> st.SearchStrategy[str]:
@@ -106,15 +107,23 @@ def requests(draw: st.DrawFn) -> tuple[Method, str, bytes]:
     path = method.path(**{name: draw(parts(name)) for name in PARTS if "{" + name + "}" in method.document["flatPath"]})
     query = urlencode(draw(queries(method)))
     by_schema = bodies(method.version, method.request) if method.request else JUNK
-    body = draw(
-        st.one_of(by_schema, by_schema, by_schema, JUNK).map(lambda value: json.dumps(value).encode()) | st.binary()
-    )
-    return method, f"{path}?{query}", b"" if method.verb == "GET" else body
+    body = draw(seldom(JUNK.map(encoded) | st.binary(), by_schema.map(encoded), once_in=10))
+    return method, f"{spared(method, path)}?{query}", b"" if method.verb == "GET" else body
+
+
+def spared(method: Method, path: str) -> str:
+    """What ends or stops a node hits the second, so that the first can be changed all along."""
+    is_harmless = method.verb in ("GET", "PATCH") or "create" in method.id or "Attributes" in method.id
+    return path if is_harmless else path.replace("/nodes/n1", "/nodes/n2")
+
+
+def encoded(value: Any) -> bytes:
+    return json.dumps(value).encode()
 
 
 @pytest.fixture
 def send(emulator: Any) -> Iterator[Callable[[str, str, bytes], tuple[int, str, bytes]]]:
-    """Sends to an emulator with a node and a queued resource; time stands still, so that nothing boots."""
+    """Sends to an emulator with a READY node and a queued resource; time stands still, so that nothing boots."""
     node = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite"}
     connection = http.client.HTTPConnection(emulator.rest.removeprefix("http://"), timeout=30)
 
@@ -123,13 +132,16 @@ def send(emulator: Any) -> Iterator[Callable[[str, str, bytes], tuple[int, str, 
         answer = connection.getresponse()
         return answer.status, answer.headers.get_content_type(), answer.read()
 
-    emulator.control.pause()
+    def is_ready(path: str) -> bool:
+        return b"READY" in exchange("GET", path, b"")[2]
+
     spec = {"parent": emulator.parent, "nodeId": "n2", "node": node}
-    exchange("POST", f"/v2/{emulator.parent}/nodes?nodeId=n1", json.dumps(node).encode())
+    exchange("POST", f"/v2/{emulator.parent}/nodes?nodeId=n1", encoded(node))
+    while not is_ready(f"/v2/{emulator.node_name('n1')}"):
+        emulator.control.advance(10)
+    emulator.control.pause()
     exchange(
-        "POST",
-        f"/v2/{emulator.parent}/queuedResources?queuedResourceId=q1",
-        json.dumps({"tpu": {"nodeSpec": [spec]}}).encode(),
+        "POST", f"/v2/{emulator.parent}/queuedResources?queuedResourceId=q1", encoded({"tpu": {"nodeSpec": [spec]}})
     )
     with contextlib.closing(connection):
         yield exchange
