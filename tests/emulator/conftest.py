@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +14,7 @@ import grpc.aio
 import pytest
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
+from paper_emulator import PaperEmulator
 
 USER = getpass.getuser()
 
@@ -118,6 +119,15 @@ def user_key(tmp_path: Path) -> UserKey:
     key.write_private_key(path)
     path.chmod(0o600)
     return UserKey(path, key.export_public_key().decode().strip())
+
+
+@pytest.fixture
+def paper_emulator(tmp_path: Path) -> Iterator[PaperEmulator]:
+    """An emulator whose workers exist on paper only; its clock stands still."""
+    emulator = PaperEmulator(tmp_path)
+    emulator.start()
+    yield emulator
+    emulator.close()
 
 
 Login = Callable[..., Awaitable[asyncssh.SSHClientConnection]]
