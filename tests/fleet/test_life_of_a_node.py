@@ -127,6 +127,37 @@ async def test_a_node_that_comes_after_all_is_no_longer_said_not_to_exist(bench:
     assert (len(snapshot.nodes), snapshot.intents) == (1, ())
 
 
+@pytest.mark.parametrize("method", ["ListNodes", "GetNode", "*"])
+async def test_a_new_node_that_the_cloud_does_not_show_yet_is_waited_for(bench: Any, method: str) -> None:
+    bench.emulator.control.add_fault(method, "not_yet_visible", seconds=120)
+    fleet = await bench.fleet()
+    intent = await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    assert intent.succeeded, intent
+    bench.emulator.control.advance(120)
+    assert [node.state for node in (await fleet.refresh()).nodes] == ["READY"]
+    assert len(bench.emulator.control.ledger()["nodes"]) == 1
+
+
+async def test_a_deleted_node_that_the_cloud_still_shows_is_gone_in_the_end(bench: Any) -> None:
+    fleet = await bench.fleet()
+    await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    bench.emulator.control.add_fault("*", "still_visible", seconds=120)
+    assert (await fleet.wait((await fleet.delete(bench.name())).intent_id)).succeeded
+    bench.emulator.control.advance(120)
+    assert (await fleet.refresh()).nodes == ()
+    assert bench.emulator.control.billing() == []
+
+
+async def test_a_creation_that_fails_and_leaves_a_node_for_a_while_is_not_forgotten(bench: Any) -> None:
+    bench.emulator.control.add_fault("CreateNode", "half_created", seconds=100_000)
+    fleet = await bench.fleet(limits=Limits(unsure_s=0.3))
+    intent = await fleet.wait((await fleet.create(bench.spec())).intent_id)
+    assert not intent.succeeded
+    assert [node.state for node in (await fleet.refresh()).nodes] == ["CREATING"]
+    bench.emulator.control.advance(100_000)
+    assert (await fleet.refresh()).nodes == ()
+
+
 @pytest.mark.parametrize("kind", ["drop", "applied_then_drop"])
 async def test_a_deletion_whose_answer_got_lost_is_finished(bench: Any, kind: str) -> None:
     fleet = await bench.fleet(limits=Limits(ask_again_s=0.1))
