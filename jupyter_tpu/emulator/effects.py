@@ -22,6 +22,7 @@ from jupyter_tpu.emulator.protos import Health, NodePb, State, new, state_name
 from jupyter_tpu.emulator.queue import Queue
 from jupyter_tpu.emulator.records import OperationRecord
 from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.terminations import with_end
 
 RUNTIME_PORT = 8470
 FIRST_ADDRESS = 2
@@ -132,7 +133,9 @@ class Effects:
     )
     def _note_end(self, node: NodePb) -> None:
         if node.scheduling_config.preemptible:
-            self._store.set_expiry(node.name, self._clock.now() + PREEMPTIBLE_S - NOTICE_S)
+            ends = self._clock.now() + PREEMPTIBLE_S
+            self._store.set_expiry(node.name, ends - NOTICE_S)
+            self._store.save_extras(node.name, with_end(self._store.extras(node.name), ends))
 
     async def _make_stopped(self, node: NodePb, operation: OperationRecord) -> None:
         await self._workers.stop(node)

@@ -27,6 +27,7 @@ from jupyter_tpu.emulator.queued_specs import Wish, is_flex, is_reserved, run_en
 from jupyter_tpu.emulator.queued_states import in_state
 from jupyter_tpu.emulator.records import QueuedRecord
 from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.terminations import with_end
 from jupyter_tpu.emulator.timeline import Due
 
 ACCEPTED_S = 10.0
@@ -228,7 +229,8 @@ class Queue:
 
     def _with_nodes(self, queued: QueuedRecord, states: Sequence[int]) -> None:
         if set(states) == {State.DELETING}:
-            self._store.save_queued(in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.USER))
+            kept = in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.USER, wake=queued.wake)
+            self._store.save_queued(kept)
         elif State.PREEMPTED in states:
             self._suspend(queued)
         elif queued.state == QueuedState.PROVISIONING:
@@ -241,8 +243,12 @@ class Queue:
             self._activate(queued)
 
     def _activate(self, queued: QueuedRecord) -> None:
-        ends = run_end(self._store.extras(queued.name), self._clock.now())
+        ends = queued.wake or run_end(self._store.extras(queued.name), self._clock.now())
         self._store.save_queued(in_state(queued, QueuedState.ACTIVE, wake=ends))
+        if ends is None:
+            return
+        for node in self._store.nodes_of_queued(queued.name):
+            self._store.save_extras(node.name, with_end(self._store.extras(node.name), ends))
 
     @documented(
         "queued-suspend",

@@ -373,6 +373,27 @@ async def test_flex_start_ends_with_its_run_duration(queue: QueuedCloud) -> None
     assert queue.control.ledger()["nodes"][0]["ready_seconds"] == 14_400
 
 
+async def test_a_node_says_when_its_run_will_end(queue: QueuedCloud) -> None:
+    ends = moment(queue, 5000).isoformat().replace("+00:00", "Z")
+    queue.ask_alpha(provisioningModel="FLEX_START", runDuration={"terminationTime": ends})
+    queue.control.advance(UNTIL_ACTIVE_S)
+
+    node = queue.alpha("nodes", "get", name=queue.emulator.node_name("n1"))
+
+    assert node["schedulingConfig"]["terminationTimestamp"][:19] == ends[:19]
+
+
+async def test_a_cancelled_deletion_does_not_prolong_the_run(queue: QueuedCloud) -> None:
+    queue.ask_alpha(provisioningModel="FLEX_START", runDuration={"maxRunDuration": "1000s"})
+    queue.control.advance(UNTIL_ACTIVE_S + 900)
+    deletion = await queue.client.delete_node(name=queue.emulator.node_name("n1"))
+    await queue.client.cancel_operation(operations_pb2.CancelOperationRequest(name=deletion.operation.name))
+
+    queue.control.advance(100)
+
+    assert await queue.state() == State.SUSPENDING
+
+
 async def test_flex_start_can_end_at_a_moment(queue: QueuedCloud) -> None:
     ends = moment(queue, 1000).isoformat().replace("+00:00", "Z")
     queue.ask_alpha(provisioningModel="FLEX_START", runDuration={"terminationTime": ends})
