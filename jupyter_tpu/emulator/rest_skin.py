@@ -221,9 +221,13 @@ class NotOfClients(logging.Filter):
         return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
 
 
+_NOT_OF_CLIENTS = NotOfClients()
+
+
 def http_log() -> logging.Logger:
+    """The log of the HTTP server."""
     log = logging.getLogger(f"{__name__}.http")
-    log.addFilter(NotOfClients())
+    log.addFilter(_NOT_OF_CLIENTS)
     return log
 
 
