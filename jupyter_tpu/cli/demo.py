@@ -191,7 +191,7 @@ def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder
     say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say(f"  Costs: {cloud['rest']}/emulator/v1/ledger (what the nodes would have cost)")
-    say("  Break: jupyter tpu emulator fault link NODE stall --for-s 30 (in a terminal of this JupyterLab)")
+    say("  Break: the button in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     say("  Stop:  Ctrl-C here")
     say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts afresh)")
 

@@ -100,7 +100,7 @@ class TPUApp(ExtensionApp):
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
         offer_kernel_socket(self.serverapp, self.settings)
-        leave_control_out_of_activity(self.serverapp.kernel_manager)
+        leave_control_out_of_activity(self.settings["kernel_manager"])
         keep_tracebacks_out(logging.getLogger("tornado.application"))  # where POST /api/kernels reports a failed start
         self.fleet = LazyFleet(self._open_fleet)
         self.kernelspecs = KernelspecKeeper(
