@@ -197,11 +197,7 @@ class Nodes:
 
 @assumed("stop-multi-host", "A node with several workers cannot be stopped (older documentation says so).")
 @assumed("stop-spot", "A spot node can be stopped unless the project's switches say no; one public log shows it.")
-@documented(
-    "stop-queued",
-    "A node that a queued resource has made cannot be stopped, only deleted.",
-    source="cloud.google.com/tpu/docs/managing-tpus-tpu-vm",
-)
+@assumed("stop-queued", "A node that a queued resource has made cannot be stopped, only deleted.")
 def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
     """`refused_for`: which kinds of nodes the project's switches forbid: ``multi_host``, ``spot``."""
     if "multi_host" in refused_for and len(node.network_endpoints) > 1:
