@@ -134,10 +134,11 @@ class QueuedResources:
         body = type(asked.request.queued_resource)()
         body.CopyFrom(asked.request.queued_resource)
         check_queued_resource(body, location, now)
+        body.name = f"{location}/queuedResources/{asked.request.queued_resource_id}"
         for spec in body.tpu.node_spec:
             spec.parent = str(location)
             spec.node.accelerator_type = accelerator_of(spec.node, location.zone).type
-        body.name = f"{location}/queuedResources/{asked.request.queued_resource_id}"
+            spec.node.queued_resource = body.name
         body.create_time.FromNanoseconds(int(now * 1e9))
         bounds = interval_of(body.queueing_policy, now)
         queued = QueuedRecord(body=body, created=now, valid_from=bounds.start, valid_until=bounds.end)
