@@ -46,8 +46,18 @@ def parser() -> argparse.ArgumentParser:
         metavar="URL",
         help="REST address of a running emulator with an empty project (default: one is started for this)",
     )
+    options.add_argument(
+        "--pace", type=_pace, default=1.0, help="virtual seconds that pass in a recorded second (default: %(default)g)"
+    )
     options.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
     return options
+
+
+def _pace(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError("must be more than 0 and at most 100000")
+    return value
 
 
 def main(argv: Sequence[str]) -> int:
@@ -56,7 +66,7 @@ def main(argv: Sequence[str]) -> int:
     try:
         cases = read_cases(options.folder)
         with _emulator(options.emulator) as url:
-            found = {case.name: lines for case, lines in replayed(cases, url)}
+            found = {case.name: lines for case, lines in replayed(cases, url, options.pace)}
     except (CaseUnreadable, ControlRefused) as error:
         return _complain(str(error))
     except OSError as error:
@@ -65,19 +75,29 @@ def main(argv: Sequence[str]) -> int:
     return 1 if any(found.values()) else 0
 
 
-def replayed(cases: Sequence[Case], url: str) -> Iterator[tuple[Case, list[str]]]:
+def replayed(cases: Sequence[Case], url: str, pace: float) -> Iterator[tuple[Case, list[str]]]:
     """Each case with the differences of the emulator's answer. Raises OSError when nothing answers."""
     control = EmulatorControl(url)
     bound: Bindings = {"project-1": str(control.info()["project"])}
-    control.set_time_scale(1.0)
+    was_paused = control.clock()["paused"]
+    control.pause()
     played_s = 0.0
-    for case in cases:
-        if case.after_s > played_s:
-            control.advance(case.after_s - played_s)
-            played_s = case.after_s
-        status, answer = _asked(url, case, bound)
-        lines = [] if status == case.status else [f"status: expected {case.status}, got {status}"]
-        yield case, lines + list(differences(case.answer, answer, bound))
+    try:
+        for case in cases:
+            if case.after_s > played_s:
+                control.advance((case.after_s - played_s) * pace)
+                played_s = case.after_s
+            yield case, list(_differences(case, url, bound))
+    finally:
+        if not was_paused:
+            control.resume()
+
+
+def _differences(case: Case, url: str, bound: Bindings) -> Iterator[str]:
+    status, answer = _asked(url, case, bound)
+    if status != case.status:
+        yield f"status: expected {case.status}, got {status}"
+    yield from differences(case.answer, answer, bound)
 
 
 def _asked(url: str, case: Case, bound: Bindings) -> tuple[int, Any]:

@@ -129,6 +129,25 @@ def test_a_recording_holds_nothing_private(emulator: Any, record: Callable[[str]
     assert "<project-2>" not in text
 
 
+def test_cases_are_played_at_their_pace_in_virtual_time(
+    emulator: Any, record: Callable[[str], Recorder], tmp_path: Path
+) -> None:
+    emulator.control.pause()
+    recorder = record(emulator.rest)
+    _, operation = recorder.ask("POST", f"{NODES}?nodeId=n1", NODE)
+    emulator.control.advance(100)
+    recorder.ask("GET", f"/v2/{operation['name']}")
+    recorder.close()
+    emulator.control.reset()
+    second = tmp_path / "cases/0002-get-operations.json"
+    second.write_text(json.dumps({**json.loads(second.read_text()), "after_s": 2.0}))
+
+    played = emulator_tool("replay-check", str(tmp_path / "cases"), "--emulator", emulator.rest, "--pace", "50")
+
+    assert (played.stdout, played.returncode) == ("2 of 2 cases are answered as recorded.\n", 0)
+    assert emulator.control.clock()["paused"] is False
+
+
 def test_a_difference_is_told_with_its_place(emulator: Any, record: Callable[[str], Recorder], tmp_path: Path) -> None:
     recorder = record(emulator.rest)
     recorder.ask("GET", f"{NODES}/missing")
