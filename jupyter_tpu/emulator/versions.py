@@ -166,17 +166,17 @@ class View:
         """A message of v2 as `version` has it; any other message as it is."""
         name = str(answer.DESCRIPTOR.full_name)
         if not name.startswith(_V2_PREFIX):
-            return answer  # type: ignore[no-any-return]
+            return answer
         extras = [self.extras_of(each.name) for each in _resources(answer)]
         if version == V2 and not any(extras):
-            return answer  # type: ignore[no-any-return]
+            return answer
         fields = json_format.MessageToDict(answer)
         for each, extra in zip(_resource_fields(fields, answer), extras, strict=True):
             merge(each, extra)
         if version != V2:
             _new_names(fields)
         shown = self.new(version, name.removeprefix(_V2_PREFIX))
-        return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)  # type: ignore[no-any-return]
+        return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)
 
     def unpacked(self, wrapper: any_pb2.Any, version: str) -> Message:
         """What an operation of `version` carries."""
