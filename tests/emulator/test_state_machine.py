@@ -6,9 +6,10 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
+import socket
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -57,7 +58,8 @@ FAULTS = {
     "CreateQueuedResource": ("operation_error", "stuck", "applied_then_drop", "error"),
     "DeleteQueuedResource": ("operation_error", "applied_then_drop", "drop"),
 }
-PAGES = {"nodes": 2, "queuedResources": 1, "operations": 100}
+PAGES = {"nodes": 3, "queuedResources": 1, "operations": 100}
+BOOKS = (("GET", "/emulator/v1/ledger", None), ("GET", "/emulator/v1/quotas", None))
 A_DAY_S = 86_400
 GENEROUS = 4096
 
@@ -67,44 +69,79 @@ queued_ids = st.just("q1")
 seconds = st.sampled_from([1, 7, 31, 61, 95, 400, 7200])
 
 
+Request = tuple[str, str, object]
+"""Verb, path and body."""
+
+Answer = tuple[int, dict[str, Any]]
+
+
 class Api:
-    """The REST face and the control API, over one connection."""
+    """The REST face and the control API, over one connection that several requests may share at once."""
 
     def __init__(self, url: str) -> None:
-        self._address = urlsplit(url).netloc
-        self._connection = http.client.HTTPConnection(self._address, timeout=60)
+        parts = urlsplit(url)
+        self._address = (str(parts.hostname), int(parts.port or 0))
+        self._connect()
 
-    def ask(self, verb: str, path: str, body: object = None) -> tuple[int, dict[str, Any]]:
+    def _connect(self) -> None:
+        self._socket = socket.create_connection(self._address, timeout=60)
+        self._answers = self._socket.makefile("rb")
+
+    def close(self) -> None:
+        self._answers.close()
+        self._socket.close()
+
+    def ask(self, verb: str, path: str, body: object = None) -> Answer:
         """Status and answer; status 0 when the connection broke instead."""
-        sent = None if body is None else json.dumps(body)
         try:
-            self._connection.request(verb, path, sent, {"Content-Type": "application/json"})
-            answer = self._connection.getresponse()
-            return answer.status, json.loads(answer.read())
-        except (ConnectionError, http.client.HTTPException):
-            self._connection.close()
+            return self.ask_all([(verb, path, body)])[0]
+        except ConnectionError:
+            self.close()
+            self._connect()
             return 0, {}
+
+    def ask_all(self, requests: Sequence[Request]) -> list[Answer]:
+        """The answers, in order; all requests are on their way before the first is read."""
+        self._socket.sendall(b"".join(encoded(*request) for request in requests))
+        return [self._read() for _ in requests]
+
+    def _read(self) -> Answer:
+        first = self._answers.readline()
+        if not first:
+            raise ConnectionResetError
+        length = 0
+        while (line := self._answers.readline().strip()) != b"":
+            name, _, value = line.partition(b":")
+            length = int(value) if name.lower() == b"content-length" else length
+        return int(first.split()[1]), json.loads(self._answers.read(length))
 
     def control(self, verb: str, path: str, body: object = None) -> dict[str, Any]:
         status, answer = self.ask(verb, f"/emulator/v1/{path}", body)
         assert status == 200, (path, body, answer)
         return answer
 
-    def all(self, kind: str, page_size: int) -> list[dict[str, Any]]:
-        """All pages of a list."""
-        found: list[dict[str, Any]] = []
-        token = ""
-        while True:
-            path = f"/v2/{PROJECT}/-/{kind}?prettyPrint=false&pageSize={page_size}&pageToken={token}"
-            status, answer = self.ask("GET", path)
-            assert status == 200, answer
-            found += answer.get(kind, [])
-            token = answer.get("nextPageToken", "")
-            if not token:
-                return found
+    def lists(self) -> dict[str, list[dict[str, Any]]]:
+        """All pages of all lists."""
+        found: dict[str, list[dict[str, Any]]] = {kind: [] for kind in PAGES}
+        tokens = dict.fromkeys(PAGES, "")
+        while tokens:
+            answers = self.ask_all([("GET", page_of(kind, token), None) for kind, token in tokens.items()])
+            for kind, (status, answer) in zip(list(tokens), answers, strict=True):
+                assert status == 200, answer
+                found[kind] += answer.get(kind, [])
+                tokens[kind] = answer.get("nextPageToken", "")
+            tokens = {kind: token for kind, token in tokens.items() if token}
+        return found
 
-    def close(self) -> None:
-        self._connection.close()
+
+def page_of(kind: str, token: str) -> str:
+    return f"/v2/{PROJECT}/-/{kind}?prettyPrint=false&pageSize={PAGES[kind]}&pageToken={token}"
+
+
+def encoded(verb: str, path: str, body: object) -> bytes:
+    sent = b"" if body is None else json.dumps(body).encode()
+    head = f"{verb} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    return f"{head}Content-Length: {len(sent)}\r\n\r\n".encode() + sent
 
 
 class CloudMachine(RuleBasedStateMachine):
@@ -121,6 +158,8 @@ class CloudMachine(RuleBasedStateMachine):
         self.deleted: dict[str, int] = {}
         self.touched: set[str] | None = set()
         self.admitted: tuple[str, str] | None = None
+        self.ledger: Answer = (0, {})
+        self.quotas: Answer = (0, {})
         self.limits: dict[tuple[str, str], int] = {}
         self.now = 0.0
 
@@ -299,12 +338,14 @@ class CloudMachine(RuleBasedStateMachine):
 
     def look(self) -> View:
         """All that the API shows, and every resource alone as it is in the list."""
-        lists = {kind: self.api.all(kind, size) for kind, size in PAGES.items()}
+        lists = self.api.lists()
         for kind, shown in lists.items():
             names = [each["name"] for each in shown]
             assert len(set(names)) == len(names), kind
-        for each in (*lists["nodes"], *lists["queuedResources"]):
-            assert self.api.ask("GET", f"/v2/{each['name']}?prettyPrint=false") == (200, each)
+        alone = [*lists["nodes"], *lists["queuedResources"]]
+        asked = [("GET", f"/v2/{each['name']}?prettyPrint=false", None) for each in alone]
+        *answers, self.ledger, self.quotas = self.api.ask_all([*asked, *BOOKS])
+        assert answers == [(200, each) for each in alone]
         nodes, queued, operations = ({each["name"]: each for each in shown} for shown in lists.values())
         return View(nodes, queued, operations)
 
@@ -329,7 +370,8 @@ class CloudMachine(RuleBasedStateMachine):
             assert operation["done"] == ("error" in operation or "response" in operation)
 
     def check_ledger(self) -> None:
-        ledger = self.api.control("GET", "ledger")
+        status, ledger = self.ledger
+        assert status == 200
         assert ledger["now"] >= self.now
         self.now = ledger["now"]
         bills = {bill["uid"]: bill for bill in ledger["nodes"]}
@@ -346,8 +388,7 @@ class CloudMachine(RuleBasedStateMachine):
 
     def check_quotas(self) -> None:
         used = quota_use(self.view, UNITS, QUOTAS)
-        shown = self.api.control("GET", "quotas")["quotas"]
-        told = {(each["quota_id"], each["zone"]): each["used"] for each in shown if each.get("zone")}
+        told = {(each["quota_id"], each["zone"]): each["used"] for each in self.quotas[1]["quotas"] if each.get("zone")}
         assert {place: count for place, count in told.items() if count} == dict(used)
         assert self.admitted is None or used[self.admitted] <= self.limits.get(self.admitted, GENEROUS)
         self.admitted = None
