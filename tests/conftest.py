@@ -88,6 +88,10 @@ class Emulator:
         """SIGKILL: what its workers run lives on until `restart` or the end of the test."""
         self._end(signal.SIGKILL)
 
+    def hang_up(self) -> None:
+        """SIGHUP: its terminal was closed."""
+        self._end(signal.SIGHUP)
+
     def restart(self) -> None:
         self.stop()
         self.start()

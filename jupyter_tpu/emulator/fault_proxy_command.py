@@ -9,7 +9,6 @@ import argparse
 import asyncio
 import json
 import os
-import signal
 import stat
 import sys
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from jupyter_tpu.emulator.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.fault_proxy_connection import Address
 from jupyter_tpu.emulator.fault_proxy_script import Moment, play, random_script, script_from_json
 from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault, link_fault_from_json
+from jupyter_tpu.emulator.stop_signals import told_to_stop
 
 
 def parser() -> argparse.ArgumentParser:
@@ -87,7 +87,7 @@ def _script(path: str) -> list[Moment]:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run until SIGTERM or SIGINT. Returns the exit status."""
+    """Run until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
     options = parser().parse_args(argv)
     try:
         asyncio.run(_serve(options))
@@ -98,9 +98,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping = told_to_stop()
     proxy = FaultProxy(options.to, seed=options.seed or 0)
     proxy.listen(options.listen)
     for fault in options.fault:

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import re
-import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
@@ -29,6 +28,7 @@ from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, http_log, re
 from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
 from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
 from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
+from jupyter_tpu.emulator.stop_signals import told_to_stop
 from jupyter_tpu.emulator.store import StoreUnreadable
 from jupyter_tpu.emulator.workers import OpenDoor, Workers
 
@@ -103,7 +103,7 @@ def _scale(text: str) -> float:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM or SIGINT. Returns the exit status."""
+    """Run until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
     options = parser().parse_args(argv)
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, stream=sys.stderr)
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
@@ -122,9 +122,7 @@ def _complain(text: str, status: int) -> int:
 
 
 async def _serve(options: argparse.Namespace) -> None:
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping = told_to_stop()
     with held_state_dir(options.state_dir) as state_dir:
         workers = Workers(
             state_dir / "w",

@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import contextlib
 import json
-import signal
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -24,6 +23,7 @@ from jupyter_tpu.emulator.record_proxy import (
     checked_upstream,
 )
 from jupyter_tpu.emulator.rest_skin import refuse_browsers
+from jupyter_tpu.emulator.stop_signals import told_to_stop
 
 _VARIABLES = {
     "tpu.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU", "/"),
@@ -61,7 +61,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str]) -> int:
-    """Record until SIGTERM or SIGINT. Returns the exit status."""
+    """Record until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
     options = parser().parse_args(argv)
     if options.host != LOOPBACK:
         return _complain(f"The recorder listens on {LOOPBACK} only, because it asks nobody who they are.", 2)
@@ -80,9 +80,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 async def _serve(upstreams: Sequence[str], recording: Recording, options: argparse.Namespace) -> None:
-    stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    stopping = told_to_stop()
     async with contextlib.AsyncExitStack() as stack:
         ports = [options.port + index if options.port else 0 for index in range(len(upstreams))]
         served = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import psutil
 import pytest
 from google.cloud import tpu_v2
 
+from jupyter_tpu.emulator.control import EmulatorControl
 from jupyter_tpu.emulator.process_tree import processes_of
 from jupyter_tpu.emulator.store import Store, StoreUnreadable
 
@@ -187,15 +189,41 @@ def with_package() -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join([root, os.environ.get("PYTHONPATH", "")])}
 
 
-def test_without_a_state_folder_nothing_is_left(tmp_path: Path) -> None:
-    argv = [sys.executable, "-m", "jupyter_tpu.emulator", "--json"]
-    environment = {**with_package(), "TMPDIR": str(tmp_path)}
-
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=environment) as process:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+def test_without_a_state_folder_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    with started(tmp_path) as process:
         assert process.stdout is not None
         ready = json.loads(process.stdout.readline())
         assert ready["pid"] == process.pid
-        process.terminate()
+        process.send_signal(number)
         assert process.wait(timeout=30) == 0
 
     assert list(tmp_path.iterdir()) == []
+
+
+def test_one_that_was_started_with_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    with started(tmp_path, "nohup") as process:
+        assert process.stdout is not None
+        control = EmulatorControl(json.loads(process.stdout.readline())["rest"])
+        process.send_signal(signal.SIGHUP)
+        assert control.info()["pid"] == process.pid
+        process.terminate()
+        assert process.wait(timeout=30) == 0
+
+
+async def test_closing_the_terminal_ends_the_workers_too(cloud: Any, user_key: Any, login: Any) -> None:
+    await cloud.create(metadata=user_key.metadata)
+    (items,) = await cloud.guest_items()
+    await (await login(items)).run("setsid sleep 1000 </dev/null >/dev/null 2>&1 &", check=True)
+    token = worker_of(cloud)["token"]
+
+    cloud.emulator.hang_up()
+
+    assert processes_of([token]) == []
+
+
+def started(folder: Path, *before: str) -> subprocess.Popen[str]:
+    """An emulator whose state folder is a new one in this folder."""
+    argv = [*before, sys.executable, "-m", "jupyter_tpu.emulator", "--json"]
+    environment = {**with_package(), "TMPDIR": str(folder)}
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
