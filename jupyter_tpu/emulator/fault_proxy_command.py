@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import ipaddress
 import json
 import os
 import stat
@@ -29,10 +30,10 @@ def parser() -> argparse.ArgumentParser:
     )
     options.add_argument(
         "--listen",
-        type=parsed_address,
+        type=_own_address,
         required=True,
         metavar="ADDRESS",
-        help="where it listens: HOST:PORT (port 0: any free one) or unix:PATH",
+        help="where it listens: HOST:PORT on loopback (port 0: any free one) or unix:PATH",
     )
     options.add_argument(
         "--to",
@@ -66,6 +67,23 @@ def parsed_address(text: str) -> Address:
     if not colon or not port.isdecimal() or int(port) > 65_535:
         raise argparse.ArgumentTypeError(f"{text!r} is neither HOST:PORT nor unix:PATH")
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _own_address(text: str) -> Address:
+    """One that no other machine reaches: who comes through the proxy, comes from this machine."""
+    address = parsed_address(text)
+    if not isinstance(address, Path) and not _is_loopback(address[0]):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not on loopback, and the proxy asks nobody who they are: give 127.0.0.1:PORT or unix:PATH"
+        )
+    return address
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:  # another name, and who knows where that leads
+        return False
 
 
 def address_text(address: Address) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.emulator import fault_proxy_command
 from jupyter_tpu.emulator.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.fault_proxy_connection import Address
 from jupyter_tpu.emulator.fault_proxy_script import play, random_script, script_from_json
@@ -486,3 +487,29 @@ async def test_the_command_says_which_address_is_taken(start_command: Start) -> 
     assert await command.wait() == 1
     assert taken in (await command.stderr.read()).decode()
     server.close()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP], ids=lambda number: number.name)
+async def test_the_command_ends_in_order(start_command: Start, tmp_path: Path, number: signal.Signals) -> None:
+    command = await start_command("--listen", f"unix:{tmp_path}/s", "--to", "127.0.0.1:1")
+    assert await command.stdout.readline()
+
+    command.send_signal(number)
+
+    assert await command.wait() == 0
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1.example.com:0"])
+def test_the_command_listens_on_loopback_only(address: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        fault_proxy_command.main(["--listen", address, "--to", "127.0.0.1:1"])
+
+    assert stopped.value.code == 2
+    assert f"{address!r} is not on loopback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:80", "127.8.9.1:80", "localhost:80", "[::1]:80", ":80"])
+def test_the_command_may_listen_anywhere_on_loopback(address: str) -> None:
+    asked = fault_proxy_command.parser().parse_args(["--listen", address, "--to", "198.51.100.1:22"])
+
+    assert asked.listen[1] == 80
