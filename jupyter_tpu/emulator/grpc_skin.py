@@ -15,6 +15,7 @@ from jupyter_tpu.emulator.asked import V2, V2ALPHA1
 from jupyter_tpu.emulator.authentication import check_token
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.errors import Refusal, WireFault
+from jupyter_tpu.emulator.grpc_requests import message_in
 from jupyter_tpu.emulator.rest_types import PACKAGES
 from jupyter_tpu.emulator.versions import (
     LOCATIONS,
@@ -29,7 +30,7 @@ from jupyter_tpu.emulator.wire_faults import grpc_answer, serialised
 # else a second server could listen on the same port, and each would get some of the connections
 _OPTIONS = (("grpc.so_reuseport", 0),)
 
-Behaviour = Callable[[Any, Any], Awaitable[Message | bytes]]
+Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
 
 
 def services() -> dict[str, tuple[str, list[str]]]:
@@ -72,16 +73,18 @@ class GrpcSkin:
     def _handler(self, service: str, version: str, name: str) -> Any:
         return grpc.unary_unary_rpc_method_handler(
             self._behaviour(service, version, name),
-            request_deserializer=request_class(version, name).FromString,
+            request_deserializer=None,
             response_serializer=serialised,
         )
 
     def _behaviour(self, service: str, version: str, name: str) -> Behaviour:
         view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
+        kind = request_class(version, name)
 
-        async def answer(request: Any, context: Any) -> Message | bytes:
+        async def answer(sent: bytes, context: Any) -> Message | bytes:
             try:
                 self.look_at_token(context, f"{service}.{name}")
+                request = message_in(sent, kind)
                 return view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
             except Refusal as refusal:
                 return await _abort(context, refusal)

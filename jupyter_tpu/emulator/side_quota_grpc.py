@@ -13,6 +13,7 @@ from grpc_status import rpc_status
 
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.errors import Refusal
+from jupyter_tpu.emulator.grpc_requests import message_in
 from jupyter_tpu.emulator.side_calls import SideCall, SideService
 from jupyter_tpu.emulator.side_quota_infos import quotas_service
 from jupyter_tpu.emulator.side_quota_protos import VERSIONS, message_class, package
@@ -55,9 +56,12 @@ def quota_handlers(cloud: Cloud, check: Callable[[SideService, str], None], toke
 def _handler(
     service: SideService, version: str, name: str, check: Callable[[SideService, str], None], token: CheckToken
 ) -> Any:
-    async def answer(request: Any, context: Any) -> Message:
+    kind = message_class(version, f"{name}Request")
+
+    async def answer(sent: bytes, context: Any) -> Message:
         try:
             token(context, f"{package(version)}.CloudQuotas.{name}")
+            request = message_in(sent, kind)
             method, call = call_of(service, version, ROUTES[name], request)
             check(service, method.permission)
             return as_message(version, ROUTES[name].answer, method.answer(call))
@@ -67,7 +71,7 @@ def _handler(
 
     return grpc.unary_unary_rpc_method_handler(
         answer,
-        request_deserializer=message_class(version, f"{name}Request").FromString,
+        request_deserializer=None,
         response_serializer=lambda message: message.SerializeToString(),
     )
 

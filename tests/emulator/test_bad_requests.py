@@ -11,6 +11,7 @@ import urllib.request
 from collections.abc import Iterator
 from typing import Any
 
+import grpc.aio
 import pytest
 from google.api_core import exceptions
 from google.cloud import tpu_v2
@@ -400,3 +401,23 @@ async def test_a_time_out_of_range_is_refused_over_grpc(emulator: Any, connect_c
 
     with pytest.raises(exceptions.InvalidArgument):
         await connect_cloud(emulator).client.create_node(parent=emulator.parent, node_id="n1", node=node)
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        "google.cloud.tpu.v2.Tpu/CreateNode",
+        "google.cloud.tpu.v2alpha1.Tpu/ListQueuedResources",
+        "google.longrunning.Operations/GetOperation",
+        "google.cloud.location.Locations/ListLocations",
+        "google.api.cloudquotas.v1.CloudQuotas/ListQuotaInfos",
+    ],
+)
+@pytest.mark.parametrize("sent", [b"\xff\xff\xff\xff", b"\x0a\x7f", b"\x0a\x01\xff"], ids=repr)
+async def test_what_is_no_protobuf_is_refused_over_grpc(silent: Any, method: str, sent: bytes) -> None:
+    async with grpc.aio.insecure_channel(silent.grpc) as channel:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await channel.unary_unary(f"/{method}")(sent)
+
+    assert refused.value.code() == grpc.StatusCode.INTERNAL
+    assert refused.value.details() == "Exception deserializing request!"
