@@ -87,6 +87,17 @@ def test_a_new_store_knows_no_time(tmp_path: Path) -> None:
     store.close()
 
 
+def test_the_time_that_was_told_comes_back_to_the_last_bit(tmp_path: Path) -> None:
+    told = 1802434244.854231  # which SQLite 3.40 reads from a text as 2.4e-7 s less
+    store = Store(tmp_path / "cloud.db")
+    store.date_by(lambda: told)
+    with store.transaction():
+        pass
+
+    assert store.latest_moment() == told
+    store.close()
+
+
 def test_a_transaction_that_fails_stores_no_time(tmp_path: Path) -> None:
     store = Store(tmp_path / "cloud.db")
     store.date_by(lambda: 9000.0)
