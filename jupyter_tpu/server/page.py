@@ -157,6 +157,16 @@ class Page:
         self._receipts, self._is_known = Receipts(cursor.arrived), True
         self._floods.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
+        await self._tell_state()
+
+    async def _tell_state(self) -> None:
+        """JupyterLab forgets it with the connection; what was missed comes behind it, and ends with the newest."""
+        try:
+            state = told_state((await self._listing()).execution_state)
+        except TpuError as error:
+            log.warning("a page of kernel %s cannot be told how it is: %s", self._kernel_id, error)
+            return
+        await self._write([status_message(self._make_header, state)])
 
     async def _begin(self) -> None:
         """What comes from now on, behind what has been: the page hears it in this order."""

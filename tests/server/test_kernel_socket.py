@@ -135,6 +135,21 @@ async def test_a_page_that_was_away_until_the_cell_ended_gets_the_rest_with_its_
     assert (first.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
 
 
+async def test_a_page_that_comes_back_is_told_that_the_cell_still_runs(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = await half_printed(first, cell)
+    await first.close()
+
+    again = await open_page(server, kernel_id, first.session_id)
+
+    told = await again.until(lambda message: message["msg_type"] == "status")
+    assert told["content"]["execution_state"] == "busy"
+    cell.go_on()
+    await again.until_idle(msg_id)
+
+
 @pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "when it is over"])
 async def test_a_new_page_can_take_up_the_last_cell_with_all_its_lines(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages, is_over: bool
