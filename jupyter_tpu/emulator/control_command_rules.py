@@ -17,6 +17,9 @@ from jupyter_tpu.emulator.control_command_views import (
 )
 
 UNLIMITED = ("unlimited", "none")
+EXAMPLE = ("us-east5-a", "v5p")
+"""A zone and a family that it has, for the texts of `reserve`."""
+
 _LISTS = ("denied_permissions", "denied_locations", "allowlist", "stop_refused_for")
 _WORDS: Mapping[str, bool | None] = {
     **dict.fromkeys(("true", "on", "yes"), True),
@@ -119,15 +122,15 @@ def _quota_lines(answer: Mapping[str, Any]) -> Iterator[str]:
 
 def _reserve_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("reservation_id", metavar="NAME", nargs="?", default="", help="default: show all")
-    parser.add_argument("zone", metavar="ZONE", nargs="?", default="", help="such as us-east5-b")
-    parser.add_argument("family", metavar="FAMILY", nargs="?", default="", help="generation, such as v5p")
+    parser.add_argument("zone", metavar="ZONE", nargs="?", default="", help=f"such as {EXAMPLE[0]}")
+    parser.add_argument("family", metavar="FAMILY", nargs="?", default="", help=f"generation, such as {EXAMPLE[1]}")
     parser.add_argument("chips", metavar="CHIPS", nargs="?", type=int, help="0 takes the reservation away")
 
 
 def _reserve(control: EmulatorControl, options: argparse.Namespace) -> Any:
     if options.reservation_id:
         if options.chips is None:
-            raise BadValue("Say the name, the zone, the family and the chips: reserve mine us-east5-a v5p 64.")
+            raise BadValue(f"Say the name, the zone, the family and the chips: reserve mine {' '.join(EXAMPLE)} 64.")
         control.reserve(options.reservation_id, options.zone, options.family, options.chips)
     return {"reservations": control.reservations()}
 

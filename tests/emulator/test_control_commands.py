@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ import pytest
 from google.cloud import tpu_v2
 
 from jupyter_tpu.emulator import commands
+from jupyter_tpu.emulator.capacity import families_in
 from jupyter_tpu.emulator.control_commands import COMMANDS
 from jupyter_tpu.emulator.fault_kinds import KINDS
 
@@ -132,6 +134,14 @@ def test_a_quota_is_limited(emulator: Any, run: Run) -> None:
 def test_a_reservation_is_made_and_taken_away(emulator: Any, run: Run) -> None:
     assert run("reserve", "mine", "us-central1-a", "v5e", "64").out == "mine: 64 chips of v5e in us-central1-a\n"
     assert run("reserve", "mine", "us-central1-a", "v5e", "0").out == "The project has no reservation.\n"
+
+
+def test_the_example_of_a_reservation_can_be_reserved(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("reserve", "--help")
+    zone, family = re.findall(r"such as\s+([-\w]+)", capsys.readouterr().out)
+    assert family in families_in(zone)
+    assert f"reserve mine {zone} {family} 64." in run("reserve", "mine").err
 
 
 def test_switches_of_the_project_are_changed(emulator: Any, run: Run) -> None:
