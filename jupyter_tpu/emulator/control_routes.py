@@ -21,6 +21,7 @@ from jupyter_tpu.emulator.faults import fault_from_json
 from jupyter_tpu.emulator.json_answers import refused
 from jupyter_tpu.emulator.json_text import json_object
 from jupyter_tpu.emulator.ledger import ledger_json
+from jupyter_tpu.emulator.store_schema import DiskFull
 
 BASE = "/emulator/v1"
 
@@ -164,6 +165,8 @@ def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResp
             return web.json_response(await answer(request))
         except errors.Refusal as refusal:
             return refused(refusal.status)
+        except DiskFull as error:
+            return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and ask again."))
         except KeyError as error:
             return _bad_request(f"{error.args[0]} is missing or not known")
         except (TypeError, ValueError) as error:

@@ -1,13 +1,15 @@
 """What must outlive the emulator's process: nodes, queued resources, operations, billing and the clock, in SQLite.
 
 Stores and finds, decides nothing. Used from one thread; a call of the API is one transaction, and so is an effect.
-Each transaction also stores the virtual time at which it was made, so that no restart goes back behind it.
+Each transaction also stores the virtual time at which it was made, so that no restart goes back behind it; on a full
+disk one that only reads goes without.
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,16 +19,17 @@ from jupyter_tpu.emulator.records import Span
 from jupyter_tpu.emulator.store_nodes import NodeRows
 from jupyter_tpu.emulator.store_operations import OperationRows
 from jupyter_tpu.emulator.store_queued import QueuedRows
-from jupyter_tpu.emulator.store_schema import opened
+from jupyter_tpu.emulator.store_schema import DiskFull, opened
+
+_log = logging.getLogger(__name__)
 
 PROJECT_FACTS = "project:"
 """Facts whose keys begin so belong to the emulated project, and are forgotten with it."""
 
 _VIRTUAL_NOW = "virtual_now"
-_LATEST_MOMENT = f"""
+_LATEST_MOMENT = """
 select max(moment) from (
-    select cast(value as real) as moment from facts where key = '{_VIRTUAL_NOW}'
-    union all select max(created) from operations union all select max(ended) from operations
+    select max(created) as moment from operations union all select max(ended) from operations
     union all select max(started) from spans union all select max(ended) from spans
 )
 """
@@ -42,11 +45,14 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     Raises:
         StoreUnreadable: the file stays as it is.
+        DiskFull: so it does; there is no room to go on.
     """
 
     def __init__(self, path: Path) -> None:
         try:
             self._db = opened(path)
+        except DiskFull as error:
+            raise DiskFull(f"{path} cannot be written: {error}; free some space and start again.") from error
         except sqlite3.DatabaseError as error:
             raise StoreUnreadable(
                 f"{path} cannot be used ({error}); move it away to begin with an empty cloud, "
@@ -64,15 +70,35 @@ class Store(NodeRows, OperationRows, QueuedRows):
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[None]:
-        """All or nothing; must not be held over an await."""
+        """All or nothing; must not be held over an await.
+
+        Raises:
+            DiskFull: nothing was stored of what was changed.
+        """
         self._db.execute("begin immediate")
+        changes = self._db.total_changes
         try:
             yield
-            self._save_time()
+            self._commit(is_reading=self._db.total_changes == changes)
         except BaseException:
-            self._db.execute("rollback")
+            self._roll_back()
             raise
-        self._db.execute("commit")
+
+    def _commit(self, *, is_reading: bool) -> None:
+        """A read must not fail because the time cannot be stored."""
+        try:
+            self._save_time()
+            self._db.execute("commit")
+        except DiskFull as error:
+            if not is_reading:
+                raise
+            _log.warning("The virtual time is not stored: %s", error)
+            self._roll_back()
+
+    def _roll_back(self) -> None:
+        """SQLite may have done so by itself."""
+        if self._db.in_transaction:
+            self._db.execute("rollback")
 
     def _save_time(self) -> None:
         if self._now is not None:
@@ -89,7 +115,8 @@ class Store(NodeRows, OperationRows, QueuedRows):
     def latest_moment(self) -> float | None:
         """The latest virtual time that is stored anywhere; None in a new store."""
         (moment,) = self._db.execute(_LATEST_MOMENT).fetchone()
-        return None if moment is None else float(moment)
+        told = self.fact(_VIRTUAL_NOW)  # as text, because SQLite reads a number from it with an error in the last bit
+        return max((float(each) for each in (moment, told) if each is not None), default=None)
 
     def clear(self) -> None:
         """Forget the project: everything but the facts that are about the emulator itself."""

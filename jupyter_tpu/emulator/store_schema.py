@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 VERSION = 2
 """Goes up when an older emulator could no longer use the file."""
@@ -75,14 +77,45 @@ create index if not exists removed_at on removed_nodes (moment);
 """
 
 
+_NO_ROOM = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_SHMSIZE)
+"""The others: a limit of the file's size or the user's space, and no room for the index of the write-ahead log."""
+
+
+class DiskFull(OSError):
+    """What was to be stored was not; all that was stored before stays."""
+
+
+class _Connection(sqlite3.Connection):
+    """Tells a full disk apart from a damaged file."""
+
+    def execute(self, *statement: Any) -> sqlite3.Cursor:
+        with _no_room_told():
+            return super().execute(*statement)
+
+    def executescript(self, script: Any, /) -> sqlite3.Cursor:
+        with _no_room_told():
+            return super().executescript(script)
+
+
+@contextlib.contextmanager
+def _no_room_told() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorcode", None) not in _NO_ROOM:
+            raise
+        raise DiskFull(f"the disk of the emulator's state folder is full ({error})") from error
+
+
 def opened(path: Path) -> sqlite3.Connection:
     """The database, with all tables and columns.
 
     Raises:
         sqlite3.DatabaseError: the file is damaged, none of ours, or of a newer emulator.
+        DiskFull: there is no room for what must be written; the file is as good as before.
     """
     with contextlib.ExitStack() as on_failure:
-        db = sqlite3.connect(path, isolation_level=None)
+        db = sqlite3.connect(path, isolation_level=None, factory=_Connection)
         on_failure.callback(db.close)
         db.execute("pragma journal_mode = wal")
         db.execute("pragma synchronous = normal")
