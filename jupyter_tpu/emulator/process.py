@@ -22,9 +22,10 @@ from jupyter_tpu.emulator.control_routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
 from jupyter_tpu.emulator.grpc_skin import GrpcSkin
+from jupyter_tpu.emulator.http_server import HttpServer
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
-from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, http_log, refuse_browsers, token_check
+from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, refuse_browsers, token_check
 from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
 from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
 from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
@@ -170,20 +171,19 @@ async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> 
     ControlRoutes(cloud).add_to(app)
     side_services.add_to(app, cloud)
     RestSkin(cloud).add_to(app)
-    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0, logger=http_log())
+    server = HttpServer(app)
     skin = GrpcSkin(cloud, asks_for_token)
     skin.add(side_services.grpc_handlers(cloud, skin.look_at_token))
     try:
         wished = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()
-        await runner.setup()
-        await web.TCPSite(runner, LOOPBACK, wished.rest).start()
-        ports = Ports(grpc=await skin.start(wished.grpc), rest=runner.addresses[0][1])
+        rest = await server.start(wished.rest)
+        ports = Ports(grpc=await skin.start(wished.grpc), rest=rest)
         keep_ports(cloud.store, ports)
         yield ports
     finally:
         await skin.close()
-        await runner.cleanup()
+        await server.close()
         await cloud.close()
 
 

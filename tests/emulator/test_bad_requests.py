@@ -296,6 +296,8 @@ def test_odd_paths_are_refused_in_googles_envelope(silent: Any, path: str) -> No
         b"GET /v2/\x00 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET /v2/\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET /v2/" + b"x" * 9_000 + b" HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"BREW /v2 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
+        b"GET /v2 HTTP/1.1\r\nHost: 127.0.0.1\r\nX: " + b"x" * 20_000 + b"\r\n\r\n",
         b"GET /v2 HTTP/9.9\r\nHost: 127.0.0.1\r\n\r\n",
         b"GET /v2 HTTP/1.1\r\n\r\n",
         CREATE + b"Content-Length: -5\r\n\r\n{}",
@@ -304,14 +306,29 @@ def test_odd_paths_are_refused_in_googles_envelope(silent: Any, path: str) -> No
     ],
     ids=lambda sent: repr(sent[-40:]),
 )
-def test_what_is_no_http_is_refused_without_a_word_in_the_log(silent: Any, sent: bytes) -> None:
-    host, _, port = silent.rest.removeprefix("http://").partition(":")
+def test_what_is_no_http_is_refused_in_googles_envelope_without_a_word_in_the_log(silent: Any, sent: bytes) -> None:
+    status, headers, error = raw_answer(silent, sent)
+
+    assert (status, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")
+    assert "b'" not in error["message"]
+    assert b"aiohttp" not in headers
+    assert b"Content-Type: application/json" in headers
+
+
+def test_tls_is_told_that_the_port_speaks_plain_http(silent: Any) -> None:
+    _, _, error = raw_answer(silent, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"\x00" * 32)
+
+    assert "use http:// in place of https://" in error["message"]
+
+
+def raw_answer(emulator: Any, sent: bytes) -> tuple[int, bytes, dict[str, Any]]:
+    """Status, headers and error of the answer to bytes."""
+    host, _, port = emulator.rest.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port)), timeout=30) as connection:
         connection.sendall(sent)
-        answer = connection.recv(65_536)
-
-    assert answer.split()[1] == b"400"
-    assert b"Traceback" not in answer
+        with contextlib.closing(http.client.HTTPResponse(connection)) as answer:
+            answer.begin()
+            return answer.status, answer.headers.as_bytes(), json.load(answer)["error"]
 
 
 def test_a_client_that_hangs_up_in_its_body_does_no_harm(silent: Any) -> None:
