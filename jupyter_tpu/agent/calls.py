@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import os
@@ -23,7 +24,7 @@ from jupyter_tpu import __version__
 from jupyter_tpu.agent.excerpt import Excerpt, Span
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launch import Launch
-from jupyter_tpu.errors import AgentBroken, BadInput, TpuError
+from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
 
 log = logging.getLogger(__name__)
 
@@ -34,8 +35,8 @@ Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 _REMEMBERED = 100
 _REMEMBERED_CLIENTS = 1000
 _ONLY_READ = ("kernel_info", "list_kernels", "list_requests", "read_request", "status")
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NOTE_BYTES = 16 * 1024
-# Together, and a third more as base64, they fit in one RESULT frame.
 # With one entry more of each, and in base64, they must fit in a RESULT frame.
 _HEAD_BYTES = 1024 * 1024
 _TAIL_BYTES = 2 * 1024 * 1024
@@ -236,8 +237,7 @@ class Calls:
             return {"error": error.to_json()}
         except Exception as error:  # the agent serves other kernels and must go on
             log.exception("method %s failed", call.get("method"))
-            broken = AgentBroken(f"The agent failed at {call.get('method')!r}.", raw=f"{type(error).__name__}: {error}")
-            return {"error": broken.to_json()}
+            return {"error": _failed(call, error).to_json()}
 
     def _forget_old(self, answers: OrderedDict[int, Answer]) -> None:
         if len(answers) > _REMEMBERED and next(iter(answers.values())).done():
@@ -250,3 +250,15 @@ class Calls:
         for task in running:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def _failed(call: Params, error: Exception) -> TpuError:
+    """The worker does not allow it (a full disk, a folder that is gone or not ours), or it is a fault of ours."""
+    raw = f"{type(error).__name__}: {error}"
+    if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):
+        return EnvironmentFailed(
+            f"The agent's files on the worker cannot be used: {error}.",
+            hint="Look at that path by `jupyter tpu ssh`: the disk may be full, or something else may be in the way.",
+            raw=raw,
+        )
+    return AgentBroken(f"The agent failed at {call.get('method')!r}.", raw=raw)

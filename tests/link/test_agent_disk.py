@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.errors import EnvironmentFailed
+
 
 def limit_files(pid: int, size: int) -> None:
     """The largest size a file that this process writes may have, which fails like a full disk; -1 lifts it."""
@@ -68,3 +70,15 @@ async def test_what_a_process_writes_past_the_notebook_does_not_fill_the_disk(cl
     await client.reply(running)
     await until(lambda: log.stat().st_size < 1024 * 1024)
     assert log.read_bytes().endswith(b"the end")
+
+
+async def test_a_folder_that_cannot_be_used_is_named(client: Any, worker: Any) -> None:
+    await client.start()
+    folder = Path(worker.home) / ".jupyter-tpu"
+    folder.rename(folder.with_name("elsewhere"))
+    folder.write_text("in the way")
+
+    with pytest.raises(EnvironmentFailed, match=r"\.jupyter-tpu") as caught:
+        await client.link.call("start_kernel", {"kernel_id": "kernel-2", "key": "secret"})
+
+    assert "jupyter tpu ssh" in caught.value.hint
