@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.control_command import Command, table
+from jupyter_tpu.emulator.control_command import BadValue, Command, table
 from jupyter_tpu.emulator.control_words import (
     chips_words,
     counted,
@@ -134,6 +134,11 @@ def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
 def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
     ledger = control.ledger()
     bills = [bill for bill in ledger["nodes"] if options.node in ("", bill["name"], last_part(bill["name"]))]
+    if options.node and not bills:
+        names = ", ".join(dict.fromkeys(last_part(bill["name"]) for bill in ledger["nodes"][-_MOST:]))
+        raise BadValue(
+            f"There is no bill of a node {options.node!r}; {f'nodes: {names}' if names else 'nothing was READY yet'}."
+        )
     return {**ledger, "nodes": bills, "show_spans": options.spans} if options.spans else {**ledger, "nodes": bills}
 
 

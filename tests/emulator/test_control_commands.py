@@ -79,7 +79,7 @@ async def test_the_ledger_is_a_table_or_json(ready: Any, run: Run) -> None:
     assert total == "Ledger: $4.800000000 (emulated: nobody pays it); 1 billed now, $4.8000/h"
     assert run("ledger", "--json").json["nodes"][0]["nano_usd"] == 4_800_000_000
     assert "3600 s, $4.800000000" in run("ledger", "n1", "--spans").out
-    assert run("ledger", "other", "--json").json["nodes"] == []
+    assert "There is no bill of a node 'other'; nodes: n1." in run("ledger", "other").err
 
 
 async def test_a_node_is_preempted_by_its_name(ready: Any, run: Run) -> None:
@@ -204,6 +204,11 @@ REFUSED = [
     (("stockout", "mars"), "'mars' is not a zone with TPUs"),
     (("stockout", "us-central1-a", "v9"), "has no chips of 'v9'"),
     (("stockout", "us-central1-a", "--chips", "-1"), "chips: -1 is not a whole number"),
+    (("stockout", "us-central1-a", "--chips", "1000000000"), "chips: it is too large: it must be less than 1000000000"),
+    (("stockout", "us-central1-a", "--end", "--chips", "3"), "--end takes the stock-out away: it goes without --chips"),
+    (("stockout", "us-central1-a", "--end", "--for", "3m"), "--end takes the stock-out away: it goes without --chips"),
+    (("ledger", "ghost"), "There is no bill of a node 'ghost'; nothing was READY yet."),
+    (("clock", "--advance", "1e9"), "advance_s: it is too large: it must be less than 1000000000"),
     (("capacity", "us-central1-a"), "Say the zone, the family and the chips"),
     (("capacity", "us-central1-a", "v5e"), "Say the zone, the family and the chips"),
     (("quota", "CPUS", "us-central1-a", "1"), "'CPUS' is not the id of a quota"),
