@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from jupyter_tpu.emulator import paging
 from jupyter_tpu.emulator.errors import Refusal, unimplemented
-from jupyter_tpu.emulator.side_errors import denied_on_project, invalid_argument
+from jupyter_tpu.emulator.side_errors import denied_on_project, invalid_argument, invalid_value
 
 _VARIABLE = re.compile(r"\{(\w+)((?:\.\.\.)?)\}")
 _TRUE, _FALSE = ("true", "True", "1", ""), ("false", "False", "0")
@@ -46,10 +46,23 @@ class SideCall:
             raise invalid_argument(f"Invalid value at '{name}' (TYPE_BOOL), {value[:40]!r}", name)
         return value in _TRUE
 
+    def word(self, name: str, *words: str) -> str:
+        """A parameter that is an enum, by name or number; its first word without it."""
+        value = self.query.get(name, "") or words[0]
+        return enum_word(value, words, name)
+
     def mask(self, name: str = "updateMask") -> tuple[str, ...]:
         """Paths of a field mask in camelCase."""
         paths = self.query.get(name, "").split(",")
         return tuple(_camel_case(path.strip()) for path in paths if path.strip())
+
+
+def enum_word(value: str, words: Sequence[str], name: str) -> str:
+    """The word of an enum that a text names, or has the number of; raises the refusal of any other."""
+    by_number = {str(number): word for number, word in enumerate(words)}
+    if value not in words and value not in by_number:
+        raise invalid_value(name, "TYPE_ENUM", value)
+    return by_number.get(value, value)
 
 
 Answer = Callable[[SideCall], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]

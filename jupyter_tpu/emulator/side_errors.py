@@ -80,5 +80,18 @@ def foreign(permission: str, resource: str) -> Refusal:
     return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, [info]))
 
 
+@assumed(
+    "quota-decrease-below-usage",
+    "A limit below what is in use, not asked for with ignoreSafetyChecks=QUOTA_DECREASE_BELOW_USAGE, is refused with "
+    "FAILED_PRECONDITION; the wording is ours.",
+)
+def below_usage(quota: str, place: str, wanted: int, used: int) -> Refusal:
+    message = (
+        f"The limit {wanted} of {quota} in {place} would be below its usage, {used}. "
+        "To decrease it all the same, ignore the safety check QUOTA_DECREASE_BELOW_USAGE."
+    )
+    return Refusal(status_of(code_pb2.FAILED_PRECONDITION, message))
+
+
 def denied_on_project(permission: str, project: str) -> Refusal:
     return foreign(permission, f"cloudresourcemanager.googleapis.com/projects/{project}")

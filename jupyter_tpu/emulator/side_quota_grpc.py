@@ -82,8 +82,11 @@ def call_of(service: SideService, version: str, route: Route, request: Any) -> t
     body = fields.pop(route.body, {}) if route.body else {}
     path = route.path.format(name=fields.get("name", body.get("name", "")), parent=fields.get("parent", ""))
     method, parts = service.find(route.verb, f"{version}/{path}")
+    if "quotaConfig" in body:
+        body["quotaConfig"].setdefault("preferredValue", "0")
     query = {name: _as_text(value) for name, value in fields.items()}
-    return method, SideCall(parts=parts, query=query, body=body)
+    lists = {name: list(map(_as_text, value)) for name, value in fields.items() if isinstance(value, list)}
+    return method, SideCall(parts=parts, query=query, lists=lists, body=body)
 
 
 def _as_text(value: Any) -> str:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
+from operator import itemgetter
 from typing import Any
 
 from jupyter_tpu.emulator import side_shapes as shapes
 from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.quota_ids import QuotaId, parse_quota_id
-from jupyter_tpu.emulator.side_calls import Method, SideCall, page
+from jupyter_tpu.emulator.side_calls import Method, SideCall, enum_word, page
 from jupyter_tpu.emulator.side_documents import Documents, etag_of, timestamp
-from jupyter_tpu.emulator.side_errors import invalid_argument, missing, stale_etag, taken
+from jupyter_tpu.emulator.side_errors import below_usage, invalid_argument, missing, stale_etag, taken
 from jupyter_tpu.emulator.side_limits import SERVICE, EngineLimits, places
 from jupyter_tpu.emulator.side_project import GLOBAL, check_global, check_project
 
@@ -34,6 +35,9 @@ _SHAPE = {
 }
 _ID = re.compile(r"[a-zA-Z0-9][-_a-zA-Z0-9]{0,127}")
 _CHANGEABLE = ("quotaConfig", "justification", "contactEmail")
+_ORDER = re.compile(r"\s*(service|quotaId|quota_id|createTime|create_time|updateTime|update_time)(?:\s+(asc|desc))?\s*")
+_BELOW_USAGE = "QUOTA_DECREASE_BELOW_USAGE"
+_SAFETY_CHECKS = ("QUOTA_SAFETY_CHECK_UNSPECIFIED", _BELOW_USAGE, "QUOTA_DECREASE_PERCENTAGE_TOO_HIGH")
 _FILTER = re.compile(r'\s*(service|quotaId|quota_id|reconciling)\s*[=:]\s*"?([-.\w]+)"?\s*')
 
 
@@ -60,7 +64,8 @@ class QuotaPreferences:
         parent = self._parent(call)
         wanted = call.query.get("filter", "")
         found = (self._shown(parent, each) for each in self._documents.all())
-        return page(call, "quotaPreferences", [each for each in found if _is_wanted(each, wanted)])
+        chosen = [each for each in found if _is_wanted(each, wanted)]
+        return page(call, "quotaPreferences", _in_order(chosen, call.query.get("orderBy", "")))
 
     def get(self, call: SideCall) -> Mapping[str, Any]:
         return self._shown(self._parent(call), call.parts["preference"])
@@ -92,6 +97,7 @@ class QuotaPreferences:
         if call.body.get("etag") and call.body["etag"] != current["etag"]:
             raise stale_etag(current["name"])
         changed = {**(old or {}), **_changes(call)}
+        self._check_decrease(preference, changed, call)
         return self._decided(parent, preference, changed, is_trial=call.flag("validateOnly"))
 
     def _make(self, parent: str, preference: str, call: SideCall) -> Mapping[str, Any]:
@@ -108,7 +114,24 @@ class QuotaPreferences:
             "createTime": timestamp(self._cloud.clock.now()),
             **{name: call.body[name] for name in _CHANGEABLE if name in call.body},
         }
+        self._check_decrease(preference, document, call)
         return self._decided(parent, preference, document, is_trial=call.flag("validateOnly"))
+
+    @documented(
+        "quota-safety-checks",
+        "A decrease must not go below the usage, unless that check is ignored (the one of decreases by more than 10 "
+        "percent is never made here).",
+        source="google-cloud-quotas, QuotaSafetyCheck",
+    )
+    def _check_decrease(self, preference: str, document: Mapping[str, Any], call: SideCall) -> None:
+        quota, wanted = parse_quota_id(document["quotaId"]), _preferred_value(document)
+        if _BELOW_USAGE in _ignored_checks(call):
+            return
+        used = self._limits.used()
+        for place in self._places(quota, document, preference):
+            is_less = _size(wanted) < _size(self._limits.limit(quota, place))
+            if is_less and wanted < used[quota, place]:
+                raise below_usage(str(quota), place, wanted, used[quota, place])
 
     @assumed(
         "preference-verdict",
@@ -118,7 +141,7 @@ class QuotaPreferences:
     )
     def _decided(self, parent: str, preference: str, document: dict[str, Any], is_trial: bool) -> Mapping[str, Any]:
         quota, wanted = parse_quota_id(document["quotaId"]), _preferred_value(document)
-        here = [document["dimensions"][quota.scope]] if document["dimensions"] else self._places_left(quota, preference)
+        here = self._places(quota, document, preference)
         current = min((self._limits.limit(quota, place) for place in here), key=_size, default=0)
         verdict = "grant" if _size(wanted) <= _size(current) else self._verdict
         decided = {
@@ -148,6 +171,11 @@ class QuotaPreferences:
             for preference, document in self._documents.all().items():
                 if document["reconciling"]:
                     self._decided(parent, preference, document, is_trial=False)
+
+    def _places(self, quota: QuotaId, document: Mapping[str, Any], preference: str) -> list[str]:
+        """Where a preference counts."""
+        dimensions = document["dimensions"]
+        return [dimensions[quota.scope]] if dimensions else self._places_left(quota, preference)
 
     def _places_left(self, quota: QuotaId, preference: str) -> list[str]:
         """All places of a quota but those that another preference is about."""
@@ -201,11 +229,37 @@ def _size(value: int) -> float:
     return float("inf") if value < 0 else value
 
 
+@documented("preferred-value", "A preference must say the value it prefers.", source="google-cloud-quotas, QuotaConfig")
+@assumed("preferred-value-zero", "Over gRPC, which cannot tell it from none at all, a value of 0 is one that was said.")
 def _preferred_value(document: Mapping[str, Any]) -> int:
-    value = int(document.get("quotaConfig", {}).get("preferredValue", 0))
+    said = (document.get("quotaConfig") or {}).get("preferredValue")
+    if said is None:
+        raise invalid_argument("quotaConfig.preferredValue must be set.", "quotaPreference.quotaConfig.preferredValue")
+    value = int(said)
     if value < -1:
         raise invalid_argument("quotaConfig.preferredValue must be at least -1.", "quotaPreference.quotaConfig")
     return value
+
+
+def _ignored_checks(call: SideCall) -> list[str]:
+    name = "ignoreSafetyChecks"
+    return [enum_word(value, _SAFETY_CHECKS, name) for value in call.lists.get(name, ())]
+
+
+@documented(
+    "preference-order",
+    "Lists of preferences are ordered by create time, or as orderBy says: fields with commas between.",
+    source="google-cloud-quotas, ListQuotaPreferencesRequest.order_by",
+)
+@assumed("preference-order-fields", "They can be ordered by service, quotaId, createTime and updateTime, also desc.")
+def _in_order(found: list[dict[str, Any]], order: str) -> list[dict[str, Any]]:
+    for part in reversed([part for part in order.split(",") if part.strip()]):
+        match = _ORDER.fullmatch(part)
+        if match is None:
+            raise invalid_argument(f"orderBy {part[:80]!r} is not supported.", "orderBy")
+        name = {"quota_id": "quotaId", "create_time": "createTime", "update_time": "updateTime"}.get(match[1], match[1])
+        found = sorted(found, key=itemgetter(name), reverse=match[2] == "desc")
+    return found
 
 
 def _quota_of(body: Mapping[str, Any]) -> QuotaId:

@@ -29,6 +29,11 @@ _SCALARS = {
 }
 _ENUMS = {
     "ContainerType": ("CONTAINER_TYPE_UNSPECIFIED", "PROJECT", "FOLDER", "ORGANIZATION"),
+    "QuotaSafetyCheck": (
+        "QUOTA_SAFETY_CHECK_UNSPECIFIED",
+        "QUOTA_DECREASE_BELOW_USAGE",
+        "QUOTA_DECREASE_PERCENTAGE_TOO_HIGH",
+    ),
     "IneligibilityReason": (
         "INELIGIBILITY_REASON_UNSPECIFIED",
         "NO_VALID_BILLING_ACCOUNT",
@@ -60,15 +65,20 @@ _MESSAGES = {
     "ListQuotaInfosRequest": ["1 parent string", "2 page_size int32", "3 page_token string"],
     "ListQuotaInfosResponse": ["1 quota_infos QuotaInfo*", "2 next_page_token string"],
     "GetQuotaInfoRequest": ["1 name string"],
-    "ListQuotaPreferencesRequest": ["1 parent string", "2 page_size int32", "3 page_token string", "4 filter string"],
+    "ListQuotaPreferencesRequest": [
+        *("1 parent string", "2 page_size int32", "3 page_token string"),
+        "4 filter string",
+        "5 order_by string",
+    ],
     "ListQuotaPreferencesResponse": ["1 quota_preferences QuotaPreference*", "2 next_page_token string"],
     "GetQuotaPreferenceRequest": ["1 name string"],
     "CreateQuotaPreferenceRequest": [
         *("1 parent string", "2 quota_preference_id string", "3 quota_preference QuotaPreference"),
+        "4 ignore_safety_checks QuotaSafetyCheck*",
     ],
     "UpdateQuotaPreferenceRequest": [
         *("1 update_mask google.protobuf.FieldMask", "2 quota_preference QuotaPreference", "3 allow_missing bool"),
-        "4 validate_only bool",
+        *("4 validate_only bool", "5 ignore_safety_checks QuotaSafetyCheck*"),
     ],
 }
 
