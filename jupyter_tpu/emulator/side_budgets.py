@@ -53,6 +53,7 @@ _SHAPE = {
     "etag": shapes.text,
     "ownershipScope": shapes.one_of("OWNERSHIP_SCOPE_UNSPECIFIED", "ALL_USERS", "BILLING_ACCOUNT"),
 }
+_MOST_NANOS = 999_999_999
 _PARENT = "v1/billingAccounts/{account}/budgets"
 _TOPIC = re.compile(r"projects/[^/]+/topics/[^/]+")
 
@@ -138,11 +139,29 @@ def check_budget(body: Mapping[str, Any]) -> None:
         raise invalid_argument("budget.amount must have specifiedAmount or lastPeriodAmount.", "budget.amount")
     if (amount.get("specifiedAmount") or {}).get("currencyCode", "USD") != "USD":
         raise invalid_argument("The billing account's currency is USD.", "budget.amount.specified_amount.currency_code")
+    _check_money(amount.get("specifiedAmount") or {})
     if len(body.get("displayName") or "") > 60:
         raise invalid_argument("budget.displayName must have at most 60 characters.", "budget.display_name")
     if any(rule.get("thresholdPercent", -1) < 0 for rule in body.get("thresholdRules") or ()):
         raise invalid_argument("thresholdPercent must be set and not negative.", "budget.threshold_rules")
     _check_notifications(body.get("notificationsRule") or {})
+
+
+@documented(
+    "money",
+    "Nanos are at most 999,999,999 either way and have the sign of the units.",
+    source="google.type.Money",
+)
+@assumed("budget-not-negative", "A budget's amount is not negative.")
+def _check_money(amount: Mapping[str, Any]) -> None:
+    place = "budget.amount.specified_amount"
+    units, nanos = (int(amount.get(name) or 0) for name in ("units", "nanos"))
+    if abs(nanos) > _MOST_NANOS:
+        raise invalid_argument("nanos must be between -999,999,999 and +999,999,999.", f"{place}.nanos")
+    if units * nanos < 0:
+        raise invalid_argument("units and nanos must have the same sign.", f"{place}.nanos")
+    if units < 0 or nanos < 0:
+        raise invalid_argument("budget.amount.specifiedAmount must not be negative.", place)
 
 
 @documented(
@@ -201,10 +220,10 @@ def _filled_in(budget: Mapping[str, Any], project: str) -> dict[str, Any]:
 
 
 def _money(amount: Mapping[str, Any]) -> dict[str, Any]:
-    nanos = int(amount.get("nanos", 0))
+    nanos = int(amount.get("nanos") or 0)
     return {
         "currencyCode": "USD",
-        "units": str(int(amount.get("units", 0))),
+        "units": str(int(amount.get("units") or 0)),
         **({"nanos": nanos} if nanos else {}),
     }
 
