@@ -15,6 +15,7 @@ from jupyter_tpu.emulator.side_limits import SERVICE, EngineLimits, Limits, metr
 from jupyter_tpu.emulator.side_project import check_project
 
 _PERMISSION = "serviceusage.quotas.get"
+_VIEWS = ("QUOTA_VIEW_UNSPECIFIED", "BASIC", "FULL")
 
 
 class ConsumerQuota:
@@ -48,7 +49,9 @@ class ConsumerQuota:
                 return dict(each)
         raise missing(name)
 
+    @assumed("consumer-quota-view", "Every view of a consumer quota shows all of it.")
     def _parent(self, call: SideCall) -> str:
+        call.word("view", *_VIEWS)
         project = check_project(self._cloud, call, _PERMISSION)
         return f"projects/{project}/services/{call.parts['service']}/consumerQuotaMetrics"
 

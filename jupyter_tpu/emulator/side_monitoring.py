@@ -69,13 +69,14 @@ class Monitoring:
     )
     async def time_series(self, call: SideCall) -> Mapping[str, Any]:
         check_project(self._cloud, call, "monitoring.timeSeries.list")
+        is_short = call.word("view", "FULL", "HEADERS") == "HEADERS"
+        _refuse_order(call)
         holds = parse_filter(_required(call, "filter"))
         start, end = _interval(call)
         how = aggregation_of(call)
         await self._samples.take()
         found = [_within(each, start, end) for each in self._all_series() if holds(_parts(each))]
         shown = aggregated((each for each in found if each.points), how, end)
-        is_short = call.query.get("view") in ("HEADERS", "1")
         return page(
             call,
             "timeSeries",
@@ -190,6 +191,14 @@ def _required(call: SideCall, name: str) -> str:
     if not call.query.get(name):
         raise invalid_argument(f"Field {name} must be set.", name)
     return call.query[name]
+
+
+@documented(
+    "monitoring-order", "An orderBy must be left blank.", source="Cloud Monitoring API v3, projects.timeSeries.list"
+)
+def _refuse_order(call: SideCall) -> None:
+    if call.query.get("orderBy"):
+        raise invalid_argument("Field orderBy is not supported: it must be left blank.", "orderBy")
 
 
 @assumed("monitoring-interval-start", "An interval without a start is refused, as one that ends before it starts.")

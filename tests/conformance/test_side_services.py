@@ -30,7 +30,20 @@ NAMED_OTHERWISE = {"cloudbilling.getCard"}
 """``GET v1/card``: no resource, whose name would be part of the method's."""
 DOCUMENTS = ("cloudbilling.v1", "billingbudgets.v1", "serviceusage.v1", "serviceusage.v1beta1", "monitoring.v3")
 
+PREFERENCES = "/v1/projects/demo-project/locations/global/quotaPreferences"
+METRICS = f"/v1beta1/projects/demo-project/services/{SERVICE}/consumerQuotaMetrics"
+SERIES = "filter=metric.type=%22a%22&interval.startTime=2026-01-01T00:00:00Z&interval.endTime=2026-01-01T01:00:00Z"
+
 Discovered = Callable[[str, str], Any]
+
+
+def money(**amount: Any) -> dict[str, Any]:
+    """A budget of such an amount."""
+    return {"amount": {"specifiedAmount": amount}}
+
+
+def preference_body(config: Any) -> dict[str, Any]:
+    return {"service": SERVICE, "quotaId": SERVING, "dimensions": {"zone": "us-central1-a"}, "quotaConfig": config}
 
 
 @pytest.fixture
@@ -263,6 +276,32 @@ def test_less_quota_is_granted_whatever_the_switch(emulator: Any) -> None:
 
     assert answer.quota_config.granted_value == 2
     assert {use["limit"] for use in emulator.control.quotas() if use["quota_id"] == SERVING} == {2}
+
+
+@pytest.mark.parametrize("transport", ["rest", "grpc"])
+def test_a_limit_below_the_usage_must_be_asked_for_by_name(
+    transport: str, emulator: Any, discovered: Discovered, over_grpc: Callable[[Any], Any]
+) -> None:
+    client = quotas_client(emulator) if transport == "rest" else over_grpc(cloudquotas_v1)
+    create(discovered("tpu", "v2"), emulator)
+    asked = {
+        "parent": f"projects/{emulator.project}/locations/global",
+        "quota_preference": preference(4, emulator.zone),
+        "quota_preference_id": "less",
+    }
+
+    with pytest.raises(exceptions.GoogleAPICallError, match="below its usage, 8") as refusal:
+        client.create_quota_preference(asked)
+    lowered = client.create_quota_preference({**asked, "ignore_safety_checks": ["QUOTA_DECREASE_BELOW_USAGE"]})
+
+    assert refusal.value.code == 400
+    assert lowered.quota_config.granted_value == 4
+    request = {"parent": asked["parent"], "order_by": "quota_id, create_time desc"}
+    assert [each.name for each in client.list_quota_preferences(request)] == [lowered.name]
+
+
+def test_a_limit_of_nothing_can_be_asked_for_over_grpc(over_grpc: Callable[[Any], Any], emulator: Any) -> None:
+    assert ask_for(over_grpc(cloudquotas_v1), emulator, 0).quota_config.granted_value == 0
 
 
 def test_a_preference_is_changed_only_as_it_was_read(emulator: Any) -> None:
@@ -523,9 +562,21 @@ async def test_every_method_of_a_document_is_served_or_unimplemented_by_name(api
         ("POST", f"/v1/{ACCOUNT}/budgets", {"displayName": 5}, 400, "'budget.display_name' (TYPE_STRING)"),
         ("POST", f"/v1/{ACCOUNT}/budgets", {"amount": [1]}, 400, "TYPE_MESSAGE"),
         ("POST", f"/v1/{ACCOUNT}/budgets", {"amount": {"specifiedAmount": {"currencyCode": "EUR"}}}, 400, "USD"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", money(nanos=1_000_000_000), 400, "nanos must be between"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", money(units="5", nanos=-1), 400, "the same sign"),
+        ("POST", f"/v1/{ACCOUNT}/budgets", money(units="-5"), 400, "must not be negative"),
         ("PATCH", f"/v1/{ACCOUNT}/budgets/none", {}, 404, "not found"),
         ("PUT", "/v1/projects/demo-project/billingInfo", {"billingAccountName": "billingAccounts/1"}, 403, "denied"),
         ("POST", "/v1/projects/demo-project/locations/global/quotaPreferences", {"service": "x"}, 400, "quotas of"),
+        ("POST", PREFERENCES, preference_body({}), 400, "preferredValue must be set"),
+        ("POST", PREFERENCES, preference_body({"preferredValue": None}), 400, "preferredValue must be set"),
+        ("POST", PREFERENCES, preference_body(None), 400, "quotaConfig must be set"),
+        ("POST", f"{PREFERENCES}?ignoreSafetyChecks=BOGUS", preference_body({"preferredValue": "1"}),
+         400, "TYPE_ENUM"),
+        ("GET", f"{PREFERENCES}?orderBy=colour", None, 400, "orderBy"),
+        ("GET", f"{METRICS}?view=BOGUS", None, 400, "'view' (TYPE_ENUM)"),
+        ("GET", f"/v3/projects/demo-project/timeSeries?{SERIES}&view=BOGUS", None, 400, "'view' (TYPE_ENUM)"),
+        ("GET", f"/v3/projects/demo-project/timeSeries?{SERIES}&orderBy=x", None, 400, "orderBy is not supported"),
         ("POST", "/v1/projects/demo-project/services/unknown.googleapis.com:enable", {}, 404, "not found"),
         ("GET", "/v1/projects/demo-project/services?filter=colour:red", None, 400, "not supported"),
         ("GET", "/v3/projects/demo-project/timeSeries", None, 400, "filter must be set"),
