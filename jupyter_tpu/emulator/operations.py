@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -27,6 +28,7 @@ from jupyter_tpu.emulator.timeline import Due
 DURATION_S = {"create": 90.0, "start": 60.0, "stop": 30.0, "delete": 30.0, "update": 5.0}
 QUEUED_DURATION_S = {"create": 5.0, "delete": 30.0, "reset": 60.0}
 STOCKOUT_AFTER_S = 30.0
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 AT_ONCE = 64
 """So many operations at most have their effect at the same time."""
 
@@ -160,6 +162,7 @@ class Operations:
         request_id = request_id_of(asked)
         if not request_id:
             return None
+        check_request_id(request_id)
         known = self._store.operation_of_request(request_id, asked.method, target_of(asked.request))
         return None if known is None else rendered(known)
 
@@ -245,6 +248,12 @@ def _metadata(operation: OperationRecord) -> Any:
 def request_id_of(asked: Asked) -> str:
     """The request id, wherever the version of the API puts it."""
     return asked.request_id or str(getattr(asked.request, "request_id", ""))
+
+
+@assumed("request-id-uuid", "A request id must be a UUID, and not the one of zeros only.")
+def check_request_id(request_id: str) -> None:
+    if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):
+        raise errors.bad_field("request_id", f"request_id {request_id[:80]!r} must be a valid UUID, not of zeros only")
 
 
 def is_queued_name(name: str) -> bool:

@@ -20,10 +20,10 @@ from jupyter_tpu.emulator.queue_nodes import QueueNodes
 from jupyter_tpu.emulator.queued_specs import (
     WantedNode,
     check_model,
+    check_run,
     interval_of,
     is_flex,
     offers_flex_start,
-    run_end,
     wanted_nodes,
 )
 from jupyter_tpu.emulator.queued_states import in_state, state_name
@@ -149,7 +149,7 @@ class QueuedResources:
 
     def _check(self, queued: QueuedRecord, nodes: list[NodePb], location: Location, extras: Mapping[str, Any]) -> None:
         check_model(queued.body, extras)
-        run_end(extras, self._clock.now())
+        check_run(extras, self._clock.now())
         for name in (queued.name, *(node.name for node in nodes)):
             if self._store.queued(name) is not None or self._store.node(name) is not None:
                 raise errors.already_exists(name)

@@ -187,6 +187,14 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
     return min(ends, default=None)
 
 
+@assumed("run-ends-ahead", "A run cannot be asked for that ends in the past.")
+def check_run(extras: Mapping[str, Any], now: float) -> None:
+    """Raises the refusal of a new queued resource whose run has no time."""
+    ends = run_end(extras, now)
+    if ends is not None and ends <= now:
+        raise bad_field("queued_resource.run_duration", "termination_time must lie ahead")
+
+
 def _checked_run(text: str) -> float:
     seconds = _parsed(duration_pb2.Duration(), text, seconds_of)
     if not 0 < seconds <= LONGEST_RUN_S:

@@ -41,6 +41,13 @@ def check_queued_resource(queued: Any, location: Location, now: float) -> None:
     for spec in queued.tpu.node_spec:
         check_node_spec(spec, location)
     check_policy(queued.queueing_policy, now)
+    check_guarantee(queued)
+
+
+@assumed("guaranteed-duration", "A guaranteed duration is not negative.")
+def check_guarantee(queued: Any) -> None:
+    if queued.guaranteed.min_duration.ToNanoseconds() < 0:
+        raise bad_field("queued_resource.guaranteed.min_duration", "min_duration must not be negative")
 
 
 @documented(

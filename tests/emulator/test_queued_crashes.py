@@ -56,7 +56,12 @@ async def test_what_waits_for_a_moment_still_does_after_a_crash(queue: QueuedClo
     body = queue.alpha_body(queueingPolicy={"validUntilDuration": "1000s"})
     body["tpu"]["nodeSpec"][0]["parent"] = parent
     queue.ask_alpha("flex", provisioningModel="FLEX_START", runDuration={"maxRunDuration": "880s"})
-    asked = {"parent": parent, "queuedResourceId": "late", "body": body, "requestId": "ab12"}
+    asked = {
+        "parent": parent,
+        "queuedResourceId": "late",
+        "body": body,
+        "requestId": "7ba9a16b-3e2b-4d0b-9d3c-2b1de3a4f001",
+    }
     late = queue.alpha("queuedResources", "create", **asked)
     await queue.cloud.ask_for_node("day", scheduling_config=tpu_v2.SchedulingConfig(preemptible=True))
     queue.control.advance(500)

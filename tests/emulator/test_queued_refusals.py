@@ -196,6 +196,8 @@ async def test_flex_start_where_it_is_not_offered_fails_its_operation(queue: Que
             {"provisioningModel": "FLEX_START", "runDuration": {"maxRunDuration": "604801s"}},
             "max_run_duration must be more than 0 and at most 7 days",
         ),
+        ({"runDuration": {"terminationTime": "2020-01-01T00:00:00Z"}}, "termination_time must lie ahead"),
+        ({"guaranteed": {"minDuration": "-5s"}}, "min_duration must not be negative"),
     ],
 )
 async def test_a_tier_that_contradicts_itself_is_refused(
@@ -205,3 +207,13 @@ async def test_a_tier_that_contradicts_itself_is_refused(
         queue.ask_alpha(**fields)
 
     assert (caught.value.status_code, words in caught.value.reason) == (400, True)
+
+
+@pytest.mark.parametrize(
+    "request_id", ["0c34", "00000000-0000-0000-0000-000000000000", "7ba9a16b3e2b4d0b9d3c2b1de3a4f001"]
+)
+async def test_a_request_id_that_is_no_uuid_is_refused(queue: QueuedCloud, request_id: str) -> None:
+    with pytest.raises(exceptions.InvalidArgument, match="must be a valid UUID"):
+        await queue.ask(request_id=request_id)
+
+    assert await queue.listed() == []

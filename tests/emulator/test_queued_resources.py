@@ -15,6 +15,7 @@ from google.rpc import code_pb2
 from tests.emulator.queued_cloud import UNTIL_ACTIVE_S, Initiator, QueuedCloud, State
 
 NodeState = tpu_v2.Node.State
+_REQUEST, _OTHER_REQUEST = "0c34b1d2-6f58-4a7e-9c01-2d3e4f5a6b7c", "77aa8b9c-0d1e-4f2a-8b3c-4d5e6f7a8b9c"
 
 
 @pytest.fixture
@@ -427,11 +428,11 @@ async def test_queued_resources_are_listed_page_by_page_over_all_zones(queue: Qu
 
 
 async def test_the_same_request_id_means_the_same_request(queue: QueuedCloud) -> None:
-    first = await queue.ask(request_id="0c34")
-    again = await queue.ask(request_id="0c34")
+    first = await queue.ask(request_id=_REQUEST)
+    again = await queue.ask(request_id=_REQUEST)
     queue.control.advance(UNTIL_ACTIVE_S)
-    gone = await queue.delete(force=True, request_id="77aa")
-    gone_again = await queue.delete(force=True, request_id="77aa")
+    gone = await queue.delete(force=True, request_id=_OTHER_REQUEST)
+    gone_again = await queue.delete(force=True, request_id=_OTHER_REQUEST)
 
     assert first.operation.name == again.operation.name
     assert gone.operation.name == gone_again.operation.name
@@ -440,11 +441,11 @@ async def test_the_same_request_id_means_the_same_request(queue: QueuedCloud) ->
 
 async def test_the_same_request_id_makes_and_deletes_one_node(queue: QueuedCloud) -> None:
     body = queue.alpha_body()["tpu"]["nodeSpec"][0]["node"]
-    asked = {"parent": queue.emulator.parent, "nodeId": "n1", "body": body, "requestId": "1b"}
+    asked = {"parent": queue.emulator.parent, "nodeId": "n1", "body": body, "requestId": _REQUEST}
     name = queue.emulator.node_name("n1")
     made = [queue.alpha("nodes", "create", **asked)["name"] for _ in range(2)]
     queue.control.advance(90)
-    gone = [queue.alpha("nodes", "delete", name=name, requestId="2c")["name"] for _ in range(2)]
+    gone = [queue.alpha("nodes", "delete", name=name, requestId=_OTHER_REQUEST)["name"] for _ in range(2)]
 
     assert len({*made, *gone}) == 2
 
