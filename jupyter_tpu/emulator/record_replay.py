@@ -37,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
         prog="jupyter tpu emulator replay-check",
         description="Play the cases of a recording against the emulator, in their order and at their pace in virtual "
         "time, and print what it answers otherwise.",
-        epilog="The exit status is 0 when nothing differs and 1 when something does.",
+        epilog="The exit status is 0 when nothing differs and 1 when something does, or when there is nothing to play.",
     )
     options.add_argument("folder", type=Path, metavar="FOLDER", help="what `record` wrote")
     options.add_argument(
@@ -65,6 +65,8 @@ def main(argv: Sequence[str]) -> int:
     options = parser().parse_args(argv)
     try:
         cases = read_cases(options.folder)
+        if not cases:
+            return _complain(f"no cases in {options.folder}")
         with _emulator(options.emulator) as url:
             found = {case.name: lines for case, lines in replayed(cases, url, options.pace)}
     except (CaseUnreadable, ControlRefused) as error:

@@ -205,6 +205,13 @@ def test_what_cannot_be_recorded_is_refused(tmp_path: Path, capsys: Any, argumen
     assert words in capsys.readouterr().err
 
 
+def test_a_folder_without_cases_is_not_one_that_passed(tmp_path: Path, capsys: Any) -> None:
+    status = main(["replay-check", str(tmp_path), "--emulator", "http://127.0.0.1:9"])
+
+    assert status == 1
+    assert f"no cases in {tmp_path}" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     "content", ["", "[]", "{}", '{"name": "n", "request": "x", "status": 200}', "\x00", "[" * 9999]
 )
