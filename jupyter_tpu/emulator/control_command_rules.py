@@ -58,14 +58,16 @@ def _stockout_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "family", metavar="FAMILY", nargs="?", default="", help="generation, such as v5e (default: all)"
     )
-    parser.add_argument("--chips", type=int, default=0, metavar="N", help="chips that are left (default: 0)")
+    parser.add_argument("--chips", type=int, metavar="N", help="chips that are left (default: 0)")
     parser.add_argument("--for", dest="for_s", type=duration, metavar="TIME", help="virtual time, such as 90s, 15m, 4h")
     parser.add_argument("--end", action="store_true", help="end a stock-out")
 
 
 def _stockout(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    if options.end and (options.chips, options.for_s) != (None, None):
+        raise BadValue("--end takes the stock-out away: it goes without --chips and --for.")
     for_s = 0.0 if options.end else options.for_s
-    control.stock_out(options.zone, options.family, chips=options.chips, for_s=for_s)
+    control.stock_out(options.zone, options.family, chips=options.chips or 0, for_s=for_s)
     return {"capacity": control.capacity()}
 
 

@@ -116,7 +116,7 @@ class ControlRoutes:
 
     async def workers(self, request: web.Request) -> Any:
         """Where the workers of a node are on this machine."""
-        node = node_called(self._cloud.store, request.query.get("node", ""))
+        node = node_called(self._cloud.store, request.query["node"])
         machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
         return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
 
@@ -145,10 +145,19 @@ class ControlRoutes:
         fault = link_fault_from_json(asked)
         links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
         if not links:
-            raise errors.not_found(f"a link with a fault proxy to {node}")
+            raise self._no_link(node, worker_id)
         for link in links:
             link.proxy.apply(fault)
         return {"links": [link.to_json() for link in links]}
+
+    def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
+        """Why there is none; raises the refusal of a node that there is not."""
+        node = node_called(self._cloud.store, name)
+        if not links_to(self._cloud, name):
+            words = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"
+        else:
+            words = f"has no worker {worker_id!r}"
+        return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The node {node.name} {words}"))
 
     async def reset(self, request: web.Request) -> Any:
         fields.checked(await json_object(request), {})

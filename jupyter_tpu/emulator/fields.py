@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -20,9 +21,9 @@ def text(value: object) -> str:
 
 def number(value: str) -> int:
     """A whole number that came as text, in a query."""
-    if not (value.isascii() and value.isdigit() and len(value) < 10):
+    if not (value.isascii() and value.isdigit()):
         raise ValueError(f"{value[:20]!r} is not a whole number, at least 0")
-    return int(value)
+    return whole(int(value[:20]))
 
 
 def flag(value: object) -> bool:
@@ -33,9 +34,15 @@ def flag(value: object) -> bool:
 
 def whole(value: object) -> int:
     """0, 1, 2, …"""
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < _TOO_MUCH:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise ValueError(f"{value!r} is not a whole number, at least 0")
+    _check_size(value)
     return value
+
+
+def _check_size(value: float) -> None:
+    if abs(value) >= _TOO_MUCH:
+        raise ValueError(f"it is too large: it must be less than {_TOO_MUCH}")
 
 
 def counting(value: object) -> int:
@@ -47,8 +54,9 @@ def counting(value: object) -> int:
 
 def amount(value: object) -> float:
     """0 or more."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _TOO_MUCH:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
         raise ValueError(f"{value!r} is not a number, at least 0")
+    _check_size(value)
     return float(value)
 
 
@@ -61,8 +69,9 @@ def positive(value: object) -> float:
 
 def difference(value: object) -> float:
     """Any number, less than 0 too."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -_TOO_MUCH < value < _TOO_MUCH:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not -math.inf <= value <= math.inf:
         raise ValueError(f"{value!r} is not a number")
+    _check_size(value)
     return float(value)
 
 

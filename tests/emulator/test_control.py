@@ -250,6 +250,21 @@ def test_what_makes_no_sense_is_refused_in_words_and_changes_nothing(
     assert "Traceback" not in emulator.log()
 
 
+@pytest.mark.parametrize(
+    ("verb", "path", "words"),
+    [
+        ("GET", "workers", "node is missing"),
+        ("DELETE", "faults?id=-1", "'-1' is not a whole number, at least 0"),
+        ("DELETE", "faults?id=1000000000", "it is too large: it must be less than 1000000000"),
+    ],
+)
+def test_a_query_that_makes_no_sense_is_refused_in_words(emulator: Any, verb: str, path: str, words: str) -> None:
+    answer = requests.request(verb, f"{emulator.rest}/emulator/v1/{path}", timeout=30)
+
+    assert answer.status_code == 400
+    assert words in answer.json()["error"]["message"]
+
+
 @pytest.mark.parametrize("path", [*CHANGED, "faults", "links", "reset"])
 @pytest.mark.parametrize("body", [b"{", b"[]", b'"x"', b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_object_is_refused(emulator: Any, path: str, body: bytes) -> None:

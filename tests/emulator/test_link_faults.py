@@ -119,5 +119,14 @@ async def test_a_worker_without_a_proxy_has_no_link_to_break(
     await cloud.create()
 
     assert cloud.control.links() == []
-    with pytest.raises(ControlRefused, match="n1"):
+    with pytest.raises(ControlRefused, match=r"nodes/n1 has no link .* started without --link-faults"):
         cloud.control.fault_link("n1", "reset")
+    with pytest.raises(ControlRefused, match="There is no node 'n2'; nodes: n1"):
+        cloud.control.fault_link("n2", "reset")
+
+
+async def test_a_worker_that_there_is_not_has_no_link_to_break(cloud: Any) -> None:
+    await cloud.create()
+
+    with pytest.raises(ControlRefused, match="nodes/n1 has no worker 7"):
+        cloud.control.fault_link("n1", "reset", worker_id=7)
