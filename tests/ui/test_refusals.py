@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
@@ -109,8 +111,9 @@ def closed_door(control: EmulatorControl) -> None:
 
 
 def broken_agent(control: EmulatorControl) -> None:
-    """The agent's folder cannot be used, and what lives of the agent is out of reach."""
+    """The agent's folder cannot be used, and nothing of the agent lives any more."""
     folder = home_of(control) / ".jupyter-tpu"
+    end_everything_below(folder)
     folder.rename(folder.with_name("elsewhere"))
     folder.write_text("in the way")
     control.open_ssh(NAME)
@@ -118,6 +121,19 @@ def broken_agent(control: EmulatorControl) -> None:
 
 def other_host_key(control: EmulatorControl) -> None:
     control.change_host_key(NAME)
+
+
+def end_everything_below(folder: Path) -> None:
+    """Supervisor first, or it would start the agent again."""
+    found = [
+        process
+        for process in psutil.process_iter(["cmdline"])
+        if str(folder) in " ".join(process.info["cmdline"] or [])
+    ]
+    for process in sorted(found, key=lambda process: "supervise" not in process.info["cmdline"]):
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    psutil.wait_procs(found, timeout=30)
 
 
 def home_of(control: EmulatorControl) -> Path:
