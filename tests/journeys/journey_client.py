@@ -143,10 +143,11 @@ class FrontEnd(Tab):
         self._readings[self._socket] = asyncio.ensure_future(self._read(self._socket))
 
     def _hear_ping(self, payload: bytes) -> None:
-        """The server asks whether what it wrote has arrived; it is told so by itself."""
+        """The server asks whether what it wrote has arrived, and is told so by itself; others only keep it alive."""
         *_, seq = payload.split() or [b""]
-        self._answered_seq = int(seq) if seq.isdigit() else 0
-        self._news.set()
+        if seq.isdigit():
+            self._answered_seq = int(seq)
+            self._news.set()
 
     async def settle(self) -> None:
         """Until the server knows that this page has got what it shows."""
