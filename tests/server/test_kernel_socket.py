@@ -388,6 +388,7 @@ async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
     first = await open_page(server, local_kernel_id)
     msg_id = first.execute("print('before')\ninput()\nprint('after')")
     question = await first.until(lambda message: message["msg_type"] == "input_request")
+    await first.until(lambda message: message["msg_type"] == "stream")  # of another socket, and lost if it comes now
     await first.close()
     again = await open_page(server, local_kernel_id, first.session_id)
     again.send("input_reply", {"value": "", "status": "ok"}, "stdin", parent=question["header"])
