@@ -108,7 +108,7 @@ class Worker:
         self._address, self.memory.ready = known.address, known.ready
         return connection
 
-    def _save_ready(self, ready: Ready) -> None:
+    def _save_ready(self, ready: Ready | None) -> None:
         """For the next process; nobody waits for the disk."""
         if self._address:
             known = Known(self._address, ready)

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Literal
@@ -25,7 +25,7 @@ from jupyter_tpu.link.attempts import Attempts
 from jupyter_tpu.link.calls import PendingCall, PendingCalls
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
-from jupyter_tpu.link.opening import SILENCE_S, Demands, Greeting, broken_agent, open_dialogue
+from jupyter_tpu.link.opening import SILENCE_S, Demands, Greeting, broken_agent, open_dialogue, prepare_behind
 from jupyter_tpu.link.streams import KernelStream
 from jupyter_tpu.link.wake import watch_for_wake
 from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress
@@ -84,11 +84,11 @@ class Link:
         self._since = time.time()
         self._spare: Mapping[str, Any] | None = None
         self._agent: Mapping[str, Any] = {}
-        self._python = ""
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
         self._keeper: asyncio.Task[None] | None = None
-        self._partings: set[asyncio.Task[None]] = set()
+        self._preparing: asyncio.Task[None] | None = None
+        self._errands: set[asyncio.Task[None]] = set()
         self._outbox = Outbox()
         self._streams: dict[int, KernelStream] = {}
         self._calls = PendingCalls()
@@ -152,8 +152,8 @@ class Link:
         if self._keeper is not None:
             await _end(self._keeper)
         self._hang_up()
-        if self._partings:
-            await asyncio.wait(self._partings)
+        if self._errands:
+            await asyncio.wait(self._errands)
         if self._state != "lost":
             self._lose(None)
 
@@ -287,7 +287,9 @@ class Link:
         except BaseException:
             self._hang_up()
             raise
-        self._agent, self._python = opened.agent, opened.python
+        self._agent = opened.agent
+        if not opened.is_prepared:
+            self._preparing = self._run_errand(prepare_behind(self._connection, self._demands, self._memory))
         if self._state == "down":
             self._set_state("resuming", None)
         self._settle()
@@ -315,10 +317,18 @@ class Link:
         if self._dialogue is not None:
             self._dialogue.close()
             self._dialogue = None
+        if self._preparing is not None:
+            self._preparing.cancel()
+            self._preparing = None
         if connection is not None:
-            parting = asyncio.create_task(_close(connection))
-            self._partings.add(parting)
-            parting.add_done_callback(self._partings.discard)
+            self._run_errand(_close(connection))
+
+    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Beside everything else; `close` waits for its end."""
+        task = asyncio.create_task(errand)
+        self._errands.add(task)
+        task.add_done_callback(self._errands.discard)
+        return task
 
     def _set_state(self, state: LinkState, error: TpuError | None) -> None:
         if state != self._state:
@@ -357,7 +367,7 @@ class Link:
 
     def _with_python(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if method in ("start_kernel", "restart_kernel"):
-            return {"python": self._python, **params}
+            return {"python": self._memory.ready.python if self._memory.ready else "", **params}
         return dict(params)
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_tpu.errors import AgentBroken, TpuError
+from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
 from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import ByteStream, Connection
 from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress, Ready, open_channel, prepare_worker, wish_for
@@ -39,11 +39,11 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A dialogue that has begun, what the agent says of itself, and what kernels run on."""
+    """A dialogue that has begun, what the agent says of itself, and whether the worker was prepared for it."""
 
     dialogue: Dialogue
     agent: Mapping[str, Any]
-    python: str
+    is_prepared: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
             explain=attempt > 0,
             patience_s=demands.patience_s,
         )
-        if opened := await _greet(await _channel(connection, ready), ready, greeting, demands):
+        if opened := await _greet(await _channel(connection, ready), greeting, demands):
             memory.keep(replace(ready, log=""))
             return opened
     raise AgentBroken(
@@ -101,7 +101,24 @@ async def _greet_where_it_was(
     except (TpuError, OSError) as error:
         log.info("no agent where it was: %s", error)
         return None
-    return await _greet(channel, ready, greeting, demands, is_eager=True)
+    return await _greet(channel, greeting, demands, is_eager=True)
+
+
+async def prepare_behind(connection: Connection, demands: Demands, memory: Memory) -> None:
+    """Prepare a worker that was greeted without it: what broke since is made anew, for the next kernel.
+
+    Without success the next connection prepares first, and says why it cannot.
+    """
+    try:
+        ready = await prepare_worker(
+            connection, python=demands.python, on_progress=demands.on_progress, patience_s=demands.patience_s
+        )
+        memory.keep(ready)
+    except (WorkerUnreachable, OSError) as error:
+        log.info("the worker was not looked at: %s", error)
+    except TpuError as error:
+        log.warning("the worker is not as it was: %s", error)
+        memory.keep(None)
 
 
 async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
@@ -113,7 +130,7 @@ async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
 
 
 async def _greet(
-    channel: ByteStream | None, ready: Ready, greeting: Greeting, demands: Demands, *, is_eager: bool = False
+    channel: ByteStream | None, greeting: Greeting, demands: Demands, *, is_eager: bool = False
 ) -> Opened | None:
     if channel is None:
         return None
@@ -125,7 +142,7 @@ async def _greet(
         agent = await dialogue.hear_hello()
         if not is_eager:
             greeting.follow_up(dialogue)
-        return Opened(dialogue, agent, ready.python)
+        return Opened(dialogue, agent, is_prepared=not is_eager)
     except (EOFError, OSError):
         dialogue.close()
         return None

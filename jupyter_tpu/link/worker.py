@@ -57,19 +57,22 @@ def wish_for(python: str) -> str:
 class Memory:
     """What the last preparation found, so that the next connection can go straight to the agent.
 
+    Args:
+        on_change: told of news, so that they can be kept for longer than this object.
+
     Attributes:
         ready: None when nothing is known.
     """
 
-    def __init__(self, on_ready: Callable[[Ready], None] | None = None) -> None:
+    def __init__(self, on_change: Callable[[Ready | None], None] | None = None) -> None:
         self.ready: Ready | None = None
-        self._on_ready = on_ready
+        self._on_change = on_change
 
-    def keep(self, ready: Ready) -> None:
-        """Remember it, and tell whoever wants to keep it for longer when it is news."""
+    def keep(self, ready: Ready | None) -> None:
+        """Remember it; None: what was known has turned out wrong."""
         is_news, self.ready = ready != self.ready, ready
-        if is_news and self._on_ready:
-            self._on_ready(ready)
+        if is_news and self._on_change:
+            self._on_change(ready)
 
 
 async def prepare_worker(

@@ -108,6 +108,7 @@ class LocalConnection:
 
     async def execute(self, command: str) -> LocalProcess:
         pipe = asyncio.subprocess.PIPE
+        command = "exec cat >/dev/null" if self._worker.is_mute else command
         process = await asyncio.create_subprocess_exec(
             "/bin/sh", "-c", command, stdin=pipe, stdout=pipe, stderr=pipe, env=self._worker.env
         )
@@ -148,6 +149,7 @@ class Worker:
         self.token = uuid.uuid4().hex
         self.forbids_forwarding = False
         self.stutters = False
+        self.is_mute = False
         self.refuses_connections = False
         self.cut_after: list[int] = []
         self.connections: list[LocalConnection] = []

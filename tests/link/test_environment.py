@@ -66,6 +66,21 @@ async def test_a_half_made_environment_is_made_anew(bare_worker: Any, open_link:
     assert (kernel_environment / ".ready").is_file()
 
 
+async def test_an_environment_that_broke_is_made_anew_once_the_link_is_back(
+    bare_worker: Any, open_link: Any, new_client: Any
+) -> None:
+    client = new_client(await open_link())
+    (kernel_environment,) = bare_worker.home.glob(".jupyter-tpu/env/kernel-*")
+    (kernel_environment / ".ready").unlink()
+    shutil.rmtree(kernel_environment / "bin")
+    bare_worker.cut()
+    while not (kernel_environment / ".ready").is_file():  # noqa: ASYNC110 - the worker tells nobody of its files
+        await asyncio.sleep(0.1)
+    await client.start()
+    await client.run("import sys; print(sys.prefix)")
+    assert client.printed().strip() == str(kernel_environment)
+
+
 async def test_without_a_package_index_the_error_says_what_to_do(bare_worker: Any, open_link: Any) -> None:
     bare_worker.env["UV_OFFLINE"] = "1"
     bare_worker.env["UV_CACHE_DIR"] = str(bare_worker.home / "empty-cache")
