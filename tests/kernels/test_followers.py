@@ -239,6 +239,7 @@ async def test_followers_that_come_and_go_at_any_moment_leave_nothing_behind(man
         await stuck.wait()
 
     def streams() -> int:
+        gc.collect()  # what earlier tests left is nobody's
         return sum(isinstance(each, KernelStream) and not each.is_closed for each in gc.get_objects())
 
     before = len(asyncio.all_tasks()), threading.active_count()
@@ -255,8 +256,9 @@ async def test_followers_that_come_and_go_at_any_moment_leave_nothing_behind(man
         await follower.close()
         await follower.close()
     await steady.until(lambda message: is_idle_of(message, request))
-    await provisioner_of(manager).call("kernel_info")  # the link thread has done all that was asked before
-    assert streams() == 1
+    async with asyncio.timeout(30):
+        while streams() != 1:  # noqa: ASYNC110 - whoever fell behind meets the live stream, and nobody is told
+            await asyncio.sleep(0.1)
     assert len(asyncio.all_tasks()) == before[0]
     assert threading.active_count() <= before[1]
     assert steady.printed().split() == [str(n) for n in range(3000)]
