@@ -7,12 +7,13 @@ import contextlib
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
 from jupyter_tpu.fleet.board import Board
 from jupyter_tpu.fleet.driver import Driver, Means
+from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.fleet.offers import check_offered
 from jupyter_tpu.fleet.records import FleetChange, FleetSnapshot, Polling
 from jupyter_tpu.fleet.wishes import name_taken, wish, wish_for_node
@@ -51,6 +52,7 @@ class Fleet:
         public_key: OpenSSH public key line for it.
         on_change: called in the event loop with each change; must not block.
         polling: how often the cloud is asked.
+        keepers: who looks after the nodes besides, at every turn of the loop, in this order.
         limits: how long each thing may take.
     """
 
@@ -64,12 +66,14 @@ class Fleet:
         on_change: Callable[[FleetChange], None] = _nobody,
         polling: Polling | None = None,
         limits: Limits | None = None,
+        keepers: Iterable[Keeper] = (),
     ) -> None:
         self._cloud = cloud
         self._journal = journal
         self._ssh_key = f"{ssh_user}:{public_key}"
         self._board = Board(on_change)
         self._polling = polling or Polling()
+        self._keepers = tuple(keepers)
         self._means = Means(
             cloud=cloud,
             journal=journal,
@@ -264,7 +268,18 @@ class Fleet:
                     listed_at = time.monotonic()
             except Exception:
                 log.exception("A poll of the nodes failed")
+            await self._keep()
             await self._pause()
+
+    async def _keep(self) -> None:
+        """Let the keepers look; the fault of one is not the others'."""
+        for keeper in self._keepers:
+            try:
+                await keeper.tick(self, time.time())
+            except TpuError as error:
+                log.warning("%s: %s", type(keeper).__name__, error)
+            except Exception:
+                log.exception("%s failed", type(keeper).__name__)
 
     def _list_every_s(self) -> float:
         """Often while another process changes nodes; our own drivers look at theirs themselves."""

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.fleet import Fleet, FleetChange
+from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.lifecycle.limits import Limits
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.journal import Journal
 
 OnChange = Callable[[FleetChange], None]
 
@@ -27,10 +29,11 @@ def _ignore(change: FleetChange) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFleet:
-    """A running fleet with the cloud it asks; `settings` has the project filled in."""
+    """A running fleet with the cloud it asks and the journal it writes; `settings` has the project filled in."""
 
     fleet: Fleet
     cloud: CloudApi
+    journal: Journal
 
     @property
     def settings(self) -> CloudSettings:
@@ -66,15 +69,15 @@ async def open_fleet(
     """
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
-        fleet = await asyncio.to_thread(_assembled, cloud, stack, ssh_user, on_change, limits)
+        fleet, journal = await asyncio.to_thread(_assembled, cloud, stack, ssh_user, on_change, limits)
         stack.push_async_callback(fleet.close)
         await fleet.start()
-        yield OpenFleet(fleet=fleet, cloud=cloud)
+        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal)
 
 
 def _assembled(
     cloud: CloudApi, stack: AsyncExitStack, ssh_user: str, on_change: OnChange, limits: Limits | None
-) -> Fleet:
+) -> tuple[Fleet, Journal]:
     """The parts that read and write files, off the event loop."""
     from jupyter_tpu.journal import Journal, data_dir
     from jupyter_tpu.ssh.keys import UserKey, login_name
@@ -84,4 +87,18 @@ def _assembled(
     journal = Journal.open(folder)
     stack.callback(journal.close)
     user = login_name(ssh_user)
-    return Fleet(cloud, journal, ssh_user=user, public_key=key.public_line, on_change=on_change, limits=limits)
+    fleet = Fleet(
+        cloud,
+        journal,
+        ssh_user=user,
+        public_key=key.public_line,
+        on_change=on_change,
+        limits=limits,
+        keepers=_keepers(cloud, journal),
+    )
+    return fleet, journal
+
+
+def _keepers(_cloud: CloudApi, _journal: Journal) -> tuple[Keeper, ...]:
+    """In the order in which they look."""
+    return ()

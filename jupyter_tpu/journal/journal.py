@@ -81,7 +81,7 @@ class Journal:
             NodeExists, WrongState: see `settle_conflict`.
             JournalUnwritable: it is not written down, so it must not be performed.
         """
-        with self._writing() as database:
+        with self.writing() as database:
             chosen = settle_conflict(_open_intents(database), wanted)
             if chosen is wanted:
                 chosen = replace(wanted, owner=self.owner)
@@ -94,7 +94,7 @@ class Journal:
         Raises:
             ClaimLost: it is no longer ours; nothing more may be done about it here.
         """
-        with self._writing() as database:
+        with self.writing() as database:
             if not _update(database, intent, self.owner):
                 raise ClaimLost(intent.intent_id)
 
@@ -103,7 +103,7 @@ class Journal:
         intent = self.find(intent_id)
         if intent is None or intent.settled or not is_gone(intent.owner):
             return None
-        with self._writing() as database:
+        with self.writing() as database:
             # only from the owner that was found dead: another process may have been faster
             _take(database, intent_id, intent.owner, self.owner)
             taken = _find(database, intent_id)
@@ -111,7 +111,7 @@ class Journal:
 
     def release(self, intent_id: str) -> None:
         """Let an open intent of ours go, for another process or a later one to take over."""
-        with self._writing() as database:
+        with self.writing() as database:
             _take(database, intent_id, self.owner, "")
 
     def dismiss(self, intent_id: str) -> None:
@@ -120,7 +120,7 @@ class Journal:
         Raises:
             WrongState: it is still open.
         """
-        with self._writing() as database:
+        with self.writing() as database:
             intent = _find(database, intent_id)
             if intent is not None and not intent.settled:
                 raise WrongState("What is still being done cannot be dismissed.", hint="Wait until it is done.")
@@ -128,7 +128,7 @@ class Journal:
 
     def find(self, intent_id: str) -> Intent | None:
         """One intent, settled or not."""
-        with self._reading() as database:
+        with self.reading() as database:
             return _find(database, intent_id)
 
     def listed(self, failed_since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
@@ -136,7 +136,7 @@ class Journal:
 
         Those of other clouds are for other fleets: a node of the same name there is another node.
         """
-        with self._reading() as database:
+        with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents"
                 " WHERE endpoint = ? AND (settled = 0 OR (dismissed = 0 AND updated_at >= ?))"
@@ -149,14 +149,19 @@ class Journal:
 
     def history(self, intent_id: str) -> tuple[dict[str, Any], ...]:
         """What happened to an intent, oldest first."""
-        with self._reading() as database:
+        with self.reading() as database:
             rows = database.execute(
                 "SELECT at, phase, message, error_code FROM events WHERE intent_id = ? ORDER BY seq", (intent_id,)
             ).fetchall()
         return tuple({"at": row[0], "phase": row[1], "message": row[2], "error_code": row[3]} for row in rows)
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """The database, to be read.
+
+        Raises:
+            JournalUnwritable: it cannot be.
+        """
         with self._lock:
             if self._database is None:
                 raise self._problem or opening.unwritable(self._path, sqlite3.ProgrammingError("it is closed"))
@@ -166,8 +171,13 @@ class Journal:
                 raise opening.unwritable(self._path, error) from error
 
     @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._reading() as database:
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it is on disk at the end, or nothing.
+
+        Raises:
+            JournalUnwritable: nothing was written.
+        """
+        with self.reading() as database:
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database

@@ -82,7 +82,7 @@ def test_a_journal_that_does_not_tell_clouds_apart_is_begun_anew(journal: Journa
     journal.begin(wish("a", "delete"))
     journal.close()
     with sqlite3.connect(tmp_path / "journal.db") as database:
-        database.execute("PRAGMA user_version = 1")
+        database.executescript("DROP TABLE spans; DROP TABLE documents; DROP TABLE audit; PRAGMA user_version = 1")
     database.close()
     again = Journal.open(tmp_path)
     assert again.find("a") is None

@@ -1,0 +1,71 @@
+"""Who did what with money and access, and why: a list that only grows. Every method may block on the disk."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.journal.journal import Journal
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of the audit log.
+
+    Attributes:
+        at: Unix seconds.
+        action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
+        subject: what it was done to: a node's full name, a budget's name.
+        reason: one sentence for people.
+        detail: what else is to be kept of it.
+    """
+
+    at: float
+    action: str
+    subject: str
+    reason: str
+    detail: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "at": self.at,
+            "action": self.action,
+            "subject": self.subject,
+            "reason": self.reason,
+            "detail": dict(self.detail),
+        }
+
+
+class Audit:
+    """The audit log of a project in a cloud."""
+
+    def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._journal = journal
+        self._place = (endpoint, project)
+
+    def note(self, entry: Entry) -> None:
+        """Add a line.
+
+        Raises:
+            JournalUnwritable: it is not written down.
+        """
+        with self._journal.writing() as database:
+            database.execute(
+                "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (*self._place, entry.at, entry.action, entry.subject, entry.reason, json.dumps(dict(entry.detail))),
+            )
+
+    def newest(self, limit: int = 100) -> tuple[Entry, ...]:
+        """The newest lines, newest first."""
+        with self._journal.reading() as database:
+            rows = database.execute(
+                "SELECT at, action, subject, reason, detail FROM audit WHERE endpoint = ? AND project = ?"
+                " ORDER BY seq DESC LIMIT ?",
+                (*self._place, limit),
+            ).fetchall()
+        return tuple(
+            Entry(at=row[0], action=row[1], subject=row[2], reason=row[3], detail=json.loads(row[4])) for row in rows
+        )
