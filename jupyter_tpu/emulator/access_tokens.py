@@ -21,6 +21,7 @@ from google.rpc import code_pb2, error_details_pb2
 
 from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.errors import Refusal, status_of
+from jupyter_tpu.emulator.kept_files import kept_file
 
 LIFETIME_S = 3600
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
@@ -82,11 +83,7 @@ class AccessTokens:
 
 def kept_key(path: Path) -> bytes:
     """The key of a state folder, made when it is new; for its owner's eyes only."""
-    if not path.exists():
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch(mode=0o600)
-        path.write_bytes(secrets.token_bytes(32))
-    return path.read_bytes()
+    return kept_file(path, lambda: secrets.token_bytes(32))
 
 
 def _bearer(authorization: str) -> str:

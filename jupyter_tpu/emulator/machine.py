@@ -14,6 +14,7 @@ from typing import Protocol
 import asyncssh
 
 from jupyter_tpu.emulator.image import Image, passed_on_settings
+from jupyter_tpu.emulator.kept_files import kept_file
 from jupyter_tpu.emulator.process_tree import TOKEN_VARIABLE
 
 SHELL = shutil.which("bash", path="/bin:/usr/bin") or "/bin/sh"
@@ -97,7 +98,7 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
         hostname=hostname,
         accelerator_type=accelerator_type,
         image=image,
-        token=_kept(folder / "token", secrets.token_hex(12)),
+        token=kept_file(folder / "token", lambda: secrets.token_hex(12).encode()).decode(),
         host_key=_host_key(folder / "host_key"),
     )
 
@@ -125,17 +126,10 @@ def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
             yield user, f"{words[0]} {words[1]}"
 
 
-def _kept(path: Path, fresh: str) -> str:
-    if not path.exists():
-        path.write_text(fresh, encoding="ascii")
-    return path.read_text(encoding="ascii")
-
-
 def _host_key(path: Path) -> asyncssh.SSHKey:
-    if not path.exists():
-        asyncssh.generate_private_key("ssh-ed25519").write_private_key(path)
-        path.chmod(0o600)
-    return asyncssh.read_private_key(path)
+    return asyncssh.import_private_key(
+        kept_file(path, lambda: asyncssh.generate_private_key("ssh-ed25519").export_private_key())
+    )
 
 
 def as_env_command(environment: dict[str, str]) -> str:

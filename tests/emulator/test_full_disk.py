@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.emulator.access_tokens import kept_key
 from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl
 from jupyter_tpu.emulator.store import Store
 from jupyter_tpu.emulator.store_schema import DiskFull
@@ -79,3 +80,25 @@ def test_what_a_full_disk_refuses_says_so(paper_emulator: Any) -> None:
             control.set_time_scale(5)
     control.reserve("mine", "us-east5-a", "v6e", 64)
     assert len(control.reservations()) == 1
+
+
+def test_a_key_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "token_key"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))
+    try:
+        with pytest.raises(OSError, match="large"):
+            kept_key(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(path.parent.iterdir()) == []
+    key = kept_key(path)
+    assert len(key) == 32
+    assert kept_key(path) == key
+    assert path.stat().st_mode & 0o777 == 0o600
+
+
+def test_an_empty_key_of_an_earlier_crash_is_replaced(tmp_path: Path) -> None:
+    path = tmp_path / "token_key"
+    path.touch()
+    assert len(kept_key(path)) == 32
