@@ -5,6 +5,7 @@
     ├── IntentNotFound       no such intent in the journal
     ├── OutputsNotFound      no such kernel on a node, or no such request in its record
     ├── CredentialsMissing   nobody is signed in to Google Cloud
+    ├── BudgetExceeded       a budget of the user's is used up
     ├── CloudRefused         the cloud answered "no"
     │   ├── PermissionDenied     IAM, location policy
     │   ├── ApiDisabled          the Cloud TPU API is off in the project
@@ -97,6 +98,13 @@ class OutputsNotFound(TpuError):
 
     code = "outputs_not_found"
     status = 404
+
+
+class BudgetExceeded(TpuError):
+    """A budget of the user's is used up; nothing more may be asked for that costs money."""
+
+    code = "budget_exceeded"
+    status = 402
 
 
 class CredentialsMissing(TpuError):

@@ -41,6 +41,7 @@ class Board:
             error=self.picture.error,
             intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
             notices=notices,
+            looked_at=self.picture.looked_at,
         )
 
     def _is_shown(self, intent: Intent) -> bool:

@@ -13,6 +13,7 @@ from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
 from jupyter_tpu.fleet.board import Board
 from jupyter_tpu.fleet.driver import Driver, Means
+from jupyter_tpu.fleet.guards import Guard
 from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.fleet.offers import check_offered
 from jupyter_tpu.fleet.records import FleetChange, FleetSnapshot, Polling
@@ -53,6 +54,7 @@ class Fleet:
         on_change: called in the event loop with each change; must not block.
         polling: how often the cloud is asked.
         keepers: who looks after the nodes besides, at every turn of the loop, in this order.
+        guards: who may forbid what costs money, each asked before it is written down.
         limits: how long each thing may take.
     """
 
@@ -67,6 +69,7 @@ class Fleet:
         polling: Polling | None = None,
         limits: Limits | None = None,
         keepers: Iterable[Keeper] = (),
+        guards: Iterable[Guard] = (),
     ) -> None:
         self._cloud = cloud
         self._journal = journal
@@ -74,6 +77,7 @@ class Fleet:
         self._board = Board(on_change)
         self._polling = polling or Polling()
         self._keepers = tuple(keepers)
+        self._guards = tuple(guards)
         self._means = Means(
             cloud=cloud,
             journal=journal,
@@ -109,7 +113,8 @@ class Fleet:
 
     def snapshot(self) -> FleetSnapshot:
         """The fleet as last seen; never waits."""
-        return self._board.snapshot(self._journal.notices)
+        told = (notice for guard in self._guards for notice in guard.notices)
+        return self._board.snapshot((*self._journal.notices, *told))
 
     async def refresh(self) -> FleetSnapshot:
         """Poll now. A failure is in `FleetSnapshot.error`, not raised."""
@@ -117,12 +122,24 @@ class Fleet:
         await self._list_nodes()
         return self.snapshot()
 
-    async def create(self, spec: NodeSpec) -> Intent:
+    async def check_spending(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> None:
+        """Whether the budgets allow such a node, for those who ask the cloud for one by another way than `create`.
+
+        Raises:
+            BudgetExceeded: a budget is used up.
+            BadInput: a budget stands, the price is unknown, and `accept_unknown_price` does not say that this is known.
+            JournalUnwritable: a budget cannot be read.
+        """
+        for guard in self._guards:
+            await guard.check_create(spec, accept_unknown_price=accept_unknown_price)
+
+    async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
         """Write down the wish for a node and begin to fulfil it; returns before the cloud has answered.
 
         Asking twice for the same node while the first wish is open gives the same intent.
 
         Raises:
+            BudgetExceeded: a budget is used up; see `check_spending` for what else budgets refuse.
             BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
             NodeExists: the name is taken.
             JournalUnwritable: it cannot be written down, so nothing was asked for.
@@ -132,6 +149,7 @@ class Fleet:
         wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=time.time())
         known = await self._known(wanted)
         if known is wanted:
+            await self.check_spending(spec, accept_unknown_price=accept_unknown_price)
             await check_offered(self._cloud, spec)
             known = await self._unless_taken(wanted)
         return await self._begin(wanted) if known is wanted else known
@@ -156,7 +174,13 @@ class Fleet:
         return await self._begin_on_node("stop", name)
 
     async def start_node(self, name: NodeName) -> Intent:
-        """Begin to start a stopped node; raises as `stop` does."""
+        """Begin to start a stopped node; raises as `stop` does.
+
+        Raises:
+            BudgetExceeded: a budget is used up.
+        """
+        for guard in self._guards:
+            await guard.check_start()
         return await self._begin_on_node("start", name)
 
     async def wait(self, intent_id: str) -> Intent:

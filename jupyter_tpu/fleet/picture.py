@@ -24,6 +24,11 @@ class Picture:
         """All of them, by name."""
         return tuple(self._nodes[name] for name in sorted(self._nodes))
 
+    @property
+    def looked_at(self) -> dict[NodeName, float]:
+        """When single nodes were looked at, also in vain, since the last list was asked for."""
+        return dict(self._looked_at)
+
     def get(self, name: NodeName) -> Node | None:
         """One node."""
         return self._nodes.get(name)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from jupyter_tpu.errors import TpuError
@@ -20,7 +21,9 @@ class FleetSnapshot:
         as_of: when `nodes` was read (Unix seconds); 0 = never yet.
         error: why the last poll failed; None when it did not.
         intents: open ones, and failed ones that nobody dismissed, oldest first.
-        notices: what the user should know about the journal, such as that a damaged one was put aside.
+        notices: what the user should know about the journal, such as that a damaged one was put aside, and about the
+            budgets.
+        looked_at: when a node was looked at by itself, later than `as_of` (Unix seconds), also in vain.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -29,6 +32,11 @@ class FleetSnapshot:
     error: TpuError | None = None
     intents: tuple[Intent, ...] = ()
     notices: tuple[str, ...] = ()
+    looked_at: Mapping[NodeName, float] = field(default_factory=dict)
+
+    def seen_at(self, name: NodeName) -> float:
+        """When that node, or its absence, was seen last (Unix seconds)."""
+        return self.looked_at.get(name, self.as_of)
 
     def node(self, name: NodeName) -> Node | None:
         """The node of that name, if the last poll saw it."""
