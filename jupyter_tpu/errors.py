@@ -11,6 +11,8 @@
     │   ├── ApiDisabled          the Cloud TPU API is off in the project
     │   ├── NotAllowlisted       the project may not use this accelerator type
     │   ├── QuotaExceeded        a limit of the project is used up
+    │   │   ├── AddressQuotaExceeded     that of external IP addresses
+    │   │   └── RateExceeded             that of requests per minute
     │   ├── OutOfCapacity        the zone has no free machines (stock-out)
     │   ├── NodeNotFound         no such node
     │   ├── NodeExists           the name is taken
@@ -147,6 +149,18 @@ class QuotaExceeded(CloudRefused):
 
     code = "quota_exceeded"
     status = 429
+
+
+class AddressQuotaExceeded(QuotaExceeded):
+    """The region's limit of external IP addresses is used up; nodes with internal ones need none."""
+
+    code = "address_quota_exceeded"
+
+
+class RateExceeded(QuotaExceeded):
+    """Too many requests in a short time; waiting a minute does help."""
+
+    code = "rate_exceeded"
 
 
 class OutOfCapacity(CloudRefused):

@@ -18,6 +18,9 @@ _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
 _FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/nodes/([^/]+)")
+# google-cloud-tpu, CreateQueuedResourceRequest.queued_resource_id
+_QUEUED_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
+_QUEUED_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/queuedResources/([^/]+)")
 
 INTENT_LABEL = "jupyter-tpu-intent"
 """Label that every node we create carries; its value is the id of the intent in the journal."""
@@ -122,12 +125,17 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """What to create."""
+    """What to create.
+
+    Attributes:
+        internal_ips: the workers get no external IP addresses; SSH then needs a machine in the node's network.
+    """
 
     name: NodeName
     accelerator_type: str
     runtime_version: str
     spot: bool = False
+    internal_ips: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
 
@@ -137,6 +145,7 @@ class NodeSpec:
             "accelerator_type": self.accelerator_type,
             "runtime_version": self.runtime_version,
             "spot": self.spot,
+            "internal_ips": self.internal_ips,
             "labels": dict(self.labels),
             "metadata": dict(self.metadata),
         }
@@ -148,6 +157,7 @@ class NodeSpec:
             accelerator_type=data["accelerator_type"],
             runtime_version=data["runtime_version"],
             spot=data["spot"],
+            internal_ips=data.get("internal_ips", False),
             labels=dict(data["labels"]),
             metadata=dict(data["metadata"]),
         )
@@ -158,6 +168,99 @@ class NodeList:
     """The nodes of a project; `unreachable` names zones that did not answer, so the list is partial."""
 
     nodes: tuple[Node, ...]
+    unreachable: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class QueuedName:
+    """Where a queued resource lives: ``projects/{project}/locations/{zone}/queuedResources/{queued_id}``.
+
+    Raises:
+        BadInput: a part breaks the API's rule for it.
+    """
+
+    project: str
+    zone: str
+    queued_id: str
+
+    def __post_init__(self) -> None:
+        _checked(_PROJECT, self.project, "project id", "3 to 63 lower-case letters, digits and hyphens")
+        _checked(_ZONE, self.zone, "zone", "a zone name such as us-central1-a")
+        _checked(_QUEUED_ID, self.queued_id, "queued resource", "1 to 63 letters, digits and _ . ~ + % -")
+
+    @classmethod
+    def parse(cls, full_name: str) -> QueuedName:
+        match = _QUEUED_NAME.fullmatch(full_name)
+        if not match:
+            raise BadInput(
+                f"{full_name[:200]!r} is not the name of a queued resource.",
+                hint="Use projects/PROJECT/locations/ZONE/queuedResources/ID.",
+            )
+        return cls(project=match[1], zone=match[2], queued_id=match[3])
+
+    @property
+    def parent(self) -> str:
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    def __str__(self) -> str:
+        return f"{self.parent}/queuedResources/{self.queued_id}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedResource:
+    """A request that waits for capacity, as the cloud shows it.
+
+    Attributes:
+        state: the API's word, such as ``WAITING_FOR_RESOURCES``; one that this client does not know is ``UNKNOWN(17)``.
+        accelerator_type: of its nodes; of the first one where they differ.
+        node_ids: of all its nodes, also of those that are not made yet.
+        valid_until: when the cloud gives up (Unix seconds); None where that is not said.
+        error: why it FAILED.
+        labels: those of its first node.
+        create_time: RFC 3339 in UTC, or empty.
+    """
+
+    name: QueuedName
+    state: str
+    accelerator_type: str = ""
+    runtime_version: str = ""
+    spot: bool = False
+    reserved: bool = False
+    node_ids: tuple[str, ...] = ()
+    valid_until: float | None = None
+    error: TpuError | None = None
+    labels: Mapping[str, str] = field(default_factory=dict)
+    create_time: str = ""
+
+    @property
+    def intent_id(self) -> str:
+        """Of the wish that made this, or empty when it was made elsewhere."""
+        return self.labels.get(INTENT_LABEL, "")
+
+    @property
+    def is_husk(self) -> bool:
+        """Over, and good for nothing but to be deleted."""
+        return self.state in ("FAILED", "SUSPENDED")
+
+    @property
+    def holds_quota(self) -> bool:
+        """What it asks for counts until it is deleted, husks too; those of its nodes that exist count themselves."""
+        return self.state != "ACTIVE"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedSpec:
+    """What to queue: a node, under a name of its own."""
+
+    name: QueuedName
+    node: NodeSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedList:
+    """The queued resources of a project; `unreachable` names zones that did not answer, so the list is partial."""
+
+    items: tuple[QueuedResource, ...]
     unreachable: tuple[str, ...] = ()
 
 

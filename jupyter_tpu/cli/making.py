@@ -12,7 +12,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.options import (
+    add_cloud_options,
+    add_internal_ips_option,
+    add_json_option,
+    add_yes_option,
+    cloud_settings,
+)
 from jupyter_tpu.cli.terminal import is_confirmed, note
 from jupyter_tpu.cli.wording import EMULATED, price_text
 from jupyter_tpu.cli.work import SIGINT_EXIT, fleet_at_work, performed, say_end
@@ -34,6 +40,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--zone", default="", help="zone (default: the first that lists the type)")
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
+    add_internal_ips_option(parser)
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
     add_yes_option(parser)
     add_cloud_options(parser)
@@ -65,6 +72,7 @@ class Wanted:
     accelerator_type: str
     runtime_version: str
     spot: bool
+    internal_ips: bool
     price: Price | None
     was_asked: bool = False
 
@@ -78,6 +86,7 @@ class Wanted:
             accelerator_type=self.accelerator_type,
             runtime_version=self.runtime_version,
             spot=self.spot,
+            internal_ips=self.internal_ips,
         )
 
 
@@ -93,6 +102,7 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         accelerator_type=kind.type,
         runtime_version=options.runtime_version or _first(versions, "runtime version", kind.type),
         spot=options.spot,
+        internal_ips=options.internal_ips,
         price=accelerators.list_price(kind.type, zone, options.spot),
     )
 

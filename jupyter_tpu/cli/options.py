@@ -26,6 +26,12 @@ def add_node_argument(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
 
 
+def add_internal_ips_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--internal-ips", action="store_true", help="no external IP addresses: reached only from the node's network"
+    )
+
+
 def add_yes_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
 

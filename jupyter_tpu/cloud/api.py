@@ -6,7 +6,17 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec, Operation, WorkerIdentity
+from jupyter_tpu.models import (
+    Node,
+    NodeList,
+    NodeName,
+    NodeSpec,
+    Operation,
+    QueuedList,
+    QueuedName,
+    QueuedSpec,
+    WorkerIdentity,
+)
 
 
 class CloudApi(Protocol):
@@ -68,6 +78,18 @@ class CloudApi(Protocol):
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
         """What each worker has published of its SSH server; ``host_keys`` is empty until it has."""
+        ...
+
+    async def list_queued_resources(self, zone: str = "-") -> QueuedList:
+        """Queued resources of one zone, or of all (``-``); husks too, until somebody deletes them."""
+        ...
+
+    async def create_queued_resource(self, spec: QueuedSpec, valid_for_s: float | None = None) -> Operation:
+        """Queue a node; the cloud gives up after `valid_for_s`. May be asked again: the same wish is queued once."""
+        ...
+
+    async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:
+        """Ask for the deletion of a queued resource; only by `force` when it has nodes, which are deleted as well."""
         ...
 
     async def aclose(self) -> None:

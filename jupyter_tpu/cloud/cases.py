@@ -11,6 +11,7 @@ class Request:
 
     Attributes:
         what: as in "Could not …": ``create node 'my-node' in us-central1-a``.
+        kind: of the resource that is meant.
     """
 
     what: str
@@ -18,6 +19,7 @@ class Request:
     zone: str = ""
     node_id: str = ""
     accelerator_type: str = ""
+    kind: str = "node"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,12 @@
 """The Cloud TPU API through Google's client, against Google Cloud or an emulator on this machine.
 
-Google's client has no time-outs and no retries of its own for this API: both are set here. Long-running operations
-are read as plain messages; the client's `AsyncOperation.result()` is never used, because it loses the kind of error.
+Long-running operations are read as plain messages; the client's `AsyncOperation.result()` is never used, because it
+loses the kind of error.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,8 +15,6 @@ from typing import Any
 import google.auth
 import grpc
 import grpc.aio
-from google.api_core import exceptions as google_exceptions
-from google.api_core.retry import AsyncRetry, if_exception_type
 from google.cloud import tpu_v2
 from google.cloud.location import locations_pb2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
@@ -26,28 +23,28 @@ from google.protobuf import field_mask_pb2
 
 from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.queue import QueueCalls
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
-from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
 from jupyter_tpu.cloud.unreadable import UnreadableAnswers
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec, Operation, WorkerIdentity
+from jupyter_tpu.models import (
+    Node,
+    NodeList,
+    NodeName,
+    NodeSpec,
+    Operation,
+    QueuedList,
+    QueuedName,
+    QueuedSpec,
+    WorkerIdentity,
+)
 
 log = logging.getLogger(__name__)
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _HOST = "tpu.googleapis.com:443"
-
-# Only reads: a change whose answer got lost must not be asked for twice
-_SAFE_RETRY = AsyncRetry(
-    predicate=if_exception_type(google_exceptions.ServiceUnavailable, google_exceptions.DeadlineExceeded),
-    initial=0.2,
-    multiplier=2,
-    maximum=2,
-    timeout=6,
-)
-_READ: dict[str, Any] = {"retry": _SAFE_RETRY, "timeout": 30}
-_CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
 
 _CHANNEL_OPTIONS = [
     ("grpc.max_receive_message_length", -1),
@@ -67,7 +64,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
             settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=[UnreadableAnswers()]
         )
         return GoogleCloud(_with_project(settings, ""), channel)
-    with _translated(Request(what="sign in to Google Cloud", project=settings.project)):
+    with translated(Request(what="sign in to Google Cloud", project=settings.project)):
         # may read files and ask the machine's metadata server
         credentials, project = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
     channel = TpuGrpcAsyncIOTransport.create_channel(
@@ -89,15 +86,6 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
     return replace(settings, project=project)
 
 
-@contextlib.contextmanager
-def _translated(request: Request) -> Iterator[None]:
-    """Raise our error in place of an exception of Google's client."""
-    try:
-        yield
-    except CLOUD_EXCEPTIONS as exception:
-        raise error_of_exception(request, exception) from exception
-
-
 class GoogleCloud:
     """`CloudApi` over gRPC."""
 
@@ -106,6 +94,7 @@ class GoogleCloud:
         self._channel = channel
         host = settings.endpoint or _HOST
         self._client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel, host=host))
+        self._queue = QueueCalls(self._client, settings.project)
 
     @property
     def settings(self) -> CloudSettings:
@@ -117,9 +106,9 @@ class GoogleCloud:
     async def list_nodes(self, zone: str = "-") -> NodeList:
         nodes: list[Node] = []
         unreachable: set[str] = set()
-        with _translated(self._request("list the nodes", zone)):
+        with translated(self._request("list the nodes", zone)):
             request = tpu_v2.ListNodesRequest(parent=self._parent(zone), page_size=500)
-            pager = await self._client.list_nodes(request, **_READ)
+            pager = await self._client.list_nodes(request, **READ)
             async for page in pager.pages:
                 message = tpu_v2.ListNodesResponse.pb(page)
                 nodes += _readable(message.nodes)
@@ -127,82 +116,91 @@ class GoogleCloud:
         return NodeList(nodes=tuple(sorted(nodes, key=lambda node: node.name)), unreachable=tuple(sorted(unreachable)))
 
     async def get_node(self, name: NodeName) -> Node:
-        with _translated(self._node_request("read", name)):
-            message = await self._client.get_node(tpu_v2.GetNodeRequest(name=str(name)), **_READ)
+        with translated(self._node_request("read", name)):
+            message = await self._client.get_node(tpu_v2.GetNodeRequest(name=str(name)), **READ)
         return protos.node_of(tpu_v2.Node.pb(message))
 
     async def create_node(self, spec: NodeSpec) -> Operation:
         about = self._node_request("create", spec.name, spec.accelerator_type)
-        with _translated(about):
+        with translated(about):
             request = tpu_v2.CreateNodeRequest(
                 parent=spec.name.parent, node_id=spec.name.node_id, node=protos.node_to_create(spec)
             )
-            answer = await self._client.create_node(request, **_CHANGE)
+            answer = await self._client.create_node(request, **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def delete_node(self, name: NodeName) -> Operation:
         about = self._node_request("delete", name)
-        with _translated(about):
-            answer = await self._client.delete_node(tpu_v2.DeleteNodeRequest(name=str(name)), **_CHANGE)
+        with translated(about):
+            answer = await self._client.delete_node(tpu_v2.DeleteNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def stop_node(self, name: NodeName) -> Operation:
         about = self._node_request("stop", name)
-        with _translated(about):
-            answer = await self._client.stop_node(tpu_v2.StopNodeRequest(name=str(name)), **_CHANGE)
+        with translated(about):
+            answer = await self._client.stop_node(tpu_v2.StopNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def start_node(self, name: NodeName) -> Operation:
         about = self._node_request("start", name)
-        with _translated(about):
-            answer = await self._client.start_node(tpu_v2.StartNodeRequest(name=str(name)), **_CHANGE)
+        with translated(about):
+            answer = await self._client.start_node(tpu_v2.StartNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
         present = (await self.get_node(name)).metadata
         about = self._node_request("change the metadata of", name)
-        with _translated(about):
+        with translated(about):
             request = tpu_v2.UpdateNodeRequest(
                 node=tpu_v2.Node(name=str(name), metadata={**present, **metadata}),
                 update_mask=field_mask_pb2.FieldMask(paths=["metadata"]),
             )
-            answer = await self._client.update_node(request, **_CHANGE)
+            answer = await self._client.update_node(request, **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def get_operation(self, name: str) -> Operation:
-        with _translated(self._request("read an operation")):
-            message = await self._client.get_operation(operations_pb2.GetOperationRequest(name=name), **_READ)
+        with translated(self._request("read an operation")):
+            message = await self._client.get_operation(operations_pb2.GetOperationRequest(name=name), **READ)
         return protos.operation_of(message, self._about(message))
 
     async def list_zones(self) -> tuple[str, ...]:
         found: list[str] = []
         request = locations_pb2.ListLocationsRequest(name=f"projects/{self._settings.project}", page_size=500)
-        with _translated(self._request("list the zones")):
+        with translated(self._request("list the zones")):
             while True:
-                page = await self._client.list_locations(request, **_READ)
+                page = await self._client.list_locations(request, **READ)
                 found += [location.location_id for location in page.locations]
                 request.page_token = page.next_page_token
                 if not page.next_page_token:
                     return tuple(sorted(found))
 
     async def list_accelerator_types(self, zone: str) -> tuple[str, ...]:
-        with _translated(self._request(f"list the accelerator types of {zone}", zone)):
+        with translated(self._request(f"list the accelerator types of {zone}", zone)):
             request = tpu_v2.ListAcceleratorTypesRequest(parent=self._parent(zone))
-            pager = await self._client.list_accelerator_types(request, **_READ)
+            pager = await self._client.list_accelerator_types(request, **READ)
             return tuple([each.type_ async for each in pager])
 
     async def list_runtime_versions(self, zone: str) -> tuple[str, ...]:
-        with _translated(self._request(f"list the runtime versions of {zone}", zone)):
+        with translated(self._request(f"list the runtime versions of {zone}", zone)):
             request = tpu_v2.ListRuntimeVersionsRequest(parent=self._parent(zone))
-            pager = await self._client.list_runtime_versions(request, **_READ)
+            pager = await self._client.list_runtime_versions(request, **READ)
             return tuple([each.version async for each in pager])
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
-        with _translated(self._node_request("read the host keys of", name)):
+        with translated(self._node_request("read the host keys of", name)):
             # an empty worker id stands for all workers, as gcloud asks it
             request = tpu_v2.GetGuestAttributesRequest(name=str(name), worker_ids=[""])
-            answer = await self._client.get_guest_attributes(request, **_READ)
+            answer = await self._client.get_guest_attributes(request, **READ)
         return protos.identities_of(tpu_v2.GetGuestAttributesResponse.pb(answer).guest_attributes)
+
+    async def list_queued_resources(self, zone: str = "-") -> QueuedList:
+        return await self._queue.list(zone)
+
+    async def create_queued_resource(self, spec: QueuedSpec, valid_for_s: float | None = None) -> Operation:
+        return await self._queue.create(spec, valid_for_s)
+
+    async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:
+        return await self._queue.delete(name, force=force)
 
     def _parent(self, zone: str) -> str:
         return f"projects/{self._settings.project}/locations/{zone}"

@@ -23,8 +23,8 @@ def node_of(message: Any) -> Node:
     scheduling = message.scheduling_config
     return Node(
         name=NodeName.parse(message.name),
-        state=_enum_name(tpu_v2.Node.State, message.state),
-        health=_enum_name(tpu_v2.Node.Health, message.health) if message.health else "",
+        state=enum_name(tpu_v2.Node.State, message.state),
+        health=enum_name(tpu_v2.Node.Health, message.health) if message.health else "",
         health_description=message.health_description,
         accelerator_type=message.accelerator_type,
         topology=config.topology,
@@ -33,7 +33,7 @@ def node_of(message: Any) -> Node:
         preemptible=scheduling.preemptible,
         reserved=scheduling.reserved,
         uid=str(message.id) if message.id else "",
-        create_time=_timestamp(message.create_time) if message.HasField("create_time") else "",
+        create_time=timestamp(message.create_time) if message.HasField("create_time") else "",
         workers=_workers_of(message),
         labels=dict(message.labels),
         metadata=dict(message.metadata),
@@ -41,12 +41,13 @@ def node_of(message: Any) -> Node:
     )
 
 
-def _enum_name(enum: Any, value: int) -> str:
+def enum_name(enum: Any, value: int) -> str:
     """The API's word, or ``UNKNOWN(17)`` for a value newer than the client."""
     return next((member.name for member in enum if member.value == value), f"UNKNOWN({value})")
 
 
-def _timestamp(stamp: Timestamp) -> str:
+def timestamp(stamp: Timestamp) -> str:
+    """RFC 3339 in UTC."""
     return str(stamp.ToJsonString())
 
 
@@ -65,14 +66,14 @@ def _workers_of(message: Any) -> tuple[Worker, ...]:
 
 
 def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
-    """The message that asks for a node, with an external address for SSH."""
+    """The message that asks for a node, with an external address for SSH unless only internal ones are wanted."""
     return tpu_v2.Node(
         accelerator_type=spec.accelerator_type,
         runtime_version=spec.runtime_version,
         labels=dict(spec.labels),
         metadata=dict(spec.metadata),
         scheduling_config=tpu_v2.SchedulingConfig(spot=spec.spot),
-        network_config=tpu_v2.NetworkConfig(enable_external_ips=True),
+        network_config=tpu_v2.NetworkConfig(enable_external_ips=not spec.internal_ips),
     )
 
 

@@ -10,6 +10,7 @@ import re
 from jupyter_tpu.accelerators import find_accelerator, zones_for_type
 from jupyter_tpu.cloud.cases import Case
 from jupyter_tpu.errors import (
+    AddressQuotaExceeded,
     ApiDisabled,
     BadInput,
     CloudRefused,
@@ -21,6 +22,7 @@ from jupyter_tpu.errors import (
     OutOfCapacity,
     PermissionDenied,
     QuotaExceeded,
+    RateExceeded,
     TpuError,
     WrongState,
 )
@@ -105,16 +107,17 @@ def _quota_words(case: Case) -> str:
 
 
 def rate(case: Case) -> TpuError:
-    return QuotaExceeded(
+    return RateExceeded(
         _failed(case, f"too many requests of project {case.request.project} in a short time."),
         hint="Wait a minute and try again.",
     )
 
 
 def address_quota(case: Case) -> TpuError:
-    return QuotaExceeded(
+    return AddressQuotaExceeded(
         _failed(case, "the project's limit of external IP addresses in the region is used up."),
-        hint="Delete VMs or nodes that hold one, choose another region, or ask for more quota (IN_USE_ADDRESSES).",
+        hint="Delete VMs or nodes that hold one, choose another region, ask for more quota "
+        "(IN_USE_ADDRESSES), or, where this machine is in the node's network, create it with --internal-ips.",
     )
 
 
@@ -150,7 +153,7 @@ def wrong_state(case: Case) -> TpuError:
 
 def not_found(case: Case) -> TpuError:
     return NodeNotFound(
-        _failed(case, f"there is no such node in project {case.request.project}."),
+        _failed(case, f"there is no such {case.request.kind} in project {case.request.project}."),
         hint="`jupyter tpu list` shows what exists.",
     )
 
@@ -161,7 +164,7 @@ def reservation_unknown(case: Case) -> TpuError:
 
 def exists(case: Case) -> TpuError:
     return NodeExists(
-        _failed(case, "a node of that name exists already."),
+        _failed(case, f"a {case.request.kind} of that name exists already."),
         hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
     )
 

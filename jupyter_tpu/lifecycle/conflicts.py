@@ -40,7 +40,7 @@ def _means_the_same(sibling: Intent, wanted: Intent) -> bool:
 
 def _wish(intent: Intent) -> tuple[object, ...]:
     spec = intent.spec
-    return (spec.accelerator_type, spec.runtime_version, spec.spot) if spec else ()
+    return (spec.accelerator_type, spec.runtime_version, spec.spot, spec.internal_ips) if spec else ()
 
 
 def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:

@@ -45,10 +45,14 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (gx.ResourceExhausted("No.", details=[QUOTA_FAILURE]), "quota_exceeded", "Quota 'TPUV5s' exhausted. Limit 4"),
     (
         gx.ResourceExhausted("Maximum number of CreateNode requests per minute"),
-        "quota_exceeded",
+        "rate_exceeded",
         "Wait a minute",
     ),
-    (gx.ResourceExhausted("You have reached IN_USE_ADDRESSES limit." + EID), "quota_exceeded", "external IP addresses"),
+    (
+        gx.ResourceExhausted("You have reached IN_USE_ADDRESSES limit." + EID),
+        "address_quota_exceeded",
+        "--internal-ips",
+    ),
     (
         gx.ResourceExhausted('There is no more capacity in the zone "us-central1-b"; you can try in another' + EID),
         "out_of_capacity",

@@ -1,0 +1,36 @@
+"""How a call of Google's client is made: time-outs, retries, and our errors in the place of its exceptions.
+
+Google's client has no time-outs and no retries of its own for this API: both are set here.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from google.api_core import exceptions as google_exceptions
+from google.api_core.retry import AsyncRetry, if_exception_type
+
+from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
+
+# Only reads: a change whose answer got lost must not be asked for twice
+_SAFE_RETRY = AsyncRetry(
+    predicate=if_exception_type(google_exceptions.ServiceUnavailable, google_exceptions.DeadlineExceeded),
+    initial=0.2,
+    multiplier=2,
+    maximum=2,
+    timeout=6,
+)
+READ: dict[str, Any] = {"retry": _SAFE_RETRY, "timeout": 30}
+CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
+
+
+@contextlib.contextmanager
+def translated(request: Request) -> Iterator[None]:
+    """Raise our error in place of an exception of Google's client."""
+    try:
+        yield
+    except CLOUD_EXCEPTIONS as exception:
+        raise error_of_exception(request, exception) from exception

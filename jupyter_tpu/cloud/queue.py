@@ -1,0 +1,153 @@
+"""Queued resources: requests that wait in the cloud for capacity. The part of `GoogleCloud` that is about them."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from google.cloud import tpu_v2
+from google.protobuf import duration_pb2
+
+from jupyter_tpu.cloud import protos
+from jupyter_tpu.cloud.calls import CHANGE, READ, translated
+from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.translation import error_of_status
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import Operation, QueuedList, QueuedName, QueuedResource, QueuedSpec
+
+log = logging.getLogger(__name__)
+
+KIND = "queued resource"
+
+
+class QueueCalls:
+    """Asks for queued resources of one project; raises as `CloudApi` says."""
+
+    def __init__(self, client: tpu_v2.TpuAsyncClient, project: str) -> None:
+        self._client = client
+        self._project = project
+
+    async def list(self, zone: str) -> QueuedList:
+        items: list[QueuedResource] = []
+        unreachable: set[str] = set()
+        about = Request(what="list the queued resources", project=self._project, zone="" if zone == "-" else zone)
+        with translated(about):
+            request = tpu_v2.ListQueuedResourcesRequest(
+                parent=f"projects/{self._project}/locations/{zone}", page_size=500
+            )
+            pager = await self._client.list_queued_resources(request, **READ)
+            async for page in pager.pages:
+                message = tpu_v2.ListQueuedResourcesResponse.pb(page)
+                items += _readable(message.queued_resources, self._project)
+                unreachable.update(name.rpartition("/")[2] for name in message.unreachable)
+        return QueuedList(items=tuple(sorted(items, key=_name_of)), unreachable=tuple(sorted(unreachable)))
+
+    async def create(self, spec: QueuedSpec, valid_for_s: float | None) -> Operation:
+        about = replace(_about("queue", spec.name), accelerator_type=spec.node.accelerator_type)
+        request = tpu_v2.CreateQueuedResourceRequest(
+            parent=spec.name.parent,
+            queued_resource_id=spec.name.queued_id,
+            queued_resource=queued_to_create(spec, valid_for_s),
+            request_id=request_id_of(spec),
+        )
+        with translated(about):
+            # asked again when it gets no answer: the request id makes one of both
+            answer = await self._client.create_queued_resource(request, **{**READ, "timeout": 60})
+        return protos.operation_of(answer.operation, about)
+
+    async def delete(self, name: QueuedName, *, force: bool) -> Operation:
+        about = _about("delete", name)
+        with translated(about):
+            request = tpu_v2.DeleteQueuedResourceRequest(name=str(name), force=force)
+            answer = await self._client.delete_queued_resource(request, **CHANGE)
+        return protos.operation_of(answer.operation, about)
+
+
+def _about(verb: str, name: QueuedName) -> Request:
+    what = f"{verb} the {KIND} {name.queued_id!r} in {name.zone}"
+    return Request(what=what, project=name.project, zone=name.zone, kind=KIND)
+
+
+def _name_of(queued: QueuedResource) -> QueuedName:
+    return queued.name
+
+
+def request_id_of(spec: QueuedSpec) -> str:
+    """The same for a request that is sent again, another for the next one of that name."""
+    labels = sorted(spec.node.labels.items())
+    return str(uuid.uuid5(uuid.NAMESPACE_URL, f"//tpu.googleapis.com/{spec.name} {labels}"))
+
+
+def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.QueuedResource:
+    """The message that asks for it; `valid_for_s` None: it waits for ever."""
+    node = tpu_v2.QueuedResource.Tpu.NodeSpec(
+        parent=spec.name.parent, node_id=spec.node.name.node_id, node=protos.node_to_create(spec.node)
+    )
+    queued = tpu_v2.QueuedResource(tpu=tpu_v2.QueuedResource.Tpu(node_spec=[node]))
+    if spec.node.spot:
+        queued.spot = tpu_v2.QueuedResource.Spot()
+    if valid_for_s is not None:
+        queued.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(
+            valid_until_duration=duration_pb2.Duration(seconds=int(valid_for_s))
+        )
+    return queued
+
+
+def queued_of(message: Any, project: str) -> QueuedResource:
+    """The record of a bare ``QueuedResource`` message; `project` as the user calls it (the API may say its number)."""
+    name = replace(QueuedName.parse(message.name), project=project)
+    specs = list(message.tpu.node_spec)
+    node = specs[0].node if specs else tpu_v2.Node.pb(tpu_v2.Node())
+    scheduling = node.scheduling_config
+    return QueuedResource(
+        name=name,
+        state=protos.enum_name(tpu_v2.QueuedResourceState.State, message.state.state),
+        accelerator_type=node.accelerator_type,
+        runtime_version=node.runtime_version,
+        spot=message.HasField("spot") or scheduling.spot,
+        reserved=bool(message.reservation_name) or scheduling.reserved,
+        node_ids=tuple(node_id for spec in specs for node_id in _node_ids(spec, name.queued_id)),
+        valid_until=_valid_until(message),
+        error=_error_of(message, name),
+        labels=dict(node.labels),
+        create_time=protos.timestamp(message.create_time) if message.HasField("create_time") else "",
+    )
+
+
+def _node_ids(spec: Any, queued_id: str) -> Iterator[str]:
+    """Of one node spec; those of a multislice are numbered (discovery document, MultiNodeParams.nodeIdPrefix)."""
+    if spec.HasField("multislice_params"):
+        prefix = spec.multislice_params.node_id_prefix or queued_id
+        yield from (f"{prefix}-{number}" for number in range(spec.multislice_params.node_count))
+    else:
+        yield spec.node_id
+
+
+def _valid_until(message: Any) -> float | None:
+    policy = message.queueing_policy
+    match policy.WhichOneof("start_timing_constraints"):
+        case "valid_until_duration" if message.HasField("create_time"):
+            return float(message.create_time.ToNanoseconds() + policy.valid_until_duration.ToNanoseconds()) / 1e9
+        case "valid_until_time":
+            return float(policy.valid_until_time.ToNanoseconds()) / 1e9
+        case "valid_interval" if policy.valid_interval.HasField("end_time"):
+            return float(policy.valid_interval.end_time.ToNanoseconds()) / 1e9
+        case _:
+            return None
+
+
+def _error_of(message: Any, name: QueuedName) -> Any:
+    status = message.state.failed_data.error
+    return error_of_status(_about("provide", name), status) if status.code else None
+
+
+def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
+    """Those with names that keep the API's rules; others are said in the log, since no request could name them."""
+    for message in messages:
+        try:
+            yield queued_of(message, project)
+        except BadInput:
+            log.warning("Left out of the list: a queued resource with the unusual name %.200r", message.name)
