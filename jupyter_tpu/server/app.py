@@ -18,6 +18,7 @@ from tornado.ioloop import IOLoop
 from traitlets import Bool, Float, Unicode
 
 from jupyter_tpu import __version__
+from jupyter_tpu.cloud.emulator_address import emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings, settings_from_environment
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import FleetChange
@@ -27,7 +28,7 @@ from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.server.adoption import Adoption
-from jupyter_tpu.server.emulator_client import EmulatorClient, emulator_address
+from jupyter_tpu.server.emulator_client import EmulatorClient
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.in_order import InOrder
 from jupyter_tpu.server.kernel_socket import offer_kernel_socket

@@ -5,18 +5,13 @@ A plain pass-through of what is listed here and nothing else: the emulator itsel
 
 from __future__ import annotations
 
-import ipaddress
 import json
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlsplit
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPResponse
 
-from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeNotFound
-
-ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 
 ALLOWED: Mapping[str, frozenset[str]] = {
     "GET": frozenset(["state"]),
@@ -31,27 +26,8 @@ ALLOWED: Mapping[str, frozenset[str]] = {
 _TIMEOUT_S = 30.0
 
 
-def emulator_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
-    """REST address of the emulator that the nodes are of; empty when they are real, or nobody said where it is.
-
-    Only plain HTTP to this machine: a variable that was set for something else must not make this server a proxy.
-    """
-    address = environment.get(ADDRESS_VARIABLE, "").strip().rstrip("/")
-    return address if settings.is_emulated and _is_on_this_machine(address) else ""
-
-
-def _is_on_this_machine(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
-        is_bare = not (parts.path or parts.query or parts.fragment or parts.username)
-        return parts.scheme == "http" and is_loopback and parts.port is not None and is_bare
-    except ValueError:  # a name, or no address at all
-        return False
-
-
 class EmulatorClient:
-    """`address` is what `emulator_address` gives."""
+    """`address` is what `jupyter_tpu.cloud.emulator_address` gives."""
 
     def __init__(self, address: str) -> None:
         self._base = f"{address}/emulator/v1"

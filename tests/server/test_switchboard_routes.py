@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.server.emulator_client import ADDRESS_VARIABLE, ALLOWED, emulator_address
+from jupyter_tpu.server.emulator_client import ALLOWED
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server, StartServer

@@ -1,0 +1,180 @@
+"""Google's services that the Cloud TPU client does not speak to, over plain REST: reads only.
+
+Blocking: call it off the event loop. An emulator has them all at one address, see `emulator_address`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import google.auth
+from google.auth import exceptions as auth_exceptions
+from google.auth.credentials import AnonymousCredentials
+from google.auth.transport.requests import AuthorizedSession
+
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.cloud.wording import LOGIN_HINT
+from jupyter_tpu.errors import (
+    ApiDisabled,
+    CloudRefused,
+    CloudUnavailable,
+    CredentialsMissing,
+    PermissionDenied,
+    QuotaExceeded,
+    TpuError,
+)
+
+_SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+_TIMEOUT_S = 30.0
+_MOST_PAGES = 1000
+_LONGEST_RAW = 10_000
+_DISABLED = re.compile(r"has not been used in project|API .*is disabled", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Service:
+    """One of them: ``Cloud Quotas API`` at ``cloudquotas.googleapis.com``, and the IAM role that reading takes."""
+
+    title: str
+    host: str
+    role: str
+
+
+class RestDoor:
+    """Reads from one service for one project; close it after use."""
+
+    def __init__(self, session: AuthorizedSession, base: str, service: Service, project: str) -> None:
+        self._session = session
+        self._base = base
+        self._service = service
+        self._project = project
+
+    @classmethod
+    def open(cls, settings: CloudSettings, service: Service, environment: Mapping[str, str]) -> RestDoor:
+        """Sign in, or find the emulator.
+
+        Raises:
+            CredentialsMissing: nobody is signed in.
+            CloudUnavailable: nobody said where the emulator's REST services are.
+        """
+        if settings.is_emulated:
+            session = AuthorizedSession(AnonymousCredentials())
+            session.trust_env = False  # a proxy of the environment is for the outside, not for this machine
+            return cls(session, _emulator(settings, environment), service, settings.project)
+        try:
+            # requests of a person are counted against the project that is asked about
+            credentials, _ = google.auth.default(scopes=_SCOPES, quota_project_id=settings.project)
+        except auth_exceptions.GoogleAuthError as error:
+            raise _not_signed_in(error) from error
+        return cls(AuthorizedSession(credentials), f"https://{service.host}", service, settings.project)
+
+    def close(self) -> None:
+        self._session.close()
+
+    def pages(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
+        """All pages of a list, one after the other; raises as `read` does."""
+        token = ""
+        for _ in range(_MOST_PAGES):
+            page = self.read(path, {**query, **({"pageToken": token} if token else {})})
+            yield page
+            token = str(page.get("nextPageToken") or "")
+            if not token:
+                return
+        raise self._unreadable(f"it has more than {_MOST_PAGES} pages")
+
+    def read(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
+        """One JSON object.
+
+        Raises:
+            ApiDisabled, PermissionDenied, QuotaExceeded, CloudRefused, CredentialsMissing: it was refused.
+            CloudUnavailable: no answer, or none that can be read.
+        """
+        try:
+            answer = self._session.get(
+                f"{self._base}{path}", params=dict(query), timeout=_TIMEOUT_S, allow_redirects=False
+            )
+            status, text = int(answer.status_code), str(answer.text)
+        except auth_exceptions.GoogleAuthError as error:
+            raise _not_signed_in(error) from error
+        except OSError as error:  # what the requests library raises is one
+            raise CloudUnavailable(
+                f"The {self._service.title} does not answer.",
+                hint="Check the network connection and proxy settings; if they are well, try again in a minute.",
+                raw=str(error)[:_LONGEST_RAW],
+            ) from error
+        if status != 200:
+            raise self._refusal(status, text)
+        return self._parsed(text)
+
+    def _parsed(self, text: str) -> Mapping[str, Any]:
+        try:
+            body = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise self._unreadable(text) from error
+        if not isinstance(body, dict):
+            raise self._unreadable(text)
+        return body
+
+    def _unreadable(self, text: str) -> TpuError:
+        return CloudUnavailable(
+            f"The answer of the {self._service.title} cannot be read.",
+            hint="Try again in a minute.",
+            raw=text[:_LONGEST_RAW],
+        )
+
+    def _refusal(self, status: int, text: str) -> TpuError:
+        error = self._refusal_in_words(status, text)
+        error.raw = text[:_LONGEST_RAW]
+        return error
+
+    def _refusal_in_words(self, status: int, text: str) -> TpuError:
+        title, host, project = self._service.title, self._service.host, self._project
+        if status == 401:
+            return CredentialsMissing("Google Cloud does not accept your credentials.", hint=LOGIN_HINT)
+        if status == 403 and ("SERVICE_DISABLED" in text or _DISABLED.search(text)):
+            return ApiDisabled(
+                f"The {title} is not enabled in project {project}.",
+                hint=f"Run `gcloud services enable {host} --project={project}`, wait a few minutes and try again.",
+            )
+        if status == 403:
+            return PermissionDenied(
+                f"You may not read from the {title} in project {project}.",
+                hint=f"Ask an owner of the project for the role {self._service.role}.",
+            )
+        if status == 429:
+            return QuotaExceeded(f"The {title} was asked too often in a short time.", hint="Try again in a minute.")
+        if status >= 500:
+            return CloudUnavailable(f"The {title} reported a fault of its own.", hint="Try again in a minute.")
+        return CloudRefused(f"The {title} refused ({status}).", hint=f"It said: {_message_in(text)[:300]}")
+
+
+def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:
+    address = emulator_address(settings, environment)
+    if not address:
+        raise CloudUnavailable(
+            "Where the emulated cloud has its REST services is not known.",
+            hint=f"Set {ADDRESS_VARIABLE} to the address that the emulator printed when it started.",
+        )
+    return address
+
+
+def _not_signed_in(error: Exception) -> TpuError:
+    return CredentialsMissing(
+        "No Google Cloud credentials were found, or they cannot be used.",
+        exists="The cloud was not asked.",
+        hint=LOGIN_HINT,
+        raw=str(error)[:_LONGEST_RAW],
+    )
+
+
+def _message_in(text: str) -> str:
+    """The words in Google's error envelope, or all of the text."""
+    try:
+        return str(json.loads(text)["error"]["message"])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return " ".join(text.split())

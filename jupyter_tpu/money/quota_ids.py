@@ -1,0 +1,133 @@
+"""The ids of TPU quotas: which of them a node counts against, where, and by how much. Pure.
+
+``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
+(error bodies and quota lists in public repositories). Quotas of generations that are not in this list are not known.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.accelerators import Accelerator
+
+Scope = Literal["zone", "region"]
+Unit = Literal["chips", "TensorCores"]
+
+SERVICE = "tpu.googleapis.com"
+SCOPES: tuple[Scope, ...] = ("zone", "region")
+
+_FAMILIES = {"v2": "V2s", "v3": "V3s", "v4": "V4s", "v5e": "V5s", "v5p": "V5P", "v6e": "V6E"}
+# the bucket of small nodes first; v4 has one bucket for all sizes
+_BUCKETS = {
+    "v2": ("", "Pod"),
+    "v3": ("", "Pod"),
+    "v4": ("Pod",),
+    "v5e": ("LitepodServing", "Litepod"),
+    "v5p": ("",),
+    "v6e": ("",),
+}
+_COUNT_CHIPS = ("v5e", "v6e")
+_LARGEST_SERVING_CHIPS = 8
+_METRIC_BUCKETS = {"": "", "Pod": "-pod", "Litepod": "-litepod", "LitepodServing": "-litepod-serving"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quota:
+    """One quota: of a generation, on demand or preemptible (spot counts as such), in each zone or in each region.
+
+    Attributes:
+        bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
+    """
+
+    generation: str
+    is_preemptible: bool
+    bucket: str
+    scope: Scope
+
+    @property
+    def quota_id(self) -> str:
+        preemptible = "Preemptible" if self.is_preemptible else ""
+        family = _FAMILIES[self.generation]
+        return f"TPU{family}{preemptible}{self.bucket}PerProjectPer{self.scope.capitalize()}ForTPUAPI"
+
+    @property
+    def metric(self) -> str:
+        """Its name in Service Usage, which knows no ids: ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
+        family = self.generation if self.generation in ("v5p", "v6e") else _FAMILIES[self.generation].lower()
+        bucket = "" if self.generation == "v4" else _METRIC_BUCKETS[self.bucket]
+        return f"{SERVICE}/tpu-{family}{bucket}{'-preemptible' if self.is_preemptible else ''}"
+
+    @property
+    def unit(self) -> Unit:
+        """What it counts: chips of v5e and v6e, TensorCores of v2 to v4 and v5p."""
+        return "chips" if self.generation in _COUNT_CHIPS else "TensorCores"
+
+    @property
+    def label(self) -> str:
+        """In words: ``v5e, up to 8 chips, spot``."""
+        return f"{self.generation}{self._sizes}, {'spot' if self.is_preemptible else 'on demand'}"
+
+    @property
+    def _sizes(self) -> str:
+        if self.generation == "v5e":
+            serving = self.bucket == "LitepodServing"
+            return f", {'up to' if serving else 'more than'} {_LARGEST_SERVING_CHIPS} chips"
+        if len(_BUCKETS[self.generation]) == 1:
+            return ""
+        return ", more VMs than one" if self.bucket else ", one VM"
+
+    def place(self, zone: str) -> str:
+        """The zone, or its region where the quota counts by region."""
+        return zone if self.scope == "zone" else accelerators.region_of(zone)
+
+    def is_offered_in(self, place: str) -> bool:
+        """Whether the zone or region has this generation at all."""
+        return place in {self.place(zone) for zone in accelerators.zones_for(self.generation)}
+
+
+@functools.cache
+def all_quotas() -> tuple[Quota, ...]:
+    """Every quota of nodes there is, generation by generation."""
+    return tuple(
+        Quota(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
+        for generation, buckets in _BUCKETS.items()
+        for bucket in buckets
+        for is_preemptible in (False, True)
+        for scope in SCOPES
+    )
+
+
+@functools.cache
+def quotas_by_id() -> Mapping[str, Quota]:
+    return {quota.quota_id: quota for quota in all_quotas()}
+
+
+@functools.cache
+def quotas_by_metric() -> Mapping[tuple[str, Scope], Quota]:
+    """By metric and scope, as Service Usage names them."""
+    return {(quota.metric, quota.scope): quota for quota in all_quotas()}
+
+
+def quotas_of(kind: Accelerator, *, is_preemptible: bool) -> tuple[Quota, ...]:
+    """The quotas that a node of this type counts against, by zone and by region: both must have room."""
+    if kind.generation not in _BUCKETS:
+        return ()
+    bucket = _bucket_of(kind)
+    return tuple(
+        Quota(generation=kind.generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope) for scope in SCOPES
+    )
+
+
+def _bucket_of(kind: Accelerator) -> str:
+    small, *larger = _BUCKETS[kind.generation]
+    is_small = kind.chips <= _LARGEST_SERVING_CHIPS if kind.generation == "v5e" else kind.workers == 1
+    return small if is_small or not larger else larger[0]
+
+
+def amount_of(kind: Accelerator) -> int:
+    """How much of each of its quotas a node of this type takes, in the quota's own unit."""
+    return kind.chips if kind.generation in _COUNT_CHIPS else kind.tensorcores
