@@ -1,0 +1,75 @@
+"""The user's grants on disk, each change of them with a line in the audit log. Every method may block on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.documents import Documents
+from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
+
+_KIND = "grant"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenGrants:
+    """What is written down; `broken` has those that make no sense (any more), by name."""
+
+    grants: tuple[Grant, ...] = ()
+    broken: Mapping[str, BadInput]
+
+
+class Grants:
+    """The grants of a project in a cloud."""
+
+    def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+
+    def read(self) -> WrittenGrants:
+        """All of them, by name.
+
+        Raises:
+            JournalUnwritable: the journal cannot be read.
+        """
+        grants, broken = list[Grant](), dict[str, BadInput]()
+        for document in self._documents.all(_KIND):
+            try:
+                grants.append(grant_from_json(document.name, document.body))
+            except BadInput as problem:
+                broken[document.name] = problem
+        return WrittenGrants(grants=tuple(grants), broken=broken)
+
+    def put(self, grant: Grant, *, now: float) -> None:
+        """Write one down, in place of what had this name.
+
+        Raises:
+            JournalUnwritable: it is as it was.
+        """
+        self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
+        self._note(grant.name, f"The user entered the grant: {_summary(grant)}.", grant.to_json(), now)
+
+    def remove(self, name: str, *, now: float) -> None:
+        """Take one away.
+
+        Raises:
+            BadInput: there is none of that name.
+            JournalUnwritable: it is as it was.
+        """
+        if not self._documents.remove(_KIND, checked_name(name)):
+            names = ", ".join(document.name for document in self._documents.all(_KIND)) or "none"
+            raise BadInput(f"There is no grant {name}.", hint=f"Grants that are written down: {names}.")
+        reason = "The user removed the grant: what it covered counts as billed from now on."
+        self._note(name, reason, {}, now)
+
+    def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:
+        self._audit.note(Entry(at=now, action="grant", subject=name, reason=reason, detail=detail))
+
+
+def _summary(grant: Grant) -> str:
+    what = f"${grant.usd:.2f} of credit" if grant.usd is not None else f"{sum(row.chips for row in grant.rows)} chips"
+    return f"{what}, from {grant.starts_on} to {grant.ends_on}"

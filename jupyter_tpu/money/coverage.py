@@ -1,0 +1,147 @@
+"""Who would pay for a node that somebody is about to create: a grant, or they themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.accelerators import Accelerator, find_accelerator, list_price
+from jupyter_tpu.models import Price
+from jupyter_tpu.money.chips import Allotment, is_for
+from jupyter_tpu.money.days import day_of
+from jupyter_tpu.money.grants import Grant
+
+NEVER_COVERED = (
+    "the boot disk of each TPU VM and other disks, also while the node is stopped",
+    "external IP addresses",
+    "data that leaves its region (egress), such as reading a bucket that lies elsewhere",
+    "all other services of Google Cloud, such as Cloud Storage and Compute Engine",
+)
+"""What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC mail, 2026)."""
+
+_MOST_REASONS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """The node that is asked for; `spot` stands for preemptible too."""
+
+    accelerator_type: str
+    zone: str
+    spot: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Who pays for its chips.
+
+    Attributes:
+        grant: the name of the grant that does; None where none does.
+        price: what it lists for, whoever pays; None where no source says (unknown is not free).
+        text: one line for people, before they create it.
+    """
+
+    grant: str | None
+    price: Price | None
+    text: str
+
+    @property
+    def is_covered(self) -> bool:
+        return self.grant is not None
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "covered": self.is_covered,
+            "grant": self.grant,
+            "usd_per_hour": self.price.usd_per_hour if self.price else None,
+            "text": self.text,
+            "not_covered": list(NEVER_COVERED),
+        }
+
+
+def coverage(
+    request: Request, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
+) -> Coverage:
+    """Whether a grant covers the whole node now; of several, the one that lasts longest.
+
+    `allotment` is what the present nodes use of these grants; `left` has the dollars left of the credits, by name.
+    """
+    today, known = day_of(now), tuple(grants)
+    trc = [grant for grant in known if grant.kind == "trc"]
+    reasons = {grant.name: _why_not(request, grant, allotment, today) for grant in trc}
+    paying = [grant for grant in trc if not reasons[grant.name]]
+    price = list_price(request.accelerator_type, request.zone, request.spot)
+    if paying:
+        longest = max(paying, key=lambda grant: grant.last_day)
+        return Coverage(grant=longest.name, price=price, text=_free(longest, price))
+    credits = [grant for grant in known if grant.kind == "credit" and grant.holds(today)]
+    return Coverage(grant=None, price=price, text=_billed(price, list(reasons.values()), _credit(credits, left)))
+
+
+def _free(grant: Grant, price: Price | None) -> str:
+    return f"free under your TRC grant {grant.name} until {grant.ends_on}, then billed: {_price(price)}"
+
+
+def _billed(price: Price | None, reasons: list[str], credit: str) -> str:
+    more = f"; {len(reasons) - _MOST_REASONS} more do not cover it" if len(reasons) > _MOST_REASONS else ""
+    why = f" ({'; '.join(reasons[:_MOST_REASONS])}{more})" if reasons else ""
+    return f"billed: {_price(price)}{why}{credit}"
+
+
+def _price(price: Price | None) -> str:
+    return f"${price.usd_per_hour:.2f}/h" if price else "price unknown"
+
+
+def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
+    """Of the credit that ends first, as long as something may be left of it."""
+    for grant in sorted(credits, key=lambda grant: grant.last_day):
+        amount = left.get(grant.name)
+        if amount is None:
+            return f"; your credit {grant.name}, until {grant.ends_on}, may pay for it: what is left is not known"
+        if amount > 0:
+            return f"; your credit {grant.name} has about ${amount:.2f} left until {grant.ends_on}"
+    return ""
+
+
+def _why_not(request: Request, grant: Grant, allotment: Allotment, today: int) -> str:
+    """Why a grant does not cover it; empty where it does."""
+    if grant.is_over(today):
+        return f"your TRC grant {grant.name} ended on {grant.ends_on}"
+    if not grant.holds(today):
+        return f"your TRC grant {grant.name} begins on {grant.starts_on}"
+    kind = find_accelerator(request.accelerator_type)
+    if kind is None:
+        return f"how many chips {request.accelerator_type[:40]} has is not known"
+    fitting = [
+        number
+        for number, row in enumerate(grant.rows)
+        if is_for(row, request.accelerator_type, request.zone, request.spot)
+    ]
+    return _why_no_room(kind, grant, allotment, fitting) if fitting else _why_no_row(request, kind, grant)
+
+
+def _why_no_room(kind: Accelerator, grant: Grant, allotment: Allotment, fitting: list[int]) -> str:
+    free = [allotment.free_of(grant, number) for number in fitting]
+    if any(chips is not None and chips >= kind.chips for chips in free):
+        return ""
+    for number, chips in zip(fitting, free, strict=True):
+        if chips is None:
+            why = allotment.unknown[grant.name, number]
+            return f"how many chips of your TRC grant {grant.name} are free is not known: {why}"
+    most = max(chips for chips in free if chips is not None)
+    return f"your TRC grant {grant.name} has {most} chips free there, and it takes {kind.chips}"
+
+
+def _why_no_row(request: Request, kind: Accelerator, grant: Grant) -> str:
+    covers = f"your TRC grant {grant.name} covers"
+    same = [row for row in grant.rows if row.generation == kind.generation]
+    if not same:
+        return f"{covers} no {kind.generation}"
+    here = [row for row in same if row.zone == request.zone]
+    if not here:
+        return f"{covers} {kind.generation} only in {', '.join(sorted({row.zone for row in same}))}"
+    if all(row.spot != request.spot for row in here):
+        return f"{covers} {kind.generation} there only {'on demand' if request.spot else 'as spot'}"
+    devices = sorted({row.device for row in here if row.spot == request.spot})
+    return f"{covers} there only nodes of type {', '.join(devices)}"

@@ -1,0 +1,63 @@
+"""Calendar days as ``YYYY-MM-DD`` in UTC, and as numbers that can be reckoned with (day 0 is 1970-01-01)."""
+
+from __future__ import annotations
+
+import calendar
+import re
+
+from jupyter_tpu.errors import BadInput
+
+_DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DAY_S = 86_400
+_FIRST_YEAR, _LAST_YEAR = 2015, 2100
+
+
+def day_number(text: object, what: str = "day") -> int:
+    """The number of a day that somebody wrote down.
+
+    Raises:
+        BadInput: it is no day, or not of this century; `what` names it.
+    """
+    match = _DAY.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise _no_day(text, what)
+    year, month, day = (int(part) for part in match.groups())
+    if not (_FIRST_YEAR <= year <= _LAST_YEAR and 1 <= month <= 12):
+        raise _no_day(text, what)
+    if not 1 <= day <= calendar.monthrange(year, month)[1]:
+        raise _no_day(text, what)
+    return calendar.timegm((year, month, day, 0, 0, 0)) // _DAY_S
+
+
+def day_of(at: float) -> int:
+    """The number of the day on which that is (Unix seconds)."""
+    return int(at // _DAY_S)
+
+
+def began_at(day: int) -> float:
+    """When a day begins, in Unix seconds."""
+    return float(day * _DAY_S)
+
+
+def day_text(day: int) -> str:
+    """``2026-11-01`` for the number of that day."""
+    year = 1970 + day // 366  # never too late, and then put right
+    while day >= _new_year(year + 1):
+        year += 1
+    rest, month = day - _new_year(year), 1
+    while rest >= (length := calendar.monthrange(year, month)[1]):
+        rest -= length
+        month += 1
+    return f"{year:04}-{month:02}-{rest + 1:02}"
+
+
+def _new_year(year: int) -> int:
+    return calendar.timegm((year, 1, 1, 0, 0, 0)) // _DAY_S
+
+
+def _no_day(text: object, what: str) -> BadInput:
+    return BadInput(
+        f"{str(text)[:40]!r} is not a {what}.",
+        exists="Nothing was written down.",
+        hint=f"Use YYYY-MM-DD, such as 2026-11-01, from {_FIRST_YEAR} to {_LAST_YEAR}.",
+    )

@@ -1,0 +1,251 @@
+"""What somebody else pays for: grants of the TPU Research Cloud, and credits in dollars.
+
+All of it is the user's input, since no public API tells what is granted or left; so all of it is checked. A grant holds
+from its first day to the end of its last one, both in UTC.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.accelerators import find_accelerator, generations, region_of, zones, zones_for
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.money.days import began_at, day_number, day_text
+
+MOST_CHIPS = 1_000_000
+MOST_ROWS = 100
+MOST_DAYS = 3660
+_MOST_USD = 10_000_000.0
+_NOTHING = "Nothing was written down."
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+_ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
+_KINDS = ("trc", "credit")
+_FIELDS = ("kind", "starts_on", "days", "ends_on", "rows", "usd")
+_ROW_FIELDS = ("chips", "generation", "spot", "zone", "device")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrantRow:
+    """So many chips of one generation in one zone.
+
+    Attributes:
+        device: the only accelerator type it is for, such as ``v2-8``; empty where any size will do.
+    """
+
+    chips: int
+    generation: str
+    spot: bool
+    zone: str
+    device: str = ""
+
+    @property
+    def what(self) -> tuple[str, bool, str, str]:
+        """All but the number."""
+        return (self.generation, self.spot, self.zone, self.device)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "chips": self.chips,
+            "generation": self.generation,
+            "spot": self.spot,
+            "zone": self.zone,
+            "device": self.device or None,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Grant:
+    """A grant; read it with `grant_from_json`, which checks it.
+
+    Attributes:
+        kind: ``trc`` has rows of chips, ``credit`` an amount in `usd`.
+        first_day, last_day: see `jupyter_tpu.money.days`; both belong to it.
+    """
+
+    name: str
+    kind: str
+    first_day: int
+    last_day: int
+    rows: tuple[GrantRow, ...] = ()
+    usd: float | None = None
+
+    @property
+    def starts_on(self) -> str:
+        return day_text(self.first_day)
+
+    @property
+    def ends_on(self) -> str:
+        return day_text(self.last_day)
+
+    @property
+    def starts_at(self) -> float:
+        """Unix seconds."""
+        return began_at(self.first_day)
+
+    def days_left(self, today: int) -> int:
+        """Days that it still holds, today among them; all of them before it begins."""
+        return max(0, self.last_day - max(today, self.first_day) + 1)
+
+    def is_over(self, today: int) -> bool:
+        return today > self.last_day
+
+    def holds(self, today: int) -> bool:
+        return self.first_day <= today <= self.last_day
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "starts_on": self.starts_on,
+            "ends_on": self.ends_on,
+            "rows": [row.to_json() for row in self.rows],
+            "usd": self.usd,
+        }
+
+
+def checked_name(name: str) -> str:
+    """A grant's name, if it can be one.
+
+    Raises:
+        BadInput: it cannot.
+    """
+    if not _NAME.fullmatch(name):
+        raise _bad(f"{name[:70]!r} cannot be the name of a grant.", "Use up to 63 letters, digits, dots and hyphens.")
+    return name
+
+
+def grant_from_json(name: str, data: Mapping[str, Any]) -> Grant:
+    """Read a grant as the REST API and the journal have it: with ``ends_on``, or with ``days`` of its term.
+
+    Raises:
+        BadInput: it cannot be; says which field and why.
+    """
+    _refuse_unknown(data, _FIELDS, "grant")
+    kind = data.get("kind")
+    if kind not in _KINDS:
+        raise _bad(f"{str(kind)[:40]!r} is not a kind of grant.", f"Use one of {', '.join(_KINDS)}.")
+    first_day = day_number(data.get("starts_on"), "first day of a grant")
+    return Grant(
+        name=checked_name(name),
+        kind=kind,
+        first_day=first_day,
+        last_day=_last_day(first_day, data),
+        rows=_rows(kind, data.get("rows") or ()),
+        usd=_usd(kind, data.get("usd")),
+    )
+
+
+def row_from_json(data: Any) -> GrantRow:
+    """Read one row.
+
+    Raises:
+        BadInput: it cannot be; says which field and why.
+    """
+    if not isinstance(data, Mapping):
+        raise _bad("A row of the grant is not an object.", f"Send {', '.join(_ROW_FIELDS)}.")
+    _refuse_unknown(data, _ROW_FIELDS, "row")
+    generation, zone, spot = data.get("generation"), data.get("zone"), data.get("spot", False)
+    if not isinstance(spot, bool):
+        raise _bad("The field 'spot' of a row is not true or false.", "Send true for spot and preemptible.")
+    return GrantRow(
+        chips=_chips(data.get("chips")),
+        generation=_generation(generation),
+        spot=spot,
+        zone=_zone(zone, str(generation)),
+        device=_device(data.get("device") or "", str(generation)),
+    )
+
+
+def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
+    days, ends_on = data.get("days"), data.get("ends_on")
+    if (days is None) == (ends_on is None):
+        raise _bad("A grant has either a last day or a number of days.", "Send one of ends_on and days.")
+    last_day = first_day + _days(days) - 1 if ends_on is None else day_number(ends_on, "last day of a grant")
+    if last_day < first_day:
+        raise _bad("The grant ends before it begins.", "Send the later day as the last one.")
+    if last_day - first_day >= MOST_DAYS:
+        raise _bad("The grant is longer than ten years.", "Look at the year of its last day.")
+    day_number(day_text(last_day), "last day of a grant")
+    return last_day
+
+
+def _days(days: Any) -> int:
+    if not _is_whole(days) or not 1 <= days <= MOST_DAYS:
+        raise _bad(f"{str(days)[:40]!r} is not a term in days.", f"Send a whole number from 1 to {MOST_DAYS}.")
+    return int(days)
+
+
+def _rows(kind: str, listed: Any) -> tuple[GrantRow, ...]:
+    if not isinstance(listed, Sequence) or isinstance(listed, str):
+        raise _bad("The field 'rows' is not a list.", f"Send objects with {', '.join(_ROW_FIELDS)}.")
+    if kind == "credit":
+        if listed:
+            raise _bad("A credit is an amount of money and has no rows of chips.", "Send usd, or the kind trc.")
+        return ()
+    if not 1 <= len(listed) <= MOST_ROWS:
+        raise _bad("A TRC grant needs rows of chips.", f"Send 1 to {MOST_ROWS} of them, or the kind credit.")
+    rows = tuple(row_from_json(each) for each in listed)
+    if len({row.what for row in rows}) < len(rows):
+        raise _bad("The grant has two rows for the same chips.", "Send their sum, or leave one out.")
+    return rows
+
+
+def _usd(kind: str, usd: Any) -> float | None:
+    if kind == "trc":
+        if usd is not None:
+            raise _bad("A TRC grant is chips and has no amount of money.", "Send rows, or the kind credit.")
+        return None
+    if isinstance(usd, bool) or not isinstance(usd, int | float) or not math.isfinite(usd):
+        raise _bad("The amount of the credit is missing or is not a number.", "Send usd, in US dollars.")
+    if not 0 < usd <= _MOST_USD:
+        raise _bad(f"{usd:g} is no amount of a credit.", f"Send more than 0 and at most {_MOST_USD:,.0f} US dollars.")
+    return float(usd)
+
+
+def _chips(chips: Any) -> int:
+    if not _is_whole(chips) or not 1 <= chips <= MOST_CHIPS:
+        raise _bad(f"{str(chips)[:40]!r} is not a number of chips.", f"Send a whole number from 1 to {MOST_CHIPS}.")
+    return int(chips)
+
+
+def _generation(generation: Any) -> str:
+    if generation not in generations():
+        known = ", ".join(generations())
+        raise _bad(f"{str(generation)[:40]!r} is not a TPU generation that can be granted.", f"Use one of {known}.")
+    return str(generation)
+
+
+def _zone(zone: Any, generation: str) -> str:
+    """Only its region must be known: TRC has granted v2 in us-central1-f, which no list of zones has."""
+    if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
+        return zone
+    offering = ", ".join(zones_for(generation))
+    raise _bad(f"{str(zone)[:40]!r} is not a zone of Cloud TPU.", f"Zones that offer {generation}: {offering}.")
+
+
+def _device(device: Any, generation: str) -> str:
+    kind = find_accelerator(device) if isinstance(device, str) else None
+    if device and (kind is None or kind.generation != generation):
+        raise _bad(
+            f"{str(device)[:40]!r} is not an accelerator type of {generation}.",
+            "Leave the field 'device' out where nodes of any size are granted.",
+        )
+    return str(device)
+
+
+def _refuse_unknown(data: Mapping[str, Any], fields: tuple[str, ...], what: str) -> None:
+    unknown = sorted(str(name) for name in set(data) - set(fields))
+    if unknown:
+        shown = ", ".join(repr(name[:40]) for name in unknown[:5])
+        raise _bad(f"The {what} has unknown fields: {shown}.", f"Send only {', '.join(fields)}.")
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _bad(message: str, hint: str) -> BadInput:
+    return BadInput(message, exists=_NOTHING, hint=hint)

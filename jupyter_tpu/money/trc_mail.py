@@ -1,0 +1,184 @@
+"""Read the mail with which the TPU Research Cloud grants chips, pasted as it comes.
+
+Two forms of its lines are known. Since 2026: ``32 on-demand Cloud TPU v4 chips in zone us-central2-b``. From 2021 to
+2024: ``5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f``. Quoting, bullets, line wraps and HTML around them
+do not matter. Nothing is guessed: what looks like a grant and cannot be read is a problem that shows its text.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.accelerators import Accelerator, find_accelerator
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
+
+_LONGEST_TEXT = 100_000
+_LONGEST_SHOWN = 160
+_MOST_PROBLEMS = 50
+
+_BLOCK_TAG = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|table|h[1-6])\b[^<>]{0,2000}>", re.IGNORECASE)
+_CELL_TAG = re.compile(r"</?t[dh]\b[^<>]{0,2000}>", re.IGNORECASE)
+_TAG = re.compile(r"<[a-zA-Z/!][^<>]{0,2000}>")
+_DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-"))
+_WRAPPING = str.maketrans(dict.fromkeys("*_`|\"'“”„‘’«»()[]{}", " "))
+_BULLET = re.compile(r"\A(?:[>•·▪◦‣#]+ ?|[-+] )+")
+
+# one separator between words, which may be a line's end: `_cleaned` leaves no others
+_S = r"[ \n]"
+_GRANT = re.compile(
+    rf"""(?<!\S)(?P<count>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,2}}|[0-9]{{1,9}}){_S}
+    (?P<model>on[- ]\n?demand|spot|pre-?emptible){_S}
+    (?:cloud{_S})?(?:tpus?{_S})?
+    (?P<what>v[0-9][a-z0-9]{{0,12}}(?:-[0-9]{{1,6}})?){_S}
+    (?:(?P<unit>chip|device)s?{_S})?
+    (?:in{_S})?(?:zone{_S})?
+    (?P<zone>[a-z]{{2,20}}-\n?[a-z]{{2,20}}[0-9]{{1,3}}-\n?[a-z0-9]{{1,8}})(?![\w-])""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_SIGNS = (
+    re.compile(r"(?<!\S)[0-9][0-9.,]*(?!\S)"),
+    re.compile(r"\b(?:on[- ]?demand|spot|pre-?emptible|reserved)\b", re.IGNORECASE),
+    re.compile(r"\bTPUs?\b|\bv[0-9][a-z0-9]*\b", re.IGNORECASE),
+    re.compile(r"\bzones?\b|\b[a-z]+-[a-z]+[0-9]-[a-z]\b", re.IGNORECASE),
+)
+_TERM = re.compile(
+    rf"\bfree\b[^.]{{0,60}}?(?<![\w.,-])([0-9]{{1,4}})[- \n]days?\b"
+    rf"|(?<![\w.,-])([0-9]{{1,4}})[- \n]days?{_S}(?:free\b|trial\b)",
+    re.IGNORECASE,
+)
+_OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrcMail:
+    """What a mail says.
+
+    Attributes:
+        days: the term that it states, to be offered to the user; None where it states none, or several.
+        problems: what looks like a grant and cannot be read, with its text.
+        notes: how what was read was understood.
+    """
+
+    rows: tuple[GrantRow, ...] = ()
+    days: int | None = None
+    problems: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "rows": [row.to_json() for row in self.rows],
+            "days": self.days,
+            "problems": list(self.problems),
+            "notes": list(self.notes),
+        }
+
+
+def read_trc_mail(text: str) -> TrcMail:
+    """Read what there is to read; never raises, whatever the text is."""
+    reading = _Reading()
+    if len(text) > _LONGEST_TEXT:
+        reading.problems.append(f"Only the first {_LONGEST_TEXT} characters of the text were read.")
+    cleaned = _cleaned(text[:_LONGEST_TEXT])
+    for match in _GRANT.finditer(cleaned):
+        reading.take(match)
+    for line in _GRANT.sub("\n", cleaned).split("\n"):
+        if sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
+            reading.complain(line, "looks like a grant, and cannot be read")
+    days = reading.term(cleaned)
+    if not reading.rows and not reading.problems:
+        reading.problems.append("No line looks like “32 on-demand Cloud TPU v4 chips in zone us-central2-b”.")
+    return TrcMail(
+        rows=tuple(reading.rows.values()),
+        days=days,
+        problems=tuple(reading.problems[:_MOST_PROBLEMS]),
+        notes=tuple(dict.fromkeys(reading.notes)),
+    )
+
+
+def _cleaned(text: str) -> str:
+    """The words, one space or one line's end between any two."""
+    text = text.replace("=\r\n", "").replace("=\n", "")  # quoted-printable
+    text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", text)))
+    text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)
+    text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    text = re.sub(r"\b(chip|device)\(s\)", r"\1s", text, flags=re.IGNORECASE).translate(_WRAPPING)
+    lines = (" ".join(line.split()) for line in text.splitlines())
+    stripped = (_BULLET.sub("", line) for line in lines)
+    return "\n".join(line for line in stripped if line)
+
+
+class _Reading:
+    """What has been read of a mail up to now."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}
+        self.problems: list[str] = []
+        self.notes: list[str] = []
+
+    def complain(self, line: str, why: str) -> None:
+        shown = " ".join(line.split())
+        cut = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
+        self.problems.append(f"“{cut}”: {why}.")
+
+    def take(self, match: re.Match[str]) -> None:
+        """Read one line that has the form of a grant."""
+        try:
+            row, note = _row(match)
+        except BadInput as problem:
+            self.complain(match[0], problem.message.removesuffix("."))
+            return
+        known = self.rows.get(row.what)
+        if known is not None and known != row:
+            self.complain(match[0], f"{known.chips} chips were read for the same before; that number is kept")
+        elif known is None and len(self.rows) >= MOST_ROWS:
+            self.complain(match[0], f"more than {MOST_ROWS} rows are not read")
+        elif known is None:
+            self.rows[row.what] = row
+            self.notes += [note] if note else []
+
+    def term(self, cleaned: str) -> int | None:
+        stated = {int(match[1] or match[2]) for match in _TERM.finditer(cleaned)}
+        found = {days for days in stated if 1 <= days <= MOST_DAYS}
+        if len(found) > 1:
+            terms = ", ".join(str(days) for days in sorted(found)[:5])
+            self.problems.append(f"Several terms are stated ({terms} days): say which one it is.")
+        return found.pop() if len(found) == 1 else None
+
+
+def _row(match: re.Match[str]) -> tuple[GrantRow, str]:
+    """The row, and how its number was understood.
+
+    Raises:
+        BadInput: its words make no sense.
+    """
+    count = int(match["count"].replace(",", ""))
+    name, dash, size = match["what"].lower().partition("-")
+    generation = _OTHER_NAMES.get(name, name)
+    unit = (match["unit"] or "").lower()
+    device = _device(generation, size, unit) if dash else None
+    if unit == "device" and device is None:
+        raise BadInput("of which size its devices are is not said")
+    row = row_from_json(
+        {
+            "chips": count * (device.chips if device else 1),
+            "generation": generation,
+            "spot": not match["model"].lower().startswith("on"),
+            "zone": match["zone"].lower().replace("\n", ""),
+            "device": device.type if device else None,
+        }
+    )
+    return row, f"{count} × {device.type} was read as {row.chips} chips of {generation}." if device else ""
+
+
+def _device(generation: str, size: str, unit: str) -> Accelerator:
+    found = find_accelerator(f"{'v5litepod' if generation == 'v5e' else generation}-{size}")
+    if found is None:
+        raise BadInput("there is no such accelerator type")
+    if unit == "chip":
+        raise BadInput("it counts chips, and names a device")
+    return found
