@@ -19,11 +19,13 @@ from jupyter_tpu.cli.options import (
     add_yes_option,
     cloud_settings,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain
 from jupyter_tpu.cli.wording import EMULATED, price_text
-from jupyter_tpu.cli.work import SIGINT_EXIT, fleet_at_work, performed, say_end
+from jupyter_tpu.cli.work import SIGINT_EXIT, Work, fleet_at_work, performed, say_end
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.granting import read_grant_book
 from jupyter_tpu.models import NodeName, NodeSpec, Price
+from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, Request
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -56,8 +58,7 @@ def run_create(options: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         _say_what_exists(wanted)
         return SIGINT_EXIT
-    costs = f"costs {wanted.price_text} until it is stopped or deleted"
-    code = say_end(options, intent, f"{wanted.node_id} is READY and {costs}.")
+    code = say_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return code
@@ -65,7 +66,10 @@ def run_create(options: argparse.Namespace) -> int:
 
 @dataclass(slots=True, kw_only=True)
 class Wanted:
-    """What `create` was asked for, with the defaults filled in; `was_asked` is set before the cloud may know of it."""
+    """What `create` was asked for, with the defaults filled in; `was_asked` is set before the cloud may know of it.
+
+    `coverage` is who pays for it, once that is known.
+    """
 
     node_id: str
     zone: str
@@ -75,10 +79,17 @@ class Wanted:
     internal_ips: bool
     price: Price | None
     was_asked: bool = False
+    coverage: Coverage | None = None
 
     @property
     def price_text(self) -> str:
         return price_text(self.price)
+
+    @property
+    def costs(self) -> str:
+        if self.coverage and self.coverage.is_covered:
+            return f"is {self.coverage.text}"
+        return f"costs {self.price_text} until it is stopped or deleted"
 
     def spec(self, project: str) -> NodeSpec:
         return NodeSpec(
@@ -127,11 +138,20 @@ def _require_consent_to_unknown_price(options: argparse.Namespace, wanted: Wante
 async def _create(options: argparse.Namespace, wanted: Wanted) -> Intent:
     async with fleet_at_work(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
+        wanted.coverage = await _who_pays(opened, wanted)
+        note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
+        note(f"Never covered by a grant: {'; '.join(NEVER_COVERED)}.")
         progress.show(
             f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
         )
         wanted.was_asked = True
         return await performed(opened, lambda fleet: fleet.create(spec), ssh_user=options.ssh_user)
+
+
+async def _who_pays(work: Work, wanted: Wanted) -> Coverage:
+    """By the grants, against the nodes that there are now."""
+    book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
+    return book.coverage(Request(accelerator_type=wanted.accelerator_type, zone=wanted.zone, spot=wanted.spot))
 
 
 def _say_what_exists(wanted: Wanted) -> None:

@@ -17,6 +17,7 @@ from jupyter_tpu.fleet.views import intent_view
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.fleet import Fleet, FleetChange, Intent
+    from jupyter_tpu.journal import Journal
 
 Ask = Callable[["Fleet"], Awaitable["Intent"]]
 
@@ -28,6 +29,7 @@ class Work:
     """A running fleet, and what the user is to be warned of at its end."""
 
     fleet: Fleet
+    journal: Journal
     settings: CloudSettings
     warnings: list[str]
 
@@ -44,7 +46,8 @@ async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work
             cloud_settings(options), ssh_user=user, on_change=lambda change: _show(progress, options, change)
         ) as opened:
             warnings += opened.fleet.snapshot().notices
-            yield Work(fleet=opened.fleet, settings=opened.settings, warnings=warnings), progress
+            work = Work(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
+            yield work, progress
     finally:
         progress.end()
         for warning in warnings:

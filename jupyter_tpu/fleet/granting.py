@@ -1,14 +1,18 @@
-"""The user's grants against the present nodes: how they look as JSON, and who would pay for a new node. Pure."""
+"""The user's grants against the present nodes: how they look as JSON, and who would pay for a new node."""
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.records import FleetSnapshot
-from jupyter_tpu.journal.grants import WrittenGrants
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.grants import Grants, WrittenGrants
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.chips import Allotment, allot
 from jupyter_tpu.money.coverage import Coverage, Request, coverage
@@ -69,6 +73,16 @@ class GrantBook:
     def _row_view(self, grant: Grant, number: int) -> JSON:
         used, free = self.allotment.used_of(grant, number), self.allotment.free_of(grant, number)
         return {**grant.rows[number].to_json(), "used": used, "free": free}
+
+
+async def read_grant_book(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantBook:
+    """The grants that are written down, against the nodes as last seen.
+
+    Raises:
+        JournalUnwritable: they cannot be read.
+    """
+    written = Grants(journal, endpoint=settings.endpoint, project=settings.project)
+    return grant_book(await asyncio.to_thread(written.read), snapshot, now=time.time(), spent={})
 
 
 def grant_book(

@@ -9,7 +9,7 @@ from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.granting import GrantBook, grant_book
+from jupyter_tpu.fleet.granting import GrantBook, read_grant_book
 from jupyter_tpu.fleet.opening import OpenFleet
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.money.coverage import Request
@@ -34,8 +34,7 @@ class GrantRoute(TpuHandler):
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
             snapshot = await opened.fleet.refresh()
-        written = await asyncio.to_thread(self.written(opened).read)
-        return grant_book(written, snapshot, now=time.time(), spent={})
+        return await read_grant_book(opened.journal, opened.settings, snapshot)
 
 
 class GrantsHandler(GrantRoute):
