@@ -5,6 +5,7 @@
     ├── IntentNotFound       no such intent in the journal
     ├── OutputsNotFound      no such kernel on a node, or no such request in its record
     ├── CredentialsMissing   nobody is signed in to Google Cloud
+    ├── BudgetNotFound       there is no budget of that name
     ├── BudgetExceeded       a budget of the user's is used up
     ├── CloudRefused         the cloud answered "no"
     │   ├── PermissionDenied     IAM, location policy
@@ -99,6 +100,13 @@ class OutputsNotFound(TpuError):
     """No outputs are kept: there is no such kernel on a node, or no such request in its record."""
 
     code = "outputs_not_found"
+    status = 404
+
+
+class BudgetNotFound(TpuError):
+    """There is no budget of that name."""
+
+    code = "budget_not_found"
     status = 404
 
 

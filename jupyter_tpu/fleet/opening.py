@@ -79,6 +79,7 @@ def _assembled(
     cloud: CloudApi, stack: AsyncExitStack, ssh_user: str, on_change: OnChange, limits: Limits | None
 ) -> tuple[Fleet, Journal]:
     """The parts that read and write files, off the event loop."""
+    from jupyter_tpu.fleet.accounting import Accounting
     from jupyter_tpu.journal import Journal, data_dir
     from jupyter_tpu.ssh.keys import UserKey, login_name
 
@@ -87,6 +88,7 @@ def _assembled(
     journal = Journal.open(folder)
     stack.callback(journal.close)
     user = login_name(ssh_user)
+    accounting = Accounting(cloud, journal)
     fleet = Fleet(
         cloud,
         journal,
@@ -94,11 +96,12 @@ def _assembled(
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        keepers=_keepers(cloud, journal),
+        keepers=(accounting, *_keepers(cloud, journal)),
+        guards=(accounting,),
     )
     return fleet, journal
 
 
 def _keepers(_cloud: CloudApi, _journal: Journal) -> tuple[Keeper, ...]:
-    """In the order in which they look."""
+    """In the order in which they look, after the accounting."""
     return ()

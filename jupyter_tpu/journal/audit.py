@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -52,11 +53,28 @@ class Audit:
             JournalUnwritable: it is not written down.
         """
         with self._journal.writing() as database:
-            database.execute(
-                "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail)"
-                " VALUES (?, ?, ?, ?, ?, ?, ?)",
-                (*self._place, entry.at, entry.action, entry.subject, entry.reason, json.dumps(dict(entry.detail))),
-            )
+            self.insert(database, entry)
+
+    def note_once(self, entry: Entry) -> bool:
+        """Add a line unless there is one with the same action, subject and detail; whether it was added.
+
+        Of several processes that try, one adds it. Raises as `note` does.
+        """
+        with self._journal.writing() as database:
+            known = database.execute(
+                "SELECT 1 FROM audit WHERE endpoint = ? AND project = ? AND action = ? AND subject = ? AND detail = ?",
+                (*self._place, entry.action, entry.subject, json.dumps(dict(entry.detail))),
+            ).fetchone()
+            if known is None:
+                self.insert(database, entry)
+        return known is None
+
+    def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
+        """Add a line as a part of a transaction of the same journal."""
+        database.execute(
+            "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
+            (*self._place, entry.at, entry.action, entry.subject, entry.reason, json.dumps(dict(entry.detail))),
+        )
 
     def newest(self, limit: int = 100) -> tuple[Entry, ...]:
         """The newest lines, newest first."""

@@ -59,13 +59,23 @@ class Documents:
 
     def all(self, kind: str) -> tuple[Document, ...]:
         """All of a kind, by name; raises as `get` does: one that cannot be read is never left out silently."""
+        return tuple(_read(kind, row) for row in self._rows(kind))
+
+    def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:
+        """All of a kind; one that cannot be read is given as its name and the reason, so the others still can be.
+
+        Raises:
+            JournalUnwritable: the journal cannot be read.
+        """
+        return tuple(_read_or_error(kind, row) for row in self._rows(kind))
+
+    def _rows(self, kind: str) -> list[tuple[str, str, float]]:
         with self._journal.reading() as database:
-            rows = database.execute(
+            return database.execute(
                 "SELECT name, body, updated_at FROM documents WHERE endpoint = ? AND project = ? AND kind = ?"
                 " ORDER BY name",
                 (*self._place, kind),
             ).fetchall()
-        return tuple(_read(kind, row) for row in rows)
 
     def remove(self, kind: str, name: str) -> bool:
         """Take one away; whether there was one."""
@@ -91,3 +101,10 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
             raw=text[:500],
         )
     return Document(name=name, body=body, updated_at=updated_at)
+
+
+def _read_or_error(kind: str, row: tuple[str, str, float]) -> Document | tuple[str, JournalUnwritable]:
+    try:
+        return _read(kind, row)
+    except JournalUnwritable as error:
+        return row[0], error

@@ -1,0 +1,250 @@
+"""The keeper of the money: what READY nodes cost is written down, and budgets are held."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.accelerators import find_accelerator, list_price
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.errors import BadInput, BudgetExceeded, CloudRefused, JournalUnwritable, TpuError
+from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Entry
+from jupyter_tpu.lifecycle.intents import Intent, Verb
+from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
+from jupyter_tpu.money.budgets import Budget, Usage, moment_text, usage_text, window_of
+from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
+from jupyter_tpu.money.spending import Account
+
+if TYPE_CHECKING:
+    from jupyter_tpu.fleet.fleet import Fleet
+    from jupyter_tpu.fleet.records import FleetSnapshot
+
+log = logging.getLogger(__name__)
+
+_FRESH_S = 60.0
+_NOTHING_ASKED = "Nothing was asked of the cloud."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    """What was asked for a node at the cap, the last time of several."""
+
+    intent_id: str = ""
+    at: float = 0.0
+    times: int = 0
+    was_refused: bool = False
+
+
+_NEVER = _Asked()
+
+
+class Accounting:
+    """Keeper and guard of a fleet.
+
+    Args:
+        cloud: whose nodes.
+        journal: with the ledger and the budgets.
+        ask_again_s: between two requests to stop a node at the cap.
+    """
+
+    def __init__(self, cloud: CloudApi, journal: Journal, *, ask_again_s: float = 10.0) -> None:
+        self._cloud = cloud
+        self._owner = journal.owner
+        self._books = Books(journal, cloud.settings)
+        self._ask_again_s = ask_again_s
+        self._taken_in: tuple[float, dict[NodeName, float]] = (0.0, {})
+        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._told: set[tuple[object, ...]] = set()
+        self._notices: tuple[str, ...] = ()
+
+    # The keeper
+
+    async def tick(self, fleet: Fleet, now: float) -> None:
+        """Write down what the nodes cost; at a cap stop those that are billed."""
+        snapshot = fleet.snapshot()
+        try:
+            await self._take_in(snapshot)
+            has_budgets = await asyncio.to_thread(self._books.has_budgets)
+            account = await asyncio.to_thread(self._books.account, now) if has_budgets else None
+        except JournalUnwritable as error:
+            self._show(f"What the nodes cost is not written down: {error.message} {error.hint}")
+            return
+        await self._hold(fleet, snapshot, account) if account else self._show()
+
+    def _show(self, *notices: str) -> None:
+        """Each change of what is wrong is logged once."""
+        for notice in notices:
+            if notice not in self._notices:
+                log.warning("%s", notice)
+        self._notices = notices
+
+    async def _hold(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account) -> None:
+        usages = account.usages()
+        used_up = _used_up(usages)
+        broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
+        self._show(*broken, *(_notice(budget, account) for budget, _ in used_up))
+        await self._tell(usages, account)
+        if used_up:
+            await self._stop_all(fleet, snapshot, account.now, _reason(*used_up[0]))
+
+    async def _take_in(self, snapshot: FleetSnapshot) -> None:
+        """A look that was taken in already is not looked at again."""
+        seen = (snapshot.as_of, dict(snapshot.looked_at))
+        if not snapshot.as_of or seen == self._taken_in:
+            return
+        listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
+        is_first = not self._taken_in[0]
+        look = look_of(listed, as_of=snapshot.as_of, is_first=is_first, looked_at=snapshot.looked_at)
+        await asyncio.to_thread(self._books.take_in, look)
+        self._taken_in = seen
+
+    async def _tell(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
+        """Each threshold once per window, whoever of the user's processes sees it first."""
+        for budget, usage in usages:
+            told = (budget, usage.window, usage.level)
+            if usage.level == "ok" or told in self._told:
+                continue
+            detail = {"level": usage.level, "window_start": usage.window.starts_at, **budget.to_json()}
+            reason = f"The budget {budget.name} is used to {usage.level} %: {usage_text(budget, usage)}."
+            entry = Entry(at=account.now, action="budget_level", subject=budget.name, reason=reason, detail=detail)
+            if await asyncio.to_thread(self._books.note_once, entry):
+                log.warning("%s", reason)
+            self._told.add(told)
+
+    async def _stop_all(self, fleet: Fleet, snapshot: FleetSnapshot, now: float, reason: str) -> None:
+        """Each node that is billed; the fault of one is not the others'."""
+        for node in snapshot.nodes:
+            if node.is_billed:
+                try:
+                    await self._stop(fleet, snapshot, node, now, reason)
+                except TpuError as error:
+                    log.warning("%s could not be stopped at the cap: %s", node.name, error)
+
+    async def _stop(self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, reason: str) -> None:
+        open_verbs = {each.verb for each in snapshot.intents if each.node_name == node.name and not each.settled}
+        if open_verbs & {"stop", "delete", "start"}:  # a start comes first to its end, and is stopped then
+            return
+        key = (str(node.name), node.uid)
+        asked = self._asked.get(key, _NEVER)
+        if now - asked.at < self._ask_again_s * asked.times:  # the cloud needs its time, and so do lists
+            return
+        refused = await self._was_refused(fleet, asked)
+        verb: Verb = "delete" if refused or "create" in open_verbs or not can_stop(node) else "stop"
+        intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+        self._asked[key] = _Asked(intent_id=intent.intent_id, at=now, times=asked.times + 1, was_refused=refused)
+        await self._note_stop(intent, now, reason)
+
+    async def _was_refused(self, fleet: Fleet, asked: _Asked) -> bool:
+        """The cloud does not stop every node: what was refused once is deleted. The refusal is no longer shown."""
+        intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
+        if intent is None or intent.error is None:
+            return asked.was_refused
+        await fleet.dismiss(intent.intent_id)
+        return asked.was_refused or isinstance(intent.error, CloudRefused)
+
+    async def _note_stop(self, intent: Intent, now: float, reason: str) -> None:
+        if intent.owner == self._owner:  # another process has asked, and noted it
+            entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason)
+            await asyncio.to_thread(self._books.note, entry)
+
+    # The guard
+
+    @property
+    def notices(self) -> Sequence[str]:
+        """Budgets that cannot be read, and those that are used up."""
+        return self._notices
+
+    async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
+        """Whether the budgets allow such a node.
+
+        Raises:
+            BudgetExceeded: one is used up.
+            BadInput: there is one, the price is unknown, and nobody said that this is known.
+            JournalUnwritable: one cannot be read.
+        """
+        account = await self._checked()
+        if account is None:
+            return
+        price = list_price(spec.accelerator_type, spec.name.zone, spec.spot)
+        if price is None and not accept_unknown_price:
+            raise _unpriced(spec)
+
+    async def check_start(self) -> None:
+        """Whether the budgets allow more spending; raises as `check_create` does."""
+        await self._checked()
+
+    async def _checked(self) -> Account | None:
+        """The account, if it has budgets and all of them allow more."""
+        if not await asyncio.to_thread(self._books.has_budgets):
+            return None
+        await self._look()
+        account = await asyncio.to_thread(self._books.account, time.time())
+        for broken in account.broken():
+            raise broken.error
+        for budget, usage in _used_up(account.usages()):
+            raise _exceeded(budget, usage, account)
+        return account
+
+    async def _look(self) -> None:
+        """Look at the nodes unless that was done lately: what went meanwhile must not count."""
+        asked_at = time.time()
+        if asked_at - self._taken_in[0] <= _FRESH_S:
+            return
+        try:
+            listed = await self._cloud.list_nodes()
+        except TpuError as error:  # what was READY then counts as READY still
+            log.info("Budgets are judged without a look at the nodes: %s", error)
+        else:
+            await asyncio.to_thread(self._books.take_in, look_of(listed, as_of=asked_at, is_first=True))
+
+
+def can_stop(node: Node) -> bool:
+    """Whether the cloud stops such a node; spot nodes and those of several VMs can only be deleted."""
+    kind = find_accelerator(node.accelerator_type)
+    workers = kind.workers if kind else len(node.workers)
+    return workers <= 1 and not (node.spot or node.preemptible)
+
+
+def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> list[tuple[Budget, Usage]]:
+    """Those that stop."""
+    return [(budget, usage) for budget, usage in usages if usage.is_used_up and budget.action == "stop"]
+
+
+def _reason(budget: Budget, usage: Usage) -> str:
+    return f"The budget {budget.name} is used up: {usage_text(budget, usage)}."
+
+
+def _notice(budget: Budget, account: Account) -> str:
+    """The same words while it lasts, so that it is told once."""
+    until = _until(window_of(budget, account.now, account.utc_offset_s), account)
+    return f"The budget {budget.name} is used up: READY nodes are stopped, and none may be created{until}."
+
+
+def _until(window: Window, account: Account) -> str:
+    return f" until {moment_text(window.ends_at, account.utc_offset_s)}" if window.ends_at is not None else ""
+
+
+def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
+    until = _until(usage.window, account)
+    return BudgetExceeded(
+        _reason(budget, usage),
+        exists=_NOTHING_ASKED,
+        hint=f"Wait{until}, or raise or remove it with `jupyter tpu budget`."
+        if until
+        else "Raise or remove it with `jupyter tpu budget`.",
+    )
+
+
+def _unpriced(spec: NodeSpec) -> BadInput:
+    return BadInput(
+        f"The price of {spec.accelerator_type[:70]} in {spec.name.zone} is not known, and there is a budget.",
+        exists=_NOTHING_ASKED,
+        hint="Say that you accept that (--accept-unknown-price): it then counts as "
+        f"${dearest_usd_per_hour(spec.accelerator_type):,.2f} per hour, as the dearest of its size.",
+    )

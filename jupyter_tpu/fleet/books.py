@@ -1,0 +1,150 @@
+"""The ledger, the budgets and the audit log of a project in a cloud, read and written together.
+
+For the fleet's loop, the server and the CLI alike. Every method may block on the disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, Protocol
+
+from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable
+from jupyter_tpu.fleet.views import node_price
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.documents import Document, Documents
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.models import Node, NodeList
+from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, amount_text, budget_from_json
+from jupyter_tpu.money.spending import Account, NodeCosts, node_costs
+
+_KIND = "budget"
+
+
+class Place(Protocol):
+    """Which project of which cloud; `CloudSettings` is one."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def project(self) -> str: ...
+
+
+class Books:
+    """What nodes have cost, and what they may."""
+
+    def __init__(self, journal: Journal, place: Place) -> None:
+        endpoint, project = place.endpoint, place.project
+        self._ledger = Ledger(journal, endpoint=endpoint, project=project)
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+
+    def take_in(self, look: Look) -> None:
+        """Write down what a look at the nodes means.
+
+        Raises:
+            JournalUnwritable: it was not.
+        """
+        self._ledger.take_in(look)
+
+    def has_budgets(self) -> bool:
+        """Whether there are any, readable or not; raises `JournalUnwritable`."""
+        return bool(self._documents.each(_KIND))
+
+    def account(self, now: float) -> Account:
+        """Ledger and budgets as they stand.
+
+        Raises:
+            JournalUnwritable: the ledger cannot be read; a budget that cannot be is part of the account.
+        """
+        budgets = [_budget(each) for each in self._documents.each(_KIND)]
+        offset = time.localtime(now).tm_gmtoff
+        return Account(spans=self._ledger.spans(), budgets=budgets, now=now, utc_offset_s=offset)
+
+    def node_costs(self, now: float) -> NodeCosts:
+        """What each node has cost; empty where the ledger cannot be read."""
+        try:
+            return node_costs(self._ledger.spans(), now)
+        except JournalUnwritable:
+            return {}
+
+    def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
+        """Lay down a budget, in place of what had this name.
+
+        Raises:
+            BadInput: it makes no sense.
+            JournalUnwritable: it is as it was.
+        """
+        budget = budget_from_json(name, wanted)
+        per = "in all" if budget.period == "total" else f"per {budget.period}"
+        reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
+        self._documents.put(_KIND, name, budget.to_json(), now=now)
+        self._audit.note(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
+        return budget
+
+    def remove_budget(self, name: str, *, now: float) -> None:
+        """Take a budget away.
+
+        Raises:
+            BudgetNotFound: there is none of that name.
+            JournalUnwritable: it stands as it was.
+        """
+        if not self._documents.remove(_KIND, name):
+            raise BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
+        self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
+
+    def note(self, entry: Entry) -> None:
+        """Add a line to the audit log; raises `JournalUnwritable`."""
+        self._audit.note(entry)
+
+    def note_once(self, entry: Entry) -> bool:
+        """Add a line unless there is one with the same action, subject and detail; whether it was added."""
+        return self._audit.note_once(entry)
+
+
+def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBudget:
+    if isinstance(read, tuple):
+        return BrokenBudget(name=read[0], error=read[1])
+    try:
+        return budget_from_json(read.name, read.body)
+    except BadInput as error:
+        told = JournalUnwritable(
+            f"The budget {read.name[:70]!r} in the journal makes no sense: {error.message}",
+            exists="While it stands, nothing is asked of the cloud that costs money.",
+            hint="Write it anew, or remove it, with `jupyter tpu budget`.",
+        )
+        return BrokenBudget(name=read.name, error=told)
+
+
+def look_of(listed: NodeList, *, as_of: float, is_first: bool = False, **changes: Any) -> Look:
+    """What the ledger needs of a list of nodes.
+
+    `is_first` says that nobody of this process has looked before: a node that is READY already may have been so since
+    it was created.
+    """
+    ready = tuple(_sight(node, as_of if is_first else None) for node in listed.nodes if node.is_billed)
+    return Look(as_of=as_of, ready=ready, unreachable=listed.unreachable, **changes)
+
+
+def _sight(node: Node, first_seen_at: float | None) -> Sight:
+    price = node_price(node)
+    created_at = None if first_seen_at is None else _unix_seconds(node.create_time)
+    return Sight(
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot or node.preemptible,
+        usd_per_hour=price.usd_per_hour if price else None,
+        unwatched_s=0.0 if created_at is None or first_seen_at is None else max(0.0, first_seen_at - created_at),
+    )
+
+
+def _unix_seconds(create_time: str) -> float | None:
+    try:
+        return datetime.fromisoformat(create_time).timestamp()
+    except ValueError:
+        return None

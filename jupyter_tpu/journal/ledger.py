@@ -1,0 +1,111 @@
+"""The spans in which nodes were READY, on disk, for all processes of the user. Every method may block on the disk.
+
+Each node has at most one open span, and a look moves its end only forwards, so two processes that both look count
+nothing twice. What a killed process left open goes on with the next look, if the node is still the same.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable
+
+from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.money.accrual import Accrual, Look, accrue
+from jupyter_tpu.money.spans import Span
+
+_COLUMNS = "node_name, uid, began_at, ended_at, is_open, usd_per_hour, body"
+
+
+class Ledger:
+    """The ledger of a project in a cloud, see `CloudSettings`."""
+
+    def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._journal = journal
+        self._endpoint = endpoint
+        self._prefix = f"projects/{project}/"
+
+    def take_in(self, look: Look) -> Accrual:
+        """Write down what a look means; older looks than those that were taken in change nothing.
+
+        Raises:
+            JournalUnwritable: nothing was written down; a later look makes up for it.
+        """
+        with self._journal.writing() as database:
+            spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
+            accrual = accrue(spans, self._gone_at(database), look)
+            self._save(database, (*accrual.extended, *accrual.closed), look)
+            database.executemany(
+                f"INSERT INTO spans (endpoint, {_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                [(self._endpoint, *_row(span)) for span in accrual.opened],
+            )
+        return accrual
+
+    def spans(self) -> tuple[Span, ...]:
+        """All of them, in the order in which they began.
+
+        Raises:
+            JournalUnwritable: they cannot be read.
+        """
+        with self._journal.reading() as database:
+            return tuple(self._read(database, "ORDER BY began_at, rowid"))
+
+    def _read(self, database: sqlite3.Connection, rest: str) -> list[Span]:
+        rows = database.execute(
+            f"SELECT {_COLUMNS} FROM spans WHERE endpoint = ? AND substr(node_name, 1, ?) = ? {rest}",
+            (self._endpoint, len(self._prefix), self._prefix),
+        )
+        return [_span(row) for row in rows]
+
+    def _gone_at(self, database: sqlite3.Connection) -> dict[NodeName, float]:
+        """When nodes that have no open span were last seen not READY."""
+        rows = database.execute(
+            "SELECT node_name, max(json_extract(body, '$.gone_at')) FROM spans"
+            " WHERE endpoint = ? AND is_open = 0 AND substr(node_name, 1, ?) = ? GROUP BY node_name",
+            (self._endpoint, len(self._prefix), self._prefix),
+        )
+        return {NodeName.parse(name): float(at) for name, at in rows if at is not None}
+
+    def _save(self, database: sqlite3.Connection, spans: Iterable[Span], look: Look) -> None:
+        database.executemany(
+            "UPDATE spans SET ended_at = ?, is_open = ?, body = ? WHERE endpoint = ? AND node_name = ? AND is_open = 1",
+            [
+                (span.ended_at, span.is_open, _body(span, look.seen_at(span.name)), self._endpoint, str(span.name))
+                for span in spans
+            ],
+        )
+
+
+def _row(span: Span) -> tuple[object, ...]:
+    name, price = str(span.name), span.usd_per_hour
+    return (name, span.uid, span.began_at, span.ended_at, span.is_open, price, _body(span, span.ended_at))
+
+
+def _body(span: Span, seen_at: float) -> str:
+    body = {"accelerator_type": span.accelerator_type, "spot": span.spot, "unwatched_s": span.unwatched_s}
+    return json.dumps(body if span.is_open else {**body, "gone_at": seen_at})
+
+
+def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
+    try:
+        body = json.loads(row[6])
+        return Span(
+            name=NodeName.parse(row[0]),
+            uid=row[1],
+            accelerator_type=str(body["accelerator_type"]),
+            spot=bool(body["spot"]),
+            usd_per_hour=None if row[5] is None else float(row[5]),
+            began_at=float(row[2]),
+            ended_at=float(row[3]),
+            is_open=bool(row[4]),
+            unwatched_s=float(body["unwatched_s"]),
+        )
+    except (ValueError, TypeError, KeyError, BadInput) as error:
+        raise JournalUnwritable(
+            f"The ledger has an entry of {row[0][:100]!r} that cannot be read.",
+            exists="Nothing was asked of the cloud.",
+            hint="What nodes have cost is not known. Put the journal aside, and a new one is begun.",
+            raw=repr(error),
+        ) from error

@@ -1,0 +1,106 @@
+"""What a look at the nodes means for the ledger: which spans begin, go on and end.
+
+A look says of each node when it was seen, so looks may come in any order and from several processes: one that is older
+than what the ledger knows changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.money.spans import Span
+
+WATCHED_S = 120.0
+"""Looks that lie no further apart count as watching."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sight:
+    """A node that was seen READY.
+
+    Attributes:
+        unwatched_s: for how long it may have been READY before, with nobody looking.
+    """
+
+    name: NodeName
+    uid: str
+    accelerator_type: str
+    spot: bool
+    usd_per_hour: float | None
+    unwatched_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Look:
+    """A look at all nodes of a project.
+
+    Attributes:
+        as_of: when it was asked for (Unix seconds).
+        ready: the nodes that were READY.
+        unreachable: zones that did not answer; what was READY there is taken as READY still.
+        looked_at: nodes that were looked at by themselves later, and when; also in vain.
+    """
+
+    as_of: float
+    ready: tuple[Sight, ...] = ()
+    unreachable: tuple[str, ...] = ()
+    looked_at: Mapping[NodeName, float] = field(default_factory=dict)
+
+    def seen_at(self, name: NodeName) -> float:
+        """When that node, or its absence, was seen."""
+        return self.looked_at.get(name, self.as_of)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Accrual:
+    """What is to be written down. Each node has at most one open span before and after."""
+
+    extended: tuple[Span, ...] = ()
+    closed: tuple[Span, ...] = ()
+    opened: tuple[Span, ...] = ()
+
+
+def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], look: Look) -> Accrual:
+    """What a look means for the open `spans`; `gone_at` says when a node was last seen not READY any more."""
+    ready = {sight.name: sight for sight in look.ready}
+    extended, closed, opened = list[Span](), list[Span](), list[Span]()
+    for name, span in spans.items():
+        at, sight = look.seen_at(name), ready.get(name)
+        if at <= span.ended_at:
+            continue
+        if sight is None and name.zone in look.unreachable and name not in look.looked_at:
+            extended.append(replace(span, ended_at=at))
+        elif sight is None or sight.uid != span.uid:
+            closed.append(_closed(span, at))
+        elif sight.usd_per_hour != span.usd_per_hour:
+            closed.append(replace(span, ended_at=at, is_open=False))
+        else:
+            extended.append(replace(span, ended_at=at))
+    free = ready.keys() - (spans.keys() - {span.name for span in closed})
+    for name in sorted(free):
+        watched_s = look.seen_at(name) - gone_at.get(name, float("-inf"))
+        if watched_s > 0:
+            sight = ready[name]
+            opened.append(_opened(replace(sight, unwatched_s=min(sight.unwatched_s, watched_s)), look.seen_at(name)))
+    return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
+
+
+def _closed(span: Span, at: float) -> Span:
+    """It ended at its last sight, or somewhat later."""
+    gap = at - span.ended_at
+    return replace(span, is_open=False, unwatched_s=span.unwatched_s + (gap if gap > WATCHED_S else 0.0))
+
+
+def _opened(sight: Sight, at: float) -> Span:
+    return Span(
+        name=sight.name,
+        uid=sight.uid,
+        accelerator_type=sight.accelerator_type,
+        spot=sight.spot,
+        usd_per_hour=sight.usd_per_hour,
+        began_at=at,
+        ended_at=at,
+        unwatched_s=sight.unwatched_s,
+    )

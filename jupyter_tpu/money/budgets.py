@@ -1,0 +1,221 @@
+"""Budgets: so much money, or so many hours of READY nodes, per day, week, month or in all.
+
+Windows begin at the user's wall time, so each function that reckons with them takes the offset of the local time from
+UTC in seconds. Money counts as in `Cost.worst_usd`: an unknown price is the dearest.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.money.days import day_text
+from jupyter_tpu.money.spans import HOUR_S, Span, Window, cost
+
+Unit = Literal["usd", "hours"]
+Period = Literal["day", "week", "month", "total"]
+Action = Literal["stop", "warn"]
+Level = Literal["ok", "50", "80", "100"]
+
+UNITS = ("usd", "hours")
+PERIODS = ("day", "week", "month", "total")
+ACTIONS = ("stop", "warn")
+WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+FIELDS = ("amount", "unit", "period", "resets_on", "resets_at", "action")
+
+_DAY_S = 86_400.0
+_MOST = 1_000_000_000.0
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
+_TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
+_NOTHING_DONE = "The budgets are as they were."
+# day 0, 1970-01-01, was a Thursday
+_FIRST_WEEKDAY = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What the user has laid down.
+
+    Attributes:
+        amount: of `unit`; more than 0. ``hours`` are those of all nodes together.
+        resets_on: the weekday on which a weekly budget begins anew; None for the others.
+        resets_at: ``HH:MM``, when a day, week or month begins.
+        action: at the cap; ``stop`` also forbids what would cost more.
+    """
+
+    name: str
+    amount: float
+    unit: Unit
+    period: Period
+    resets_on: str | None = None
+    resets_at: str = "00:00"
+    action: Action = "stop"
+
+    def to_json(self) -> dict[str, Any]:
+        return {field: getattr(self, field) for field in FIELDS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokenBudget:
+    """One that is written down and cannot be read: while it stands, nothing may be asked for that costs money."""
+
+    name: str
+    error: TpuError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """How far a budget is used.
+
+    Attributes:
+        used: in its unit.
+        fraction: of its amount; may be more than 1.
+        runs_out_at: at the present rate; None where nothing is READY, or where its window ends before.
+    """
+
+    window: Window
+    used: float
+    fraction: float
+    level: Level
+    runs_out_at: float | None
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.level == "100"
+
+
+def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
+    """A budget as somebody asked for it, or as it was written down.
+
+    Raises:
+        BadInput: it makes no sense; says why.
+    """
+    if not _NAME.fullmatch(name):
+        raise _bad(f"{name[:70]!r} is not a name for a budget", "1 to 63 letters, digits, spaces, dots and hyphens")
+    unknown = sorted(set(data) - set(FIELDS))
+    if unknown:
+        raise _bad(f"A budget has no field {unknown[0][:40]!r}", ", ".join(FIELDS))
+    period: Period = _one_of(PERIODS, data.get("period"), "period")
+    return Budget(
+        name=name,
+        amount=_amount(data.get("amount")),
+        unit=_one_of(UNITS, data.get("unit"), "unit or currency"),
+        period=period,
+        resets_on=_weekday(data.get("resets_on"), period),
+        resets_at=_time(data.get("resets_at")),
+        action=_one_of(ACTIONS, data.get("action", "stop"), "action"),
+    )
+
+
+def _bad(what: str, use: str) -> BadInput:
+    return BadInput(f"{what}.", exists=_NOTHING_DONE, hint=f"Use {use}.")
+
+
+def _one_of(choices: tuple[str, ...], value: object, what: str) -> Any:
+    if not isinstance(value, str) or value not in choices:
+        raise _bad(f"{str(value)[:40]!r} is no {what} of a budget", ", ".join(choices))
+    return value
+
+
+def _amount(value: object) -> float:
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _MOST:
+        return float(value)
+    raise _bad(f"{str(value)[:40]} is not an amount for a budget", f"a number above 0, at most {_MOST:,.0f}")
+
+
+def _weekday(value: object, period: Period) -> str | None:
+    if period != "week":
+        if value is not None:
+            raise _bad(f"A budget per {period} resets on no weekday", "resets_on with the period week only")
+        return None
+    day: str = _one_of(WEEKDAYS, "monday" if value is None else value, "weekday")
+    return day
+
+
+def _time(value: object) -> str:
+    text = "00:00" if value is None else value
+    if not isinstance(text, str) or not _TIME.fullmatch(text):
+        raise _bad(f"{str(value)[:40]!r} is not a time of day", "HH:MM, from 00:00 to 23:59")
+    return text
+
+
+def window_of(budget: Budget, now: float, utc_offset_s: float) -> Window:
+    """The window that `now` is in."""
+    if budget.period == "total":
+        return Window()
+    hours, minutes = budget.resets_at.split(":")
+    reset_s = int(hours) * HOUR_S + int(minutes) * 60.0 - utc_offset_s
+    day = math.floor((now - reset_s) / _DAY_S)
+    first, last = _days(budget, day)
+    return Window(starts_at=first * _DAY_S + reset_s, ends_at=last * _DAY_S + reset_s)
+
+
+def _days(budget: Budget, day: int) -> tuple[int, int]:
+    """The first day of the period, and that of the next one."""
+    if budget.period == "day":
+        return day, day + 1
+    if budget.period == "week":
+        first = day - (day + _FIRST_WEEKDAY - WEEKDAYS.index(budget.resets_on or "monday")) % 7
+        return first, first + 7
+    year, month, day_of_month = (int(part) for part in day_text(day).split("-"))
+    first = day - day_of_month + 1
+    return first, first + calendar.monthrange(year, month)[1]
+
+
+def usage_of(budget: Budget, spans: Sequence[Span], now: float, utc_offset_s: float) -> Usage:
+    """How far it is used by these spans."""
+    window = window_of(budget, now, utc_offset_s)
+    used_cost = cost(spans, window, now)
+    used = used_cost.worst_usd if budget.unit == "usd" else used_cost.ready_s / HOUR_S
+    fraction = used / budget.amount
+    return Usage(
+        window=window,
+        used=used,
+        fraction=fraction,
+        level=level_of(fraction),
+        runs_out_at=_runs_out_at(budget.amount - used, rate_per_hour(budget.unit, spans), window, now),
+    )
+
+
+def level_of(fraction: float) -> Level:
+    """The last threshold that was reached."""
+    if fraction >= 1.0:
+        return "100"
+    return "80" if fraction >= 0.8 else "50" if fraction >= 0.5 else "ok"
+
+
+def rate_per_hour(unit: Unit, spans: Iterable[Span]) -> float:
+    """What an hour takes of a budget, with the nodes that are READY."""
+    return sum((span.usd_per_hour_at_worst if unit == "usd" else 1.0) for span in spans if span.is_open)
+
+
+def _runs_out_at(left: float, rate: float, window: Window, now: float) -> float | None:
+    if left <= 0:
+        return now
+    at = now + left / rate * HOUR_S if rate > 0 else math.inf
+    return None if at == math.inf or (window.ends_at is not None and at >= window.ends_at) else at
+
+
+def amount_text(budget: Budget, amount: float) -> str:
+    """``$20.00`` or ``7.5 hours``; small money is not rounded to nothing."""
+    if budget.unit == "hours":
+        return f"{amount:,.2f} hours"
+    return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.6f}"
+
+
+def usage_text(budget: Budget, usage: Usage) -> str:
+    """``$16.02 of $20.00 this week``."""
+    when = "in all" if budget.period == "total" else "today" if budget.period == "day" else f"this {budget.period}"
+    return f"{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
+
+
+def moment_text(at: float, utc_offset_s: float) -> str:
+    """``2026-11-01 09:00`` by the local wall clock."""
+    local = int(at + utc_offset_s)
+    day, second = divmod(local, int(_DAY_S))
+    return f"{day_text(day)} {second // 3600:02}:{second % 3600 // 60:02}"

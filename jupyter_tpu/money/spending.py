@@ -1,0 +1,153 @@
+"""What nodes have cost and how far budgets are used, as the REST API and the CLI's ``--json`` show it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.models import Node
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, Period, Usage, usage_of, window_of
+from jupyter_tpu.money.spans import EVER, Cost, Span, Window, cost
+
+JSON = dict[str, Any]
+NodeCosts = Mapping[tuple[str, str], float | None]
+"""What nodes have cost, by full name and uid; None where a price is unknown."""
+
+CURRENCY = "USD"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Account:
+    """The ledger and the budgets of a project at one moment.
+
+    Attributes:
+        now: Unix seconds.
+        utc_offset_s: of the user's wall clock.
+    """
+
+    spans: Sequence[Span]
+    budgets: Sequence[Budget | BrokenBudget]
+    now: float
+    utc_offset_s: float
+
+    def usages(self) -> list[tuple[Budget, Usage]]:
+        """How far each is used; those that cannot be read are left out."""
+        readable = (budget for budget in self.budgets if isinstance(budget, Budget))
+        return [(budget, usage_of(budget, self.spans, self.now, self.utc_offset_s)) for budget in readable]
+
+    def broken(self) -> list[BrokenBudget]:
+        """Those that cannot be read."""
+        return [budget for budget in self.budgets if isinstance(budget, BrokenBudget)]
+
+    def window(self, period: Period) -> Window:
+        """The calendar's day, week (from Monday) or month that it is now."""
+        whole = Budget(name=period, amount=1.0, unit="usd", period=period)
+        return window_of(whole, self.now, self.utc_offset_s)
+
+
+def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:
+    """What each node of the ledger has cost, by full name and uid."""
+    return {key: cost(own, EVER, now).usd for key, own in _by_node(spans).items()}
+
+
+def node_cost(costs: NodeCosts, node: Node) -> float | None:
+    """What a node has cost; None where the ledger does not know it."""
+    return costs.get((str(node.name), node.uid))
+
+
+def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> JSON:
+    """All of it; `as_of` is when the nodes were last seen, `is_complete` whether all zones answered then."""
+    open_spans = [span for span in account.spans if span.is_open]
+    month = account.window("month")
+    recent = [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
+    unwatched = any(span.unwatched_s for own in recent for span in own)
+    return {
+        "as_of": as_of,
+        "currency": CURRENCY,
+        "usd_per_hour": _rate(open_spans),
+        "unpriced": list(cost(account.spans, EVER, account.now).unpriced),
+        "is_complete": is_complete and not unwatched,
+        "nodes": [_node_view(own, account.now) for own in recent],
+        "total": _cost_view(cost(account.spans, EVER, account.now)),
+        "today": _cost_view(cost(account.spans, account.window("day"), account.now)),
+        "week": _cost_view(cost(account.spans, account.window("week"), account.now)),
+        "month": _cost_view(cost(account.spans, month, account.now)),
+        "budgets": budgets_view(account),
+    }
+
+
+def _by_node(spans: Iterable[Span]) -> dict[tuple[str, str], list[Span]]:
+    found: dict[tuple[str, str], list[Span]] = {}
+    for span in spans:
+        found.setdefault((str(span.name), span.uid), []).append(span)
+    return found
+
+
+def _is_recent(spans: Sequence[Span], month: Window) -> bool:
+    return any(span.is_open or span.ended_at >= month.starts_at for span in spans)
+
+
+def _rate(open_spans: Sequence[Span]) -> float | None:
+    prices = [span.usd_per_hour for span in open_spans]
+    return None if None in prices else sum(price for price in prices if price is not None)
+
+
+def _cost_view(spent: Cost) -> JSON:
+    return {"usd": spent.usd, "known_usd": spent.known_usd, "ready_s": spent.ready_s}
+
+
+def _node_view(spans: Sequence[Span], now: float) -> JSON:
+    last, spent = spans[-1], cost(spans, EVER, now)
+    return {
+        "name": str(last.name),
+        "node_id": last.name.node_id,
+        "zone": last.name.zone,
+        "accelerator_type": last.accelerator_type,
+        "spot": last.spot,
+        "usd_per_hour": last.usd_per_hour,
+        "ready_s": spent.ready_s,
+        "usd": spent.usd,
+        "is_open": last.is_open,
+        "unwatched_s": sum(span.unwatched_s for span in spans),
+    }
+
+
+def budgets_view(account: Account) -> list[JSON]:
+    """All budgets, by name."""
+    views = [budget_view(budget, usage, account) for budget, usage in account.usages()]
+    views += [_broken_view(broken) for broken in account.broken()]
+    return sorted(views, key=lambda view: str(view["name"]))
+
+
+def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
+    """A budget and how far it is used."""
+    began = usage.window.starts_at
+    if budget.period == "total":
+        began = min((span.began_at for span in account.spans), default=account.now)
+    return {
+        "name": budget.name,
+        **budget.to_json(),
+        "used": usage.used,
+        "fraction": usage.fraction,
+        "level": usage.level,
+        "window_start": began,
+        "window_end": usage.window.ends_at,
+        "runs_out_at": usage.runs_out_at,
+        "error": None,
+    }
+
+
+def _broken_view(broken: BrokenBudget) -> JSON:
+    """It allows nothing, so it is shown as used up; what it says is not known."""
+    return {
+        "name": broken.name,
+        **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),
+        "used": None,
+        "fraction": None,
+        "level": "100",
+        "window_start": None,
+        "window_end": None,
+        "runs_out_at": None,
+        "error": str(broken.error),
+    }
