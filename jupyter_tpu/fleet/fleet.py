@@ -133,6 +133,12 @@ class Fleet:
         for guard in self._guards:
             await guard.check_create(spec, accept_unknown_price=accept_unknown_price)
 
+    def equipped(self, spec: NodeSpec) -> NodeSpec:
+        """The spec with our label and login key, for those who ask for a node by another way than `create`."""
+        settings = self._cloud.settings
+        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=time.time())
+        return wanted.spec or spec
+
     async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
         """Write down the wish for a node and begin to fulfil it; returns before the cloud has answered.
 
@@ -214,6 +220,10 @@ class Fleet:
             raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
         await asyncio.to_thread(self._journal.dismiss, intent_id)
         self._board.intents.pop(intent_id, None)
+
+    def tell(self, change: FleetChange) -> None:
+        """Pass on what a keeper has to say to whoever follows the fleet."""
+        self._board.tell(change)
 
     # What is meant
 

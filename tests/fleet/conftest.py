@@ -15,6 +15,7 @@ import pytest
 
 from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
 from jupyter_tpu.fleet import Fleet, FleetChange, Polling
+from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -56,13 +57,19 @@ class Bench:
                 self._changed.clear()
                 await self._changed.wait()
 
+    async def until(self, is_so: Callable[[], bool], timeout_s: float = 60) -> None:
+        """Until that is so; looked at after each change."""
+        async with asyncio.timeout(timeout_s):
+            while not is_so():
+                self._changed.clear()
+                await self._changed.wait()
+
     def _on_change(self, change: FleetChange) -> None:
         self.changes.append(change)
         self._changed.set()
 
-    async def fleet(self, **options: Any) -> Fleet:
-        journal = Journal.open(self.folder)
-        self._stack.callback(journal.close)
+    async def fleet(self, *keepers: Callable[[CloudApi, Journal], Keeper], **options: Any) -> Fleet:
+        journal = options.pop("journal", None) or self.journal()
         fleet = Fleet(
             self.cloud,
             journal,
@@ -70,6 +77,7 @@ class Bench:
             public_key=PUBLIC_KEY,
             on_change=self._on_change,
             polling=options.pop("polling", QUICK),
+            keepers=[make(self.cloud, journal) for make in keepers],
             **options,
         )
         self._stack.push_async_callback(fleet.close)

@@ -1,0 +1,122 @@
+"""Standing choices to make nodes again, with what the journal knows of their nodes. Every method may block on the disk.
+
+A choice is changed only from what it was when it was read: of two processes that decide at the same time one wins, and
+the other reads again. The line in the audit log is written with the change, or neither is.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.documents import Documents
+from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.journal.owner import is_gone
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.recovery import Recovery
+from jupyter_tpu.models import NodeName
+
+KIND = "recovery"
+
+
+class Recoveries:
+    """Those of a project in a cloud."""
+
+    def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._journal = journal
+        self._place = (endpoint, project)
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+
+    def all(self) -> tuple[Recovery, ...]:
+        """All of them, by node.
+
+        Raises:
+            JournalUnwritable: one cannot be read.
+        """
+        return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
+
+    def get(self, name: NodeName) -> Recovery | None:
+        """The choice for a node."""
+        found = self._documents.get(KIND, str(name))
+        return _read(found.name, found.body) if found else None
+
+    def put(self, recovery: Recovery, entry: Entry) -> None:
+        """Lay down what the user chose, whatever it was before.
+
+        Raises:
+            JournalUnwritable: it is as it was.
+        """
+        with self._journal.writing() as database:
+            database.execute(
+                "INSERT OR REPLACE INTO documents (endpoint, project, kind, name, body, updated_at)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (*self._place, KIND, str(recovery.name), _text(recovery), entry.at),
+            )
+            self._audit.insert(database, entry)
+
+    def swap(self, old: Recovery, new: Recovery, entries: Iterable[Entry] = (), *, now: float) -> bool:
+        """Lay down `new` where it still is `old`; whether it was.
+
+        Raises:
+            JournalUnwritable: it is as it was.
+        """
+        with self._journal.writing() as database:
+            changed = database.execute(
+                "UPDATE documents SET body = ?, updated_at = ?"
+                " WHERE endpoint = ? AND project = ? AND kind = ? AND name = ? AND body = ?",
+                (_text(new), now, *self._place, KIND, str(old.name), _text(old)),
+            )
+            if changed.rowcount:
+                for entry in entries:
+                    self._audit.insert(database, entry)
+            return bool(changed.rowcount)
+
+    def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
+        """Make it ours to act on; None when another process that lives is at it, or it is no longer what it was."""
+        if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
+            return None
+        claimed = replace(recovery, owner=self._journal.owner)
+        return claimed if self.swap(recovery, claimed, now=now) else None
+
+    def wishes(self, recovery: Recovery) -> tuple[Intent, ...]:
+        """What was meant for the node since the choice was made, settled or not, newest first."""
+        with self._journal.reading() as database:
+            rows = database.execute(
+                "SELECT body FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
+                " ORDER BY created_at DESC, intent_id",
+                (self._place[0], str(recovery.name), recovery.chosen_at),
+            ).fetchall()
+        return tuple(Intent.from_json(json.loads(row[0])) for row in rows)
+
+    def spent_usd(self, recovery: Recovery) -> float | None:
+        """What nodes of that name have cost since the choice, in US dollars; None when a price is unknown."""
+        with self._journal.reading() as database:
+            rows = database.execute(
+                "SELECT (ended_at - MAX(began_at, ?)) / 3600.0 * usd_per_hour FROM spans"
+                " WHERE endpoint = ? AND node_name = ? AND ended_at > ?",
+                (recovery.chosen_at, self._place[0], str(recovery.name), recovery.chosen_at),
+            ).fetchall()
+        costs = [row[0] for row in rows]
+        return None if None in costs else sum(costs)
+
+
+def _text(recovery: Recovery) -> str:
+    return json.dumps(recovery.to_json(), sort_keys=True)
+
+
+def _read(name: str, body: object) -> Recovery:
+    try:
+        if isinstance(body, dict):
+            return Recovery.from_json(body)
+    except (KeyError, TypeError, ValueError):
+        pass
+    raise JournalUnwritable(
+        f"The recovery {name[:100]!r} in the journal is damaged.",
+        exists="The node is as it was.",
+        hint="Choose anew with `jupyter tpu recover`.",
+        raw=str(body)[:500],
+    )

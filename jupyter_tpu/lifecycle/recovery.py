@@ -1,0 +1,378 @@
+"""Make a node again that the cloud took away, where its user has said so beforehand (the standing choice).
+
+`decide` takes what is laid down and what is seen now, and gives what is to be laid down next and what to ask of the
+cloud. The caller writes first and asks then. Nothing is made again that somebody deleted or stopped: a request of ours,
+or, for a node on demand, a disappearance that may have been somebody's act in the cloud's console.
+
+    watching → clearing (the husk is deleted) → waiting → making → watching
+       └──────────────────────────────────────────┴─ off, given_up
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from jupyter_tpu.errors import (
+    ApiDisabled,
+    BadInput,
+    BudgetExceeded,
+    NodeExists,
+    NotAllowlisted,
+    PermissionDenied,
+    TpuError,
+    WrongState,
+)
+from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
+
+Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
+
+ATTEMPT_LABEL = "jupyter-tpu-attempt"
+"""Label of a node that was made again; its value finds the intent of the attempt in the journal."""
+
+DEFAULT_ATTEMPTS = 3
+
+# before the first attempt, the second, …; the last one serves for all that follow
+_DELAYS_S = (0.0, 60.0, 300.0, 900.0)
+_ASK_AGAIN_S = 15.0
+_TAKEN = frozenset({"PREEMPTED", "TERMINATED", "SUSPENDED"})
+_HALTED = frozenset({"STOPPED", "STOPPING"})
+# waiting mends none of these
+_HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """The standing choice for one node, and how far making it again has come.
+
+    Attributes:
+        choice_id: tells the attempts of this choice from those of all others.
+        spec: what to make again.
+        max_attempts: how often in all, failed attempts too.
+        max_usd: not made again once it has cost this much since `chosen_at`; None = no such cap.
+        message: one sentence for people about the phase.
+        uid: the node that is watched, or the husk that is cleared.
+        was_ready: whether that node was READY, so that there is something to make again.
+        attempts: how many were begun.
+        retry_at: when the next one begins, at the earliest (Unix seconds).
+        asked_at: when the husk's deletion was asked for last (Unix seconds); 0 = never.
+        chosen_at, since: when the choice was made, when the phase began (Unix seconds).
+        owner: the process that acts on it now, see `jupyter_tpu.journal.owner`; empty = none.
+    """
+
+    choice_id: str
+    spec: NodeSpec
+    is_on: bool = True
+    max_attempts: int = DEFAULT_ATTEMPTS
+    max_usd: float | None = None
+    phase: Phase = "watching"
+    message: str = ""
+    uid: str = ""
+    was_ready: bool = False
+    attempts: int = 0
+    retry_at: float = 0.0
+    asked_at: float = 0.0
+    chosen_at: float = 0.0
+    since: float = 0.0
+    owner: str = ""
+
+    @property
+    def name(self) -> NodeName:
+        return self.spec.name
+
+    @property
+    def attempt(self) -> str:
+        """The attempt that was begun last, as its node's label says it."""
+        return f"{self.choice_id}-{self.attempts}"
+
+    @property
+    def counted(self) -> str:
+        """``attempt 2 of 3``."""
+        return f"attempt {self.attempts} of {self.max_attempts}"
+
+    def to_json(self) -> dict[str, Any]:
+        """All of it; `from_json` reads it back."""
+        return {
+            "choice_id": self.choice_id,
+            "spec": self.spec.to_json(),
+            "is_on": self.is_on,
+            "max_attempts": self.max_attempts,
+            "max_usd": self.max_usd,
+            "phase": self.phase,
+            "message": self.message,
+            "uid": self.uid,
+            "was_ready": self.was_ready,
+            "attempts": self.attempts,
+            "retry_at": self.retry_at,
+            "asked_at": self.asked_at,
+            "chosen_at": self.chosen_at,
+            "since": self.since,
+            "owner": self.owner,
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Recovery:
+        return cls(**{**data, "spec": NodeSpec.from_json(data["spec"])})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What is seen of the node now.
+
+    Attributes:
+        at: Unix seconds.
+        node: as the cloud shows it; None when it says that there is none.
+        missing_s: for how long it has said so, in seconds.
+        deletion: somebody's wish to delete the node, of after the choice.
+        stop: somebody's wish to stop it, of after the choice.
+        making: the intent of the attempt that was begun last.
+        spent_usd: what the node has cost since the choice; None when that is not known.
+    """
+
+    at: float
+    node: Node | None = None
+    missing_s: float = 0.0
+    deletion: Intent | None = None
+    stop: Intent | None = None
+    making: Intent | None = None
+    spent_usd: float | None = 0.0
+
+
+Step = tuple[Recovery, DeleteNode | CreateNode | None]
+"""What is to be laid down, and then asked."""
+
+
+def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+    """What to do next; the recovery as it was when there is nothing to do."""
+    if not recovery.is_on or recovery.phase in ("off", "given_up"):
+        return recovery, None
+    if seen.deletion is not None:
+        return _turned_off(recovery, seen.at, f"{_id(recovery)} was deleted by request; it is not made again."), None
+    match recovery.phase:
+        case "clearing":
+            return _clearing(recovery, seen)
+        case "waiting":
+            return _waiting(recovery, seen)
+        case "making":
+            return _making(recovery, seen, limits)
+    return _watching(recovery, seen, limits)
+
+
+def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
+    """The attempt could not even be written down as an intent."""
+    if isinstance(error, _HOPELESS):
+        return _given_up(recovery, at, f"{_id(recovery)} is not made again: {error.message}")
+    if isinstance(error, NodeExists | WrongState):  # somebody is at work on a node of that name; look again
+        return replace(recovery, retry_at=at + _ASK_AGAIN_S)
+    return replace(recovery, retry_at=at + _ASK_AGAIN_S, message=f"{_being_made(recovery)} {error.message}")
+
+
+def spec_of(node: Node) -> NodeSpec:
+    """What to ask for to get such a node again."""
+    labels = {key: value for key, value in node.labels.items() if key not in (INTENT_LABEL, ATTEMPT_LABEL)}
+    return NodeSpec(
+        name=node.name,
+        accelerator_type=node.accelerator_type,
+        runtime_version=node.runtime_version,
+        spot=is_taken_back(node),
+        labels=labels,
+        metadata=dict(node.metadata),
+    )
+
+
+def is_taken_back(node: Node) -> bool:
+    """Whether the cloud may take it at any time."""
+    return node.spot or node.preemptible
+
+
+def is_lost(node: Node) -> bool:
+    """Whether the cloud has taken it and it can only be deleted. A stopped node on demand keeps its disk."""
+    return node.state in _TAKEN or (is_taken_back(node) and node.state == "STOPPED")
+
+
+# -- the phases
+
+
+def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+    node = seen.node
+    if node is None:
+        return _disappeared(recovery, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
+    if node.uid != recovery.uid:
+        return _watch(recovery, node, seen.at), None
+    if node.state == "READY":
+        return (recovery if recovery.was_ready else replace(recovery, was_ready=True)), None
+    if node.state in _HALTED and (seen.stop is not None or not is_taken_back(node)):
+        return replace(recovery, was_ready=False), None
+    if node.state == "DELETING":
+        return _given_up(recovery, seen.at, _not_by_us(recovery, "is being deleted")), None
+    if recovery.was_ready and is_lost(node):
+        return _clear(recovery, seen.at, f"{_id(recovery)} was taken away ({node.state}); what is left is deleted.")
+    return recovery, None
+
+
+def _disappeared(recovery: Recovery, seen: Seen) -> Step:
+    if not recovery.was_ready:
+        message = f"{_id(recovery)} is gone, and was not READY when it was seen last; it is not made again."
+        return _given_up(recovery, seen.at, message), None
+    if not recovery.spec.spot:
+        return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
+    return _next_attempt(recovery, seen, f"{_id(recovery)} was taken away and is gone.")
+
+
+def _clearing(recovery: Recovery, seen: Seen) -> Step:
+    node = seen.node
+    if node is None:
+        return _next_attempt(recovery, seen, f"What was left of {_id(recovery)} is deleted.")
+    if node.uid != recovery.uid or node.state == "READY":
+        return _watch(recovery, node, seen.at), None
+    if node.state == "DELETING" or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
+        return recovery, None
+    return _clear(recovery, seen.at, recovery.message)
+
+
+def _waiting(recovery: Recovery, seen: Seen) -> Step:
+    if seen.node is not None:
+        return _watch(recovery, seen.node, seen.at), None
+    if seen.at < recovery.retry_at:
+        return recovery, None
+    if _is_over_cap(recovery, seen):
+        return _too_dear(recovery, seen), None
+    begun = replace(recovery, attempts=recovery.attempts + 1)
+    return _moved(begun, "making", _being_made(begun), seen.at, retry_at=seen.at), _create(begun)
+
+
+def _making(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+    intent = seen.making
+    if intent is None:
+        return _not_begun(recovery, seen)
+    if not intent.settled:
+        return recovery, None
+    if intent.succeeded:
+        return _made(recovery, seen, limits)
+    if not intent.asked_at:  # the process ended before it asked
+        recovery = replace(recovery, attempts=recovery.attempts - 1)
+    why = intent.error.message if intent.error else intent.message
+    if seen.node is not None and seen.node.intent_id == intent.intent_id:
+        return _half_made(recovery, seen.node, seen.at, why)
+    if isinstance(intent.error, _HOPELESS):
+        return _given_up(recovery, seen.at, f"{_id(recovery)} is not made again: {why}"), None
+    return _next_attempt(recovery, seen, why)
+
+
+def _not_begun(recovery: Recovery, seen: Seen) -> Step:
+    if seen.node is not None:
+        return _watch(recovery, seen.node, seen.at), None
+    return (recovery, None) if seen.at < recovery.retry_at else (recovery, _create(recovery))
+
+
+def _made(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
+    if seen.node is None:
+        gone = replace(recovery, was_ready=True)
+        return _disappeared(gone, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
+    made = replace(recovery, uid=seen.node.uid, was_ready=True)
+    return _moved(made, "watching", f"{_id(recovery)} was made again, {recovery.counted}.", seen.at), None
+
+
+def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
+    husk = replace(recovery, uid=node.uid, was_ready=True)
+    return _clear(husk, at, f"{why} What is left of {_id(recovery)} is deleted.")
+
+
+def _next_attempt(recovery: Recovery, seen: Seen, why: str) -> Step:
+    """The name is free: try again, later, or no more."""
+    if recovery.attempts >= recovery.max_attempts:
+        told = f"{why} It is not made again: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
+        return _given_up(recovery, seen.at, told), None
+    if _is_over_cap(recovery, seen):
+        return _too_dear(recovery, seen), None
+    delay_s = _DELAYS_S[min(recovery.attempts, len(_DELAYS_S) - 1)]
+    coming = f"attempt {recovery.attempts + 1} of {recovery.max_attempts}"
+    when = f"in {delay_s:.0f} s" if delay_s else "now"
+    return _moved(
+        recovery, "waiting", f"{why} It is made again {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
+    ), None
+
+
+def _clear(recovery: Recovery, at: float, message: str) -> Step:
+    return _moved(recovery, "clearing", message, at, asked_at=at), DeleteNode(recovery.name)
+
+
+def _create(recovery: Recovery) -> CreateNode:
+    labels = {**recovery.spec.labels, ATTEMPT_LABEL: recovery.attempt}
+    return CreateNode(replace(recovery.spec, labels=labels))
+
+
+def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
+    """Another node of that name, which somebody made: from now on this one is meant."""
+    meant = replace(recovery, uid=node.uid, was_ready=node.state == "READY", spec=spec_of(node))
+    return _moved(meant, "watching", watching_text(meant), at)
+
+
+# -- the ends and the words
+
+
+def _is_over_cap(recovery: Recovery, seen: Seen) -> bool:
+    """What it has cost is unknown: as if it were too much."""
+    return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
+
+
+def _too_dear(recovery: Recovery, seen: Seen) -> Recovery:
+    spent = "an unknown amount" if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
+    message = f"{_id(recovery)} is not made again: it has cost {spent}, and the cap is ${recovery.max_usd:,.2f}."
+    return _given_up(recovery, seen.at, message)
+
+
+def _given_up(recovery: Recovery, at: float, message: str) -> Recovery:
+    return _moved(recovery, "given_up", message, at)
+
+
+def _turned_off(recovery: Recovery, at: float, message: str) -> Recovery:
+    return _moved(replace(recovery, is_on=False), "off", message, at)
+
+
+def _moved(recovery: Recovery, phase: Phase, message: str, at: float, **changes: Any) -> Recovery:
+    since = recovery.since if phase == recovery.phase else at
+    return replace(recovery, phase=phase, message=message, since=since, **changes)
+
+
+def _id(recovery: Recovery) -> str:
+    return recovery.name.node_id
+
+
+def _being_made(recovery: Recovery) -> str:
+    return f"{_id(recovery)} is being made again, {recovery.counted}."
+
+
+def _not_by_us(recovery: Recovery, what: str) -> str:
+    """Nobody knows whose act it was, and nothing is made again by surprise."""
+    name = recovery.name
+    return (
+        f"{name.node_id} {what}, and not by jupyter_tpu. It may have been deleted on purpose, so it is not made again; "
+        f"create it anew if you want it."
+    )
+
+
+def watching_text(recovery: Recovery) -> str:
+    """What will happen, while nothing does."""
+    left = max(recovery.max_attempts - recovery.attempts, 0)
+    cap = "" if recovery.max_usd is None else f", as long as it has cost less than ${recovery.max_usd:,.2f}"
+    return f"{_id(recovery)} is made again when the cloud takes it away: {left} of {recovery.max_attempts} times{cap}."
+
+
+def outlook(recovery: Recovery) -> str:
+    """What a user of a kernel that was lost with its node is to expect."""
+    if recovery.phase in ("clearing", "waiting", "making"):
+        attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
+        return (
+            f"The node is being made again, attempt {attempt} of {recovery.max_attempts}; "
+            "start a new kernel when it is READY."
+        )
+    if recovery.phase == "watching" and recovery.is_on:
+        return "The node is made again by your standing choice; start a new kernel when it is READY."
+    hint = words.command("recover", recovery.name)
+    return f"{recovery.message} See {hint}."

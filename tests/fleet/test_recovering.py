@@ -1,0 +1,184 @@
+"""A node that the cloud takes away is made again where its user said so, and nowhere else."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.recovering import Recovering, choose, recovery_view
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit
+from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.recovery import Recovery
+
+QUICK = Limits(vanished_s=0.5)
+
+
+def quick(cloud: Any, journal: Journal) -> Recovering:
+    return Recovering(cloud, journal, QUICK)
+
+
+class Choices:
+    """What is laid down in the journal of a bench."""
+
+    def __init__(self, bench: Any, journal: Journal) -> None:
+        self._bench = bench
+        self._journal = journal
+        self._place = {"endpoint": bench.cloud.settings.endpoint, "project": bench.emulator.project}
+
+    async def choose(self, node_id: str = "my-node", *, is_on: bool = True, **caps: Any) -> Recovery:
+        name = self._bench.name(node_id)
+        return await choose(self._bench.cloud, self._journal, name, is_on=is_on, now=time.time(), **caps)
+
+    def of(self, node_id: str = "my-node") -> Recovery:
+        found = Recoveries(self._journal, **self._place).get(self._bench.name(node_id))
+        assert found is not None
+        return found
+
+    def audited(self) -> list[str]:
+        """The actions, oldest first."""
+        return [entry.action for entry in reversed(Audit(self._journal, **self._place).newest())]
+
+    async def until(self, *phases: str, attempts: int = 0) -> Recovery:
+        await self._bench.until(lambda: self.of().phase in phases and self.of().attempts >= attempts)
+        return self.of()
+
+
+@pytest.fixture
+async def choices(bench: Any) -> AsyncIterator[Choices]:
+    journal = Journal.open(bench.folder)
+    yield Choices(bench, journal)
+    journal.close()
+
+
+async def made(bench: Any, fleet: Fleet, **changes: Any) -> Any:
+    intent = await fleet.wait((await fleet.create(bench.spec(**{"spot": True, **changes}))).intent_id)
+    assert intent.succeeded, intent
+    node = (await fleet.refresh()).node(bench.name())
+    assert node is not None
+    return node
+
+
+def lives(bench: Any) -> list[bool]:
+    """Whether each of the nodes that ever were, in their order, is billed now."""
+    return [bill["billing"] for bill in bench.emulator.control.ledger()["nodes"]]
+
+
+async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    first = await made(bench, fleet, labels={"team": "a"}, metadata={"startup-script": "true"})
+    await choices.choose()
+    bench.emulator.control.preempt(str(bench.name()))
+    told = await bench.change("node", state="PREEMPTED")
+    assert told.node_name == str(bench.name())
+    recovery = await choices.until("watching", attempts=1)
+    second = (await fleet.refresh()).node(bench.name())
+    assert second is not None
+    assert (second.state, second.spot, second.labels["team"]) == ("READY", True, "a")
+    assert second.metadata["startup-script"] == "true"
+    assert second.uid != first.uid
+    assert recovery.message == "my-node was made again, attempt 1 of 3."
+    assert lives(bench) == [False, True]
+    assert choices.audited() == ["recover-on", "preempted", "recover-wait", "recreate", "recreated"]
+    assert any("attempt 1 of 3" in change.message for change in bench.changes if change.kind == "node")
+
+
+async def test_two_fleets_make_one(bench: Any, choices: Choices) -> None:
+    fleet, _ = await bench.fleet(quick), await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose()
+    bench.emulator.control.preempt(str(bench.name()))
+    await choices.until("watching", attempts=1)
+    assert lives(bench) == [False, True]
+    assert choices.audited().count("recreate") == 1
+
+
+async def test_attempts_are_capped_and_the_last_husk_is_cleared(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose(max_attempts=1)
+    bench.emulator.control.preempt(str(bench.name()))
+    await choices.until("watching", attempts=1)
+    bench.emulator.control.preempt(str(bench.name()))
+    recovery = await choices.until("given_up")
+    assert "1 of 1 attempts are used up" in recovery.message
+    assert bench.emulator.control.state()["nodes"] == []
+    assert lives(bench) == [False, False]
+
+
+@pytest.mark.parametrize("is_chosen", [True, False])
+async def test_nothing_is_made_again_that_was_deleted_or_not_chosen(
+    bench: Any, choices: Choices, is_chosen: bool
+) -> None:
+    fleet = await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose(is_on=is_chosen)
+    if is_chosen:
+        await fleet.wait((await fleet.delete(bench.name())).intent_id)
+        await choices.until("off")
+        assert bench.emulator.control.state()["nodes"] == []
+    else:
+        bench.emulator.control.preempt(str(bench.name()))
+        await bench.change("node", state="PREEMPTED")
+        assert choices.of().phase == "off"
+        assert [each["state"] for each in bench.emulator.control.state()["nodes"]] == ["PREEMPTED"]
+    assert lives(bench) == [False]
+
+
+@pytest.mark.parametrize(("spot", "phase", "nodes"), [(True, "watching", 2), (False, "given_up", 1)])
+async def test_what_disappears_is_made_again_only_where_the_cloud_may_take_it(
+    bench: Any, choices: Choices, spot: bool, phase: str, nodes: int
+) -> None:
+    fleet = await bench.fleet()
+    await made(bench, fleet, spot=spot)
+    await choices.choose()
+    await fleet.close()
+    operation = await bench.cloud.delete_node(bench.name())  # while nobody watches
+    async with asyncio.timeout(60):
+        while not operation.done:
+            operation = await bench.cloud.get_operation(operation.name)
+    await bench.fleet(quick)
+    await choices.until(phase, attempts=nodes - 1)
+    assert len(lives(bench)) == nodes
+
+
+async def test_a_stock_out_is_tried_again_later(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose()
+    bench.emulator.control.stock_out(bench.emulator.zone)
+    bench.emulator.control.preempt(str(bench.name()))
+    recovery = await choices.until("waiting", attempts=1)
+    assert "It is made again in 60 s, attempt 2 of 3." in recovery.message
+    assert recovery_view(recovery)["state"] == "waiting"
+    assert bench.emulator.control.state()["nodes"] == []
+    await choices.choose(is_on=False)
+    assert choices.of().phase == "off"
+
+
+async def test_the_cap_in_dollars_counts_an_unknown_price_as_too_much(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    await made(bench, fleet)
+    await choices.choose(max_usd=1.0)
+    span = (bench.cloud.settings.endpoint, str(bench.name()), "1", time.time(), time.time() + 9, 0, None, "{}")
+    journal = Journal.open(bench.folder)
+    with journal.writing() as database:
+        database.execute("INSERT INTO spans VALUES (?, ?, ?, ?, ?, ?, ?, ?)", span)
+    journal.close()
+    bench.emulator.control.preempt(str(bench.name()))
+    assert "an unknown amount" in (await choices.until("given_up")).message
+
+
+async def test_what_can_be_no_choice_is_refused(bench: Any, choices: Choices) -> None:
+    with pytest.raises(NodeNotFound):
+        await choices.choose("nobody")
+    for caps in ({"max_attempts": 0}, {"max_attempts": 101}, {"max_usd": 0.0}, {"max_usd": float("nan")}):
+        with pytest.raises(BadInput):
+            await choices.choose(**caps)
