@@ -22,6 +22,7 @@ import psutil
 
 from jupyter_tpu import __version__
 from jupyter_tpu.agent.excerpt import Excerpt, Span
+from jupyter_tpu.agent.guard import Guard
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
@@ -34,7 +35,8 @@ Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
 _REMEMBERED = 100
 _REMEMBERED_CLIENTS = 1000
-_ONLY_READ = ("kernel_info", "list_kernels", "list_requests", "read_request", "status")
+_ONLY_READ = ("activity", "kernel_info", "list_kernels", "list_requests", "read_request", "status")
+_BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NOTE_BYTES = 16 * 1024
 # With one entry more of each, and in base64, they must fit in a RESULT frame.
@@ -45,8 +47,9 @@ _TAIL_BYTES = 2 * 1024 * 1024
 class Methods:
     """What the agent does when asked by name; every method takes and returns a JSON object."""
 
-    def __init__(self, kernels: Kernels, python: str, socket: str) -> None:
+    def __init__(self, kernels: Kernels, python: str, socket: str, guard: Guard) -> None:
         self._kernels = kernels
+        self._guard = guard
         self._socket = socket
         self._python = python
         self._started_at = time.time()
@@ -62,6 +65,9 @@ class Methods:
             "note_kernel": self.note_kernel,
             "list_kernels": self.list_kernels,
             "status": self.status,
+            "activity": guard.look,
+            "keep": guard.keep,
+            "set_brakes": guard.set_brakes,
         }
 
     def announce(self, call: Params) -> None:
@@ -85,6 +91,8 @@ class Methods:
         name, params = call.get("method"), call.get("params")
         if not isinstance(name, str) or name not in self._table or not isinstance(params, dict):
             raise BadInput(f"The agent has no method {str(name)[:70]!r}.", hint="It may be older than this client.")
+        if name in _BY_PEOPLE:
+            self._guard.somebody_acts()
         return await self._table[name](params)
 
     async def start_kernel(self, params: Params) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class Surroundings:
 class Kernel:
     """A kernel; `on_output` is called after each batch that was recorded.
 
+    `asked` counts the cells and the answers to ``input()`` that came while this agent runs.
+
     Requests wait while there is no process to take them: sent to sockets that are about to be replaced they would
     vanish.
     """
@@ -67,6 +69,7 @@ class Kernel:
         self._ended = asyncio.Event()
         self._is_restarting = False
         self._asked_to_end = False
+        self.asked = 0
 
     # -- life ----------------------------------------------------------------------------------------------------------
 
@@ -181,13 +184,25 @@ class Kernel:
         """Cells and answers to ``input()``, before they are passed on; what was answered may be a password."""
         if channel == Channel.SHELL and is_execute_request(parts):
             self._intake.take(Channel.REQUEST, [parts])
+            self.asked += 1
         elif channel == Channel.STDIN and header_place(parts):
             self._intake.take(Channel.REQUEST, [without_content(parts, self._folder.signer())])
+            self.asked += 1
 
     @property
     def execution_state(self) -> str:
         """What Jupyter calls it: starting, idle, busy or dead."""
         return self.requests.execution_state if self._process else "dead"
+
+    @property
+    def is_executing(self) -> bool:
+        """Whether code of the user runs, or waits for its turn."""
+        return self._process is not None and self.requests.is_executing
+
+    @property
+    def notebook(self) -> str:
+        """What the front end that started it calls its notebook; empty where it did not say."""
+        return str(self._folder.state.get("notebook") or "")
 
     def note(self, note: dict[str, Any]) -> None:
         """Keep what a client wants to find again with the kernel."""

@@ -99,6 +99,10 @@ class Kernels:
         if not kernel.was_born and kernel.kernel_id in self._kernels:
             await self.forget(kernel.kernel_id)
 
+    def all(self) -> list[Kernel]:
+        """Those that live and those that have ended and are kept."""
+        return list(self._kernels.values())
+
     @property
     def are_quiet(self) -> bool:
         """Whether none is at work or about to be."""

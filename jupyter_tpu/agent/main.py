@@ -16,7 +16,9 @@ from typing import Any
 
 import zmq
 
+from jupyter_tpu.agent.activity import Watch
 from jupyter_tpu.agent.calls import Calls, Methods
+from jupyter_tpu.agent.guard import Guard
 from jupyter_tpu.agent.kernel import Surroundings
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launcher import Launcher
@@ -41,7 +43,8 @@ class Agent:
         self.reports = ReportedExits()
         self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._tell_sessions)
         self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
-        self._methods = Methods(self._kernels, python, str(home.socket))
+        self._guard = Guard(home.brakes, Watch(self._kernels))
+        self._methods = Methods(self._kernels, python, str(home.socket), self._guard)
         self._calls = Calls(self._methods)
         self._sessions: set[Session] = set()
 
@@ -74,7 +77,9 @@ class Agent:
         self._kernels.adopt()
         self._launcher.spares.begin()
         server = await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET)
+        guard = asyncio.create_task(self._guard.run())
         await stop.wait()
+        guard.cancel()
         server.close()
         await self._calls.close()
         await self._launcher.spares.close()

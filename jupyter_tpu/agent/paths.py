@@ -80,6 +80,11 @@ class Home:
         return self.root / "agent.log"
 
     @property
+    def brakes(self) -> Path:
+        """What the guard was told."""
+        return self.root / "brakes.json"
+
+    @property
     def kernels(self) -> Path:
         return self.root / "kernels"
 

@@ -20,6 +20,7 @@ ExecutionState = Literal["starting", "idle", "busy"]
 
 _MOST_REQUESTS = 2000
 _MOST_PARENTS = 64
+_RUN_CODE = ("execute_request", "comm_open", "comm_msg", "comm_close")
 
 
 @dataclass
@@ -67,6 +68,13 @@ class RequestIndex:
         if self._busy_with:
             return "busy"
         return "idle" if self._has_spoken else "starting"
+
+    @property
+    def is_executing(self) -> bool:
+        """Whether code of the user runs, in a cell or for a widget, or a cell waits for its turn."""
+        if any(kind in _RUN_CODE for kind, _ in self._busy_with):
+            return True
+        return any(request.state != "done" for request in self._requests.values())
 
     def to_json(self) -> dict[str, Any]:
         """Everything, so that a later agent need not read the whole record; see `load`."""

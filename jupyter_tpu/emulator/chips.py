@@ -110,6 +110,7 @@ def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     (folder / "chips.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
     return {
         "EMULATED_TPU": str(folder),
+        "JUPYTER_TPU_DEVICES": str(folder / "dev"),
         "PYTHONPATH": str(on_worker.FOLDER),
         "TPU_RUNTIME_METRICS_PORTS": str(port),
     }

@@ -178,6 +178,7 @@ async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> 
         wished = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()
         rest = await server.start(wished.rest)
+        cloud.workers.share_api(f"http://{LOOPBACK}:{rest}/")
         ports = Ports(grpc=await skin.start(wished.grpc), rest=rest)
         keep_ports(cloud.store, ports)
         yield ports

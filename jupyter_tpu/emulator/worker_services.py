@@ -27,12 +27,14 @@ class Surroundings:
         cloud: where their nodes are looked up; None: they know only what their node was when they came up.
         project_metadata: the attributes of the project.
         metrics_port: the first choice for the port of runtime metrics; 0: any.
+        api: the address of the cloud's REST API; empty until it is served.
     """
 
     tokens: AccessTokens
     project_metadata: Callable[[], Mapping[str, str]]
     metrics_port: int = 0
     cloud: CloudFacts | None = None
+    api: str = ""
 
 
 class WorkerServices:
@@ -67,6 +69,17 @@ class WorkerServices:
             self._metrics_port.close()
             raise
         self._machine.variables.update(GCE_METADATA_HOST=address, GCE_METADATA_IP=address)
+        self.tell_api()
+
+    @assumed(
+        "api-of-workers",
+        "Programs on a worker find the API by the variable that gcloud reads, CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU; "
+        "on a real TPU VM they ask tpu.googleapis.com.",
+    )
+    def tell_api(self) -> None:
+        """From here on, logins know where the API is."""
+        if self._surroundings.api:
+            self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
 
     async def _start_metadata(self) -> int:
         """At the port of the last time where it is free: processes that outlived an emulator go on asking there."""

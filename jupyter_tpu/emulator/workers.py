@@ -61,6 +61,13 @@ class Workers:
         """From here on, workers know the cloud that they belong to."""
         self._surroundings.cloud = cloud
 
+    def share_api(self, address: str) -> None:
+        """Workers learn where the REST API of their cloud is."""
+        self._surroundings.api = address
+        for workers in self._running.values():
+            for worker in workers:
+                worker.services.tell_api()
+
     def _tokens(self) -> AccessTokens:
         return AccessTokens(kept_key(self._folder.parent / "token_key"))
 

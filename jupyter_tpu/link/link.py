@@ -173,6 +173,9 @@ class Link:
         - ``interrupt`` {kernel_id}: SIGINT to the kernel and its children
         - ``forget_kernel`` {kernel_id}: ends it and removes its record
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
+        - ``activity``: what goes on there and what its guard will do; asking is no activity
+        - ``set_brakes`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: what the guard is to obey
+        - ``keep`` {for_s | until | while_busy}: hold the guard off; without any of them, no longer
 
         Raises:
             TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.

@@ -1,0 +1,83 @@
+"""What goes on on this worker: executions, use of the accelerator, acts of people, each with when it was last.
+
+Times are counted by a clock that nobody can set. They outlive the agent, see `Watch.to_json`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from jupyter_tpu.agent.activity_chips import Chips
+from jupyter_tpu.agent.kernel import Kernel
+from jupyter_tpu.agent.kernels import Kernels
+from jupyter_tpu.agent.process import boot_id
+from jupyter_tpu.brakes import Activity, Moment, Source
+
+
+def this_moment() -> Moment:
+    """Both clocks of this machine; the steady one also counts while it sleeps."""
+    return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
+
+
+def moment_from_json(data: Mapping[str, Any]) -> Moment:
+    """The inverse of `Moment.to_json`; raises TypeError, KeyError or ValueError for anything else."""
+    return Moment(wall=float(data["wall"]), steady=float(data["steady"]), boot=str(data["boot"]))
+
+
+class Watch:
+    """Remembers when each source was active last."""
+
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self._chips = Chips(os.environ)
+        self._last: dict[str, Moment] = {}
+        self._asked: dict[str, int] = {}
+
+    def somebody_acts(self) -> None:
+        """A person has done something that is no cell: started a kernel, interrupted one, asked to keep the node."""
+        self._last["human"] = this_moment()
+
+    async def look(self) -> Activity:
+        """Look at everything now."""
+        use = await asyncio.to_thread(self._chips.look)
+        kernels = self._kernels.all()
+        running = [kernel for kernel in kernels if kernel.is_executing]
+        now = this_moment()
+        self._note_requests(kernels, now)
+        if running:
+            self._last["execution"] = now
+        if use.state == "active":
+            self._last["accelerator"] = now
+        return Activity(
+            execution=self._source("execution", "active" if running else "quiet", _told(running), now),
+            accelerator=self._source("accelerator", use.state, use.detail, now),
+            human=self._source("human", "quiet", "", now),
+        )
+
+    def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
+        """Cells and answers to ``input()`` that came since the last look."""
+        asked = {kernel.kernel_id: kernel.asked for kernel in kernels}
+        if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
+            self._last["human"] = self._last["execution"] = now
+        self._asked = asked
+
+    def _source(self, name: str, state: str, detail: str, now: Moment) -> Source:
+        last = self._last.get(name)
+        return Source(state=state, last_at=None if last is None else now.wall - last.age_s(now), detail=detail)
+
+    def to_json(self) -> dict[str, Any]:
+        """When each source was active, for the next agent."""
+        return {name: moment.to_json() for name, moment in self._last.items()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Begin with what `to_json` gave; raises TypeError, KeyError or ValueError for anything else."""
+        self._last = {name: moment_from_json(moment) for name, moment in state.items()}
+
+
+def _told(running: list[Kernel]) -> str:
+    names = [kernel.notebook or f"the kernel {kernel.kernel_id[:8]}" for kernel in running]
+    return f"a cell of {', '.join(names[:3])} runs" if names else ""

@@ -1,0 +1,214 @@
+"""The guard: ends this worker's own node by the rules that it was given last, with or without a client.
+
+What it was told lies on the worker's disk, so that an agent that was killed goes on where it was. It counts time by a
+clock that nobody can set; where a moment of the wall clock is meant, the earlier reading of both counts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import math
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.agent.activity import Watch, this_moment
+from jupyter_tpu.agent.guard_node import CannotEnd, OwnNode
+from jupyter_tpu.agent.guard_orders import Orders, keep_from, number_from, rules_from
+from jupyter_tpu.brakes import Activity, Moment, Verdict, judge
+from jupyter_tpu.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+_LONGEST_TURN_S = 10.0
+_SHORTEST_TURN_S = 0.5
+_TURNS_OF_IDLE_TIME = 10
+_AGAIN_AFTER_S = 30.0
+_MOST_REFUSALS = 5
+
+
+class Guard:
+    """Judges every few seconds, and ends the node when it is due. `path` is where its orders are kept."""
+
+    def __init__(self, path: Path, watch: Watch) -> None:
+        self._path = path
+        self._watch = watch
+        self._node = OwnNode(os.environ)
+        self._orders = Orders()
+        self._activity = Activity()
+        self._state = ("unknown", "it has not looked yet")
+        self._refusals = 0
+        self._again_at = -math.inf
+        self._checked = False
+        self._news = asyncio.Event()
+        self._kept_text = ""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        self._load()
+        while True:
+            try:
+                await self._turn()
+            except Exception:  # the node must not outlive its rules because one look failed
+                log.exception("the guard could not look")
+            self._news.clear()
+            with suppress(asyncio.TimeoutError, TimeoutError):
+                await asyncio.wait_for(self._news.wait(), self._turn_s())
+
+    def _turn_s(self) -> float:
+        """Short idle times are looked at more often."""
+        idle_s = self._orders.rules.idle_after_s if self._orders.rules else None
+        wished = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
+        return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, wished))
+
+    async def _turn(self) -> None:
+        self._activity = await self._watch.look()
+        if self._orders.keep.while_busy and self._activity.execution.state == "quiet":
+            self._orders = replace(self._orders, keep=replace(self._orders.keep, while_busy=False))
+        self._save()
+        if self._orders.rules is None or self._orders.rules.is_off:
+            self._state = ("off", "no rule ends the node")
+            return
+        if not self._checked:
+            await self._check()
+        verdict, now = self._verdict(), this_moment()
+        if verdict.is_due and now.steady >= self._again_at:
+            self._again_at = now.steady + _AGAIN_AFTER_S
+            await self._end(verdict)
+
+    async def _check(self) -> None:
+        try:
+            name = await asyncio.to_thread(self._node.check)
+        except CannotEnd as error:
+            self._state = ("cannot", str(error))
+        else:
+            self._state, self._checked = ("armed", f"it ends {name} without the laptop"), True
+
+    async def _end(self, verdict: Verdict) -> None:
+        action = self._orders.rules.action if self._orders.rules else "stop"
+        action = "delete" if self._refusals >= _MOST_REFUSALS else action
+        log.warning("the node is due (%s: %s): %s", verdict.ends_why, verdict.reason, action)
+        try:
+            await asyncio.to_thread(self._node.end, action)
+        except CannotEnd as error:
+            self._refusals += error.is_refused
+            self._state = ("cannot", str(error))
+            log.error("the node goes on: %s", error)
+
+    def _verdict(self) -> Verdict:
+        now = this_moment()
+        since = self._orders.ready_since
+        ready_since = None if since is None else now.wall - since.age_s(now)
+        return judge(self._orders.rules_now(now), self._activity, self._orders.keep_now(now), ready_since, now.wall)
+
+    # -- what clients ask ----------------------------------------------------------------------------------------------
+
+    async def set_brakes(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Take new rules, a new keep, or the time that the node has been READY; all of them lengths of time.
+
+        Raises:
+            BadInput: they make no sense; then nothing has changed.
+        """
+        now, orders = this_moment(), self._orders
+        if "rules" in params and (revision := number_from(params, "revision")) >= orders.revision:
+            orders = replace(orders, rules=rules_from(params["rules"], now), revision=revision, given_at=now)
+        if "keep" in params:
+            keep = keep_from(params["keep"], now)
+            orders = replace(orders, keep=keep, keep_revision=number_from(params, "keep_revision"), kept_at=now)
+        if "ready_for_s" in params:
+            orders = replace(orders, ready_since=now.back(number_from(params, "ready_for_s")))
+        self._take(orders, now)
+        return self.describe()
+
+    async def keep(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``for_s``, ``until`` or ``while_busy``; none of them takes an earlier wish back. Raises as `set_brakes`."""
+        now = this_moment()
+        self._take(replace(self._orders, keep=keep_from(params, now), kept_at=now), now)
+        self._watch.somebody_acts()
+        return self.describe()
+
+    def somebody_acts(self) -> None:
+        """A client has asked for what only people ask for."""
+        self._watch.somebody_acts()
+
+    async def look(self, _params: Mapping[str, Any]) -> dict[str, Any]:
+        """What goes on here now; asking is no activity."""
+        self._activity = await self._watch.look()
+        return self.describe()
+
+    def _take(self, orders: Orders, now: Moment) -> None:
+        if orders.rules is not None and orders.ready_since is None:
+            orders = replace(orders, ready_since=now)
+        self._orders, self._refusals, self._checked, self._again_at = orders, 0, False, -math.inf
+        self._save()
+        self._news.set()
+
+    def describe(self) -> dict[str, Any]:
+        """Everything as lengths of time, so that no two clocks need to agree."""
+        now, verdict, orders = this_moment(), self._verdict(), self._orders
+        keep, since = orders.keep_now(now), orders.ready_since
+        rules = orders.rules_now(now)
+        return {
+            "sources": {
+                name: {"state": source.state, "age_s": verdict.ages_s[name], "detail": source.detail}
+                for name, source in self._activity
+            },
+            "verdict": verdict.verdict,
+            "reason": verdict.reason,
+            "ends_in_s": None if verdict.ends_at is None else verdict.ends_at - now.wall,
+            "ends_why": verdict.ends_why,
+            "is_warning": verdict.is_warning,
+            "has_rules": orders.rules is not None,
+            "rules": {"idle_after_s": rules.idle_after_s, "session_s": rules.session_s, "action": rules.action},
+            "revision": orders.revision,
+            "keep": {
+                "for_s": None if keep.until is None or keep.until <= now.wall else keep.until - now.wall,
+                "while_busy": keep.while_busy,
+            },
+            "keep_revision": orders.keep_revision,
+            "ready_for_s": None if since is None else since.age_s(now),
+            "guard": {"state": self._state[0], "detail": self._state[1]},
+        }
+
+    # -- on disk -------------------------------------------------------------------------------------------------------
+
+    def _load(self) -> None:
+        try:
+            kept = json.loads(self._path.read_text())
+            self._orders = Orders.from_json(kept["orders"])
+            self._watch.load(kept["last"])
+        except FileNotFoundError:
+            pass
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput) as error:
+            log.error("%s: the rules cannot be read, they must be given again: %s", self._path, error)
+        supervisor = _supervisor()
+        if self._orders.supervisor != supervisor:
+            self._watch.somebody_acts()  # who connects to a node that has no agent starts one
+            since = None if self._orders.ready_since is None else this_moment()
+            self._orders = replace(self._orders, supervisor=supervisor, ready_since=since)
+
+    def _save(self) -> None:
+        text = json.dumps({"orders": self._orders.to_json(), "last": self._watch.to_json()})
+        if text == self._kept_text:
+            return
+        draft = self._path.with_suffix(".new")
+        try:
+            draft.write_text(text)
+            draft.replace(self._path)
+            self._kept_text = text
+        except OSError as error:
+            log.warning("%s: the rules cannot be kept: %s", self._path, error)
+
+
+def _supervisor() -> str:
+    """The process that keeps this agent, by pid and start time."""
+    pid = os.getppid()
+    try:
+        return f"{pid} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
+    except (OSError, IndexError):
+        return str(pid)

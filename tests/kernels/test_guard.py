@@ -1,0 +1,196 @@
+"""The guard on a worker ends its own node by the rules it was given, without anybody's help."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jupyter_client.session import Session
+
+from jupyter_tpu.agent.guard_node import API_VARIABLE, CannotEnd, OwnNode
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.kernels.worker import Worker, WorkerKey
+from jupyter_tpu.link import Link
+from jupyter_tpu.models import Node
+
+A_LONG_TIME = {"idle_after_s": 3600, "session_s": None, "action": "delete"}
+A_SECOND = {"idle_after_s": 1, "session_s": None, "action": "delete"}
+PATIENCE_S = 90
+TRAIN = """\
+import emulated_tpu, os, threading
+
+def train():
+    while not os.path.exists({end!r}):
+        sum(range(99_999))
+
+emulated_tpu.take()
+threading.Thread(target=train).start()
+"""
+
+
+@pytest.fixture
+async def open_link(cloud: Any) -> AsyncIterator[Callable[[Node], Any]]:
+    links: list[Link] = []
+
+    async def open_one(node: Node) -> Link:
+        worker = Worker(WorkerKey(node=node.name, endpoint=cloud.settings.endpoint), lambda _progress: None)
+        links.append(Link(worker.connect, memory=worker.memory))
+        await links[-1].open()
+        return links[-1]
+
+    yield open_one
+    for link in links:
+        await link.close()
+
+
+@pytest.fixture
+async def make_node(cloud: Any) -> AsyncIterator[Callable[[str], Any]]:
+    """Nodes of a test's own; what is left of them goes with it."""
+    made: list[Node] = []
+
+    async def make(node_id: str) -> Node:
+        made.append(await asyncio.to_thread(cloud.create_node, node_id))
+        return made[-1]
+
+    yield make
+    for node in made:
+        if is_billed(cloud, node):
+            await asyncio.to_thread(cloud.delete_node, node.name)
+
+
+def is_billed(cloud: Any, node: Node) -> bool:
+    """By the emulator's ledger."""
+    return str(node.name) in cloud.control.billing()
+
+
+async def comes_true(is_so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await asyncio.to_thread(is_so):  # noqa: ASYNC110 - a ledger answers questions, it never calls
+            await asyncio.sleep(0.1)
+
+
+async def activity_that(link: Link, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_wanted(found := await link.call("activity")):  # noqa: ASYNC110 - agents answer, they never call
+            await asyncio.sleep(0.1)
+    return found
+
+
+def agent_of(cloud: Any, node: Node) -> int:
+    """The agent's process on the node's first worker."""
+    home = str(cloud.home_of(node))
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        words = path.read_bytes().decode().split("\0")
+        if "agent" in words and any(word.startswith(home) for word in words):
+            return int(path.parts[2])
+    raise AssertionError("no agent runs there")
+
+
+async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
+    cloud: Any, make_node: Any, open_link: Any
+) -> None:
+    node = await make_node("forgotten")
+    link = await open_link(node)
+    await link.call("set_brakes", {"rules": A_LONG_TIME, "revision": 1})
+    armed = await activity_that(link, lambda found: found["guard"]["state"] == "armed")
+    assert str(node.name) in armed["guard"]["detail"]
+
+    await link.call("set_brakes", {"rules": A_SECOND, "revision": 2})
+    await link.close()
+
+    await comes_true(lambda: not is_billed(cloud, node))
+
+
+async def test_the_guards_rules_outlive_a_killed_agent(cloud: Any, make_node: Any, open_link: Any) -> None:
+    node = await make_node("killed-agent")
+    link = await open_link(node)
+    await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 7200}, "revision": 7, "ready_for_s": 100})
+    os.kill(agent_of(cloud, node), signal.SIGKILL)
+    found = await link.call("activity")
+    assert (found["rules"], found["revision"]) == ({**A_LONG_TIME, "session_s": 7200}, 7)
+    assert found["ready_for_s"] >= 100
+
+    await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 101}, "revision": 8})
+    await link.close()
+    os.kill(agent_of(cloud, node), signal.SIGKILL)
+    await comes_true(lambda: not is_billed(cloud, node))
+
+
+async def test_a_busy_cell_is_never_stopped_by_the_idle_rule(
+    cloud: Any, make_node: Any, open_link: Any, tmp_path: Path
+) -> None:
+    node = await make_node("busy")
+    link = await open_link(node)
+    await link.call("start_kernel", {"kernel_id": "k", "key": "secret"})
+    stream = link.attach("k", from_seq=0, on_message=lambda *_: None)
+    code = f"import os, time\nwhile not os.path.exists({str(tmp_path / 'done')!r}): time.sleep(0.05)"
+    session = Session(key=b"secret")
+    request = session.msg("execute_request", {"code": code, "silent": False, "allow_stdin": False})
+    stream.send("shell", [b"front-end", *session.serialize(request)])
+    await link.call("set_brakes", {"rules": A_SECOND, "revision": 1})
+
+    # nobody has done anything for many times as long as a node may be idle
+    found = await activity_that(link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 4)
+    assert (found["verdict"], found["sources"]["execution"]["state"]) == ("busy", "active")
+    assert is_billed(cloud, node)
+
+    (tmp_path / "done").touch()
+    await comes_true(lambda: not is_billed(cloud, node))
+
+
+async def test_a_kept_node_is_not_ended_before_its_time(cloud: Any, node: Node, open_link: Any) -> None:
+    link = await open_link(node)
+    await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 600}, "revision": 1, "ready_for_s": 500})
+    kept = await link.call("keep", {"for_s": 7200})
+    assert kept["ends_in_s"] == pytest.approx(7200, abs=60)
+    assert (kept["ends_why"], kept["keep"]["while_busy"]) == ("session", False)
+    taken_back = await link.call("keep", {})
+    assert taken_back["ends_in_s"] < 100
+    off = {"idle_after_s": None, "session_s": None, "action": "stop"}
+    assert not (await link.call("set_brakes", {"rules": off, "revision": 2}))["ends_why"]
+
+
+@pytest.mark.parametrize("params", [{"for_s": "long"}, {"until": float("1e300")}, {"while_busy": 1}], ids=str)
+async def test_a_keep_that_makes_no_sense_is_refused(node: Node, open_link: Any, params: dict[str, Any]) -> None:
+    link = await open_link(node)
+    with pytest.raises(BadInput):
+        await link.call("keep", params)
+
+
+async def test_who_holds_the_chips_is_seen(cloud: Any, node: Node, open_link: Any, tmp_path: Path) -> None:
+    link = await open_link(node)
+    assert (await link.call("activity"))["sources"]["accelerator"]["state"] == "quiet"
+    await link.call("start_kernel", {"kernel_id": "holder", "key": "secret"})
+    stream = link.attach("holder", from_seq=0, on_message=lambda *_: None)
+    session = Session(key=b"secret")
+
+    def run(code: str) -> None:
+        request = session.msg("execute_request", {"code": code, "silent": False, "allow_stdin": False})
+        stream.send("shell", [b"front-end", *session.serialize(request)])
+
+    end = tmp_path / "end"
+    run(TRAIN.format(end=str(end)))
+    detached = await activity_that(
+        link, lambda found: found["sources"]["execution"]["state"] == "quiet" and "computes" in str(found["sources"])
+    )
+    assert (detached["verdict"], detached["sources"]["accelerator"]["state"]) == ("busy", "active")
+    await asyncio.to_thread(end.touch)
+    await activity_that(link, lambda found: "does nothing" in found["sources"]["accelerator"]["detail"])
+    await link.call("forget_kernel", {"kernel_id": "holder"})
+
+
+def test_a_machine_without_a_metadata_server_says_so() -> None:
+    with pytest.raises(CannotEnd, match="no metadata server"):
+        OwnNode({"GCE_METADATA_HOST": "127.0.0.1:1"}).check()
+
+
+async def test_no_token_is_sent_where_it_could_be_read(cloud: Any, node: Node) -> None:
+    port = (cloud.home_of(node).parent / "metadata_port").read_text()
+    environ = {"GCE_METADATA_HOST": f"127.0.0.1:{port}", API_VARIABLE: "http://example.invalid/"}
+    with pytest.raises(CannotEnd, match="no token may be sent"):
+        await asyncio.to_thread(OwnNode(environ).check)
