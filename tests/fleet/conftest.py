@@ -68,6 +68,12 @@ class Bench:
         self.changes.append(change)
         self._changed.set()
 
+    def journal(self) -> Journal:
+        """A journal of the bench's folder, as a process of its own would open it."""
+        journal = Journal.open(self.folder)
+        self._stack.callback(journal.close)
+        return journal
+
     async def fleet(self, *keepers: Callable[[CloudApi, Journal], Keeper], **options: Any) -> Fleet:
         journal = options.pop("journal", None) or self.journal()
         fleet = Fleet(
