@@ -1,0 +1,189 @@
+"""The mail of the TPU Research Cloud, as it is pasted."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.accelerators import generations
+from jupyter_tpu.money.grants import GrantRow, row_from_json
+from jupyter_tpu.money.trc_mail import read_trc_mail
+
+MAIL_2026 = """\
+You have access to free Cloud TPUs
+
+32 on-demand Cloud TPU v4 chips in zone us-central2-b
+32 spot Cloud TPU v4 chips in zone us-central2-b
+64 spot Cloud TPU v5e chips in zone europe-west4-b
+64 spot Cloud TPU v5e chips in zone us-central1-a
+64 spot Cloud TPU v6e chips in zone us-east1-d
+64 spot Cloud TPU v6e chips in zone europe-west4-a
+
+This free **90-day** trial is only available for new Cloud TPUs you create in the zones listed above. To avoid charges,
+please be sure to create your Cloud TPUs in the appropriate zone.
+
+While your Cloud TPUs are free, you'll still be charged for the rest of the GCP services you use. If you have a new
+account, Google Cloud's $300 USD introductory credit may completely offset these costs.
+
+Please note that demand for Cloud TPUs is high, so we can't guarantee you'll get to use all of your TPU quota. Google
+reserves the right to reclaim TRC quota and TRC Cloud TPU capacity at any time.
+
+If you have access to both on-demand and preemptible quotas, we recommend preferring on-demand and falling back to
+preemptible. If you encounter an error message indicating that your quota is exhausted, confirm that you have deleted
+any unused Cloud TPUs and/or Queued Resources.
+"""
+MAIL_2021 = """\
+Thanks again for your interest in using Cloud TPUs to accelerate your machine learning research. Your Google Cloud
+project my-project-231908 now has access to the following quota free of charge for 60 days:
+
+5 on-demand Cloud TPU v3-8 device(s) in zone europe-west4-a
+
+100 preemptible Cloud TPU v2-8 device(s) in zone us-central1-f
+
+5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f
+"""
+LINE = "64 spot Cloud TPU v6e chips in zone us-east1-d"
+ROW = GrantRow(chips=64, generation="v6e", spot=True, zone="us-east1-d")
+
+
+def row(chips: int, generation: str, spot: bool, zone: str, device: str = "") -> GrantRow:
+    return GrantRow(chips=chips, generation=generation, spot=spot, zone=zone, device=device)
+
+
+def test_the_mail_of_2026_is_read() -> None:
+    mail = read_trc_mail(MAIL_2026)
+    assert mail.rows == (
+        row(32, "v4", False, "us-central2-b"),
+        row(32, "v4", True, "us-central2-b"),
+        row(64, "v5e", True, "europe-west4-b"),
+        row(64, "v5e", True, "us-central1-a"),
+        row(64, "v6e", True, "us-east1-d"),
+        row(64, "v6e", True, "europe-west4-a"),
+    )
+    assert (mail.days, mail.problems, mail.notes) == (90, (), ())
+
+
+def test_the_devices_of_2021_become_chips_and_it_says_so() -> None:
+    mail = read_trc_mail(MAIL_2021)
+    assert mail.rows == (
+        row(20, "v3", False, "europe-west4-a", "v3-8"),
+        row(400, "v2", True, "us-central1-f", "v2-8"),
+        row(20, "v2", False, "us-central1-f", "v2-8"),
+    )
+    assert (mail.days, mail.problems) == (60, ())
+    assert "100 × v2-8 was read as 400 chips of v2." in mail.notes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"> {LINE}",
+        f">> > - {LINE}.",
+        f"  * **{LINE}**",
+        f"1. {LINE}\r\n",
+        f"| {LINE} |",
+        f"• “{LINE}”,",
+        f"# Quota: {LINE} (never promised)",
+        "> 64 spot Cloud\n> TPU v6e chips in\n> zone us-east1-d",
+        "64 spot Cloud TPU v6e chips in zone us-\neast1-d",
+        "64 spot Cloud TPU v6e chips in zone us=\n-east1-d",
+        "<ul><li>64 spot Cloud&nbsp;TPU <b>v6e</b> chips in zone us&#8209;east1&#8209;d</li></ul>",
+        "<table><tr><td>64</td><td>spot</td><td>Cloud TPU v6e chips in zone us-east1-d</td></tr></table>",
+        "64 preemptible Cloud TPU v6e chips in zone us\u2011east1\u2011d\u200b",
+        "64 SPOT CLOUD TPU V6E CHIPS IN ZONE US-EAST1-D",
+        "64 spot v6e us-east1-d",
+        f"{LINE}\n\nAm 3. Mai 2026 um 10:12 schrieb TRC:\n> {LINE}",
+        f"您好，感谢您的申请：\n{LINE}\nこのメールは\u202e自動送信です。",
+    ],
+)
+def test_what_surrounds_a_line_does_not_matter(text: str) -> None:
+    mail = read_trc_mail(text)
+    assert (mail.rows, mail.problems) == ((ROW,), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("64 spot Cloud TPU v9z chips in zone us-east1-d", "'v9z' is not a TPU generation"),
+        ("64 spot Cloud TPU v6e chips in zone mars-north1-a", "'mars-north1-a' is not a zone"),
+        ("0 spot Cloud TPU v6e chips in zone us-east1-d", "'0' is not a number of chips"),
+        ("999999999 spot Cloud TPU v6e chips in zone us-east1-d", "is not a number of chips"),
+        ("99999999999999999999 spot Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
+        ("-64 spot Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
+        ("some spot Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
+        ("64 spot Cloud TPU v6e chips in all zones", "cannot be read"),
+        ("64 reserved Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
+        ("5 on-demand Cloud TPU v2 devices in zone us-central1-f", "of which size its devices are"),
+        ("5 on-demand Cloud TPU v2-7 devices in zone us-central1-f", "no such accelerator type"),
+        ("5 on-demand Cloud TPU v2-8 chips in zone us-central1-f", "counts chips, and names a device"),
+    ],
+)
+def test_a_line_that_cannot_be_read_is_named(text: str, why: str) -> None:
+    mail = read_trc_mail(f"{LINE}\n{text}\n")
+    assert mail.rows == (ROW,)
+    (problem,) = mail.problems
+    assert why in problem
+    assert text in problem
+
+
+def test_two_numbers_for_the_same_chips_are_a_problem() -> None:
+    mail = read_trc_mail(f"{LINE}\n{LINE.replace('64', '32')}")
+    assert mail.rows == (ROW,)
+    assert "64 chips were read for the same before" in mail.problems[0]
+
+
+def test_a_text_without_a_grant_says_what_one_looks_like() -> None:
+    assert "32 on-demand Cloud TPU v4 chips in zone us-central2-b" in read_trc_mail("Dear researcher,").problems[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "days"),
+    [
+        ("This free 90-day trial", 90),
+        ("a 30-day free trial", 30),
+        ("quota free of\ncharge for 31 days:", 31),
+        ("within 30 days of this mail", None),
+        ("This free 0-day trial", None),
+        ("This free 99999-day trial", None),
+        ("no term at all", None),
+    ],
+)
+def test_the_term_is_what_the_mail_states(text: str, days: int | None) -> None:
+    assert read_trc_mail(f"{LINE}\n{text}").days == days
+
+
+def test_of_two_terms_none_is_taken() -> None:
+    mail = read_trc_mail(f"{LINE}\nThis free 90-day trial.\nYour free 30-day trial.")
+    assert mail.days is None
+    assert "30, 90 days" in mail.problems[0]
+
+
+PIECES = st.sampled_from(
+    [*re.split(r"(\W)", MAIL_2026 + MAIL_2021), "<b>", "</td>", "&nbsp;", "=\n", "\ud800", "\u202e"]
+)
+
+
+@given(st.one_of(st.text(), st.lists(PIECES, max_size=200).map("".join)))
+def test_no_text_is_too_wild(text: str) -> None:
+    mail = read_trc_mail(text)
+    assert all(row_from_json(each.to_json()) == each for each in mail.rows)
+    assert all(len(problem) < 400 for problem in mail.problems)
+    assert mail.rows or mail.problems
+
+
+@pytest.mark.parametrize("piece", ["<", "<td", "64 ", "free ", "&#", "64 spot ", " " * 7, "> ", "\u200b", "\ufdfa"])
+def test_a_text_of_a_million_repetitions_ends(piece: str) -> None:
+    problems = read_trc_mail(piece * 1_000_000).problems
+    assert "Only the first" in problems[0]
+
+
+ZONES = st.sampled_from(["us-central1-a", "us-central2-b", "europe-west4-b", "us-east1-d"])
+
+
+@given(st.integers(1, 100_000), st.sampled_from(generations()), st.booleans(), ZONES, st.sampled_from(["", "> ", "* "]))
+def test_each_row_that_is_written_is_read(chips: int, generation: str, spot: bool, zone: str, mark: str) -> None:
+    line = f"{mark}{chips} {'spot' if spot else 'on-demand'} Cloud TPU {generation} chips in zone {zone}"
+    assert read_trc_mail(line).rows == (row(chips, generation, spot, zone),)
