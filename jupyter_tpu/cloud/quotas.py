@@ -30,7 +30,7 @@ async def read_limits(settings: CloudSettings, environment: Mapping[str, str] | 
 
     Raises:
         ApiDisabled, PermissionDenied: neither service tells; the error is that of Cloud Quotas.
-        CredentialsMissing, QuotaExceeded, CloudRefused, CloudUnavailable: they were asked in vain.
+        CredentialsMissing, RateExceeded, CloudRefused, CloudUnavailable: they were asked in vain.
     """
     variables = os.environ if environment is None else environment
     return await asyncio.to_thread(_read, settings, variables)

@@ -25,7 +25,7 @@ from jupyter_tpu.errors import (
     CloudUnavailable,
     CredentialsMissing,
     PermissionDenied,
-    QuotaExceeded,
+    RateExceeded,
     TpuError,
 )
 
@@ -91,7 +91,7 @@ class RestDoor:
         """One JSON object.
 
         Raises:
-            ApiDisabled, PermissionDenied, QuotaExceeded, CloudRefused, CredentialsMissing: it was refused.
+            ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
             CloudUnavailable: no answer, or none that can be read.
         """
         try:
@@ -147,7 +147,7 @@ class RestDoor:
                 hint=f"Ask an owner of the project for the role {self._service.role}.",
             )
         if status == 429:
-            return QuotaExceeded(f"The {title} was asked too often in a short time.", hint="Try again in a minute.")
+            return RateExceeded(f"The {title} was asked too often in a short time.", hint="Try again in a minute.")
         if status >= 500:
             return CloudUnavailable(f"The {title} reported a fault of its own.", hint="Try again in a minute.")
         return CloudRefused(f"The {title} refused ({status}).", hint=f"It said: {_message_in(text)[:300]}")

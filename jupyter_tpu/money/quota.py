@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.models import Node
+from jupyter_tpu.models import Node, QueuedResource
 from jupyter_tpu.money.quota_ids import Quota, amount_of, quotas_of
 
 UNLIMITED = -1
@@ -110,6 +110,32 @@ def held_by_node(node: Node) -> Held:
         is_preemptible=node.spot or node.preemptible,
         is_reserved=node.reserved,
     )
+
+
+def held_by_queued(queued: QueuedResource) -> Held:
+    return Held(
+        name=str(queued.name),
+        kind="queued_resource",
+        state=queued.state,
+        zone=queued.name.zone,
+        accelerator_type=queued.accelerator_type,
+        is_preemptible=queued.spot,
+        is_reserved=queued.reserved,
+        count=max(1, len(queued.node_ids)),
+    )
+
+
+def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
+    """Those that count themselves; of the others the nodes are there and count."""
+    present = {(node.name.zone, node.name.node_id) for node in nodes}
+    return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
+
+
+def holding_of(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tuple[Held, ...]:
+    """All that takes quota, each once: a queued resource counts until it has a node, and again when it has lost it."""
+    listed = tuple(nodes)
+    waiting = without_nodes(queued, listed)
+    return (*map(held_by_node, listed), *map(held_by_queued, waiting))
 
 
 def keys_of(held: Held) -> tuple[Key, ...]:

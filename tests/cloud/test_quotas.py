@@ -20,7 +20,7 @@ from jupyter_tpu.errors import (
     CloudUnavailable,
     CredentialsMissing,
     PermissionDenied,
-    QuotaExceeded,
+    RateExceeded,
     TpuError,
 )
 from jupyter_tpu.money.quota import QuotaLimits
@@ -196,7 +196,7 @@ async def test_both_apis_disabled_is_said_with_the_command_that_enables_one(pape
     ("answer", "error"),
     [
         (envelope(401, "Request had invalid authentication credentials."), CredentialsMissing),
-        (envelope(429, "Quota exceeded for quota metric 'Read requests'"), QuotaExceeded),
+        (envelope(429, "Quota exceeded for quota metric 'Read requests'"), RateExceeded),
         (envelope(400, "Invalid project"), CloudRefused),
         (envelope(503, "Unavailable"), CloudUnavailable),
         ((200, "<html>Sign in to this network</html>"), CloudUnavailable),
