@@ -10,17 +10,19 @@ from typing import Any
 
 from google.cloud import tpu_v2
 from google.protobuf import duration_pb2
+from google.rpc import code_pb2
 
 from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.translation import error_of_status
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
 from jupyter_tpu.models import Operation, QueuedList, QueuedName, QueuedResource, QueuedSpec
 
 log = logging.getLogger(__name__)
 
 KIND = "queued resource"
+_DEADLINE_EXCEEDED = code_pb2.DEADLINE_EXCEEDED
 
 
 class QueueCalls:
@@ -139,8 +141,10 @@ def _valid_until(message: Any) -> float | None:
             return None
 
 
-def _error_of(message: Any, name: QueuedName) -> Any:
+def _error_of(message: Any, name: QueuedName) -> TpuError | None:
     status = message.state.failed_data.error
+    if status.code == _DEADLINE_EXCEEDED:  # it waited in vain
+        return OutOfCapacity(f"There was no room for {name.queued_id} in {name.zone} in time.", raw=status.message)
     return error_of_status(_about("provide", name), status) if status.code else None
 
 

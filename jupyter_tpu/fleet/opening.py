@@ -18,6 +18,8 @@ from jupyter_tpu.lifecycle.limits import Limits
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.queueing import Queue
+    from jupyter_tpu.fleet.search_desk import SearchDesk
     from jupyter_tpu.journal import Journal
 
 OnChange = Callable[[FleetChange], None]
@@ -34,6 +36,8 @@ class OpenFleet:
     fleet: Fleet
     cloud: CloudApi
     journal: Journal
+    searches: SearchDesk
+    queue: Queue
 
     @property
     def settings(self) -> CloudSettings:
@@ -67,12 +71,16 @@ async def open_fleet(
         CredentialsMissing: nobody is signed in.
         JournalUnwritable: the journal cannot be opened, so nothing may be asked for.
     """
+    from jupyter_tpu.fleet.queueing import Queue
+    from jupyter_tpu.fleet.search_desk import SearchDesk
+
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
         fleet, journal = await asyncio.to_thread(_assembled, cloud, stack, ssh_user, on_change, limits)
         stack.push_async_callback(fleet.close)
         await fleet.start()
-        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal)
+        searches, queue = SearchDesk(cloud, journal), Queue(fleet, cloud, journal)
+        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue)
 
 
 def _assembled(
@@ -80,6 +88,7 @@ def _assembled(
 ) -> tuple[Fleet, Journal]:
     """The parts that read and write files, off the event loop."""
     from jupyter_tpu.fleet.accounting import Accounting
+    from jupyter_tpu.fleet.searching import release_searches
     from jupyter_tpu.journal import Journal, data_dir
     from jupyter_tpu.ssh.keys import UserKey, login_name
 
@@ -87,6 +96,7 @@ def _assembled(
     key = UserKey.load_or_create(folder / "ssh")
     journal = Journal.open(folder)
     stack.callback(journal.close)
+    stack.callback(release_searches, cloud, journal)
     user = login_name(ssh_user)
     accounting = Accounting(cloud, journal)
     fleet = Fleet(
@@ -102,6 +112,9 @@ def _assembled(
     return fleet, journal
 
 
-def _keepers(_cloud: CloudApi, _journal: Journal) -> tuple[Keeper, ...]:
+def _keepers(cloud: CloudApi, journal: Journal) -> tuple[Keeper, ...]:
     """In the order in which they look, after the accounting."""
-    return ()
+    from jupyter_tpu.fleet.recovering import Recovering
+    from jupyter_tpu.fleet.searching import Searching
+
+    return (Recovering(cloud, journal), Searching(cloud, journal))
