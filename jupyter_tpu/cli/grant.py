@@ -120,7 +120,7 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
             {"name": "a name", "mail": "--from"}.get(name, f"--{name.replace('_', '-')}") for name in given
         )
         raise BadInput(
-            f"`grant {options.action}` takes no {shown}.", exists=_NOTHING, hint="See jupyter tpu grant --help."
+            f"`grant {options.action}` does not take {shown}.", exists=_NOTHING, hint="See jupyter tpu grant --help."
         )
 
 

@@ -1,0 +1,172 @@
+"""`jupyter tpu grant` and `audit`, and what `create` says of who pays."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.cli import main
+
+MAIL = """\
+> 64 spot Cloud TPU v5e chips in zone us-central1-a
+> 5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f
+> some spot Cloud TPU v6e chips in zone us-east1-d
+> This free **90-day** trial is only available for new Cloud TPUs
+"""
+TODAY = time.strftime("%Y-%m-%d", time.gmtime())
+TERM = ("--starts-on", TODAY, "--days", "90")
+V5E = ("--type", "v5litepod-8", "--zone", "us-central1-a")
+ROW = "64 spot v5e us-central1-a"
+
+
+Ask = Callable[..., tuple[int, str, str]]
+
+
+def command(capsys: pytest.CaptureFixture[str]) -> Ask:
+    def tpu(*argv: str) -> tuple[int, str, str]:
+        """Exit code, standard output and standard error."""
+        code = main(argv)
+        said = capsys.readouterr()
+        return code, said.out, said.err
+
+    return tpu
+
+
+@pytest.fixture
+def offline(capsys: pytest.CaptureFixture[str], data_dir: Path) -> Ask:
+    """`jupyter tpu` in this process; nobody answers as the cloud."""
+    return command(capsys)
+
+
+@pytest.fixture
+def tpu(offline: Ask, emulator: Any, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """`jupyter tpu` in this process, on an emulated cloud."""
+    monkeypatch.setenv("JUPYTER_TPU_ENDPOINT", emulator.grpc)
+    monkeypatch.setenv("JUPYTER_TPU_PROJECT", emulator.project)
+    return offline
+
+
+def listed(tpu: Ask) -> list[dict[str, Any]]:
+    code, said, _ = tpu("grant", "list", "--json")
+    assert code == 0
+    found: list[dict[str, Any]] = json.loads(said)["grants"]
+    return found
+
+
+def test_a_pasted_mail_becomes_a_grant(tpu: Ask, tmp_path: Path) -> None:
+    (tmp_path / "mail.txt").write_text(MAIL)
+    from_mail = ("--from", str(tmp_path / "mail.txt"))
+    code, _, said = tpu("grant", "add", "trc", *from_mail)
+    assert code == 1
+    assert "Add --starts-on DATE. The mail states 90 days: --days 90." in said
+    assert listed(tpu) == []
+
+    code, _, said = tpu("grant", "add", "trc", *from_mail, *TERM)
+    assert code == 0
+    assert "read: 20 on-demand v2 chips in us-central1-f (v2-8 only)" in said
+    assert "5 × v2-8 was read as 20 chips of v2" in said
+    assert "warning: not read: “some spot Cloud TPU v6e chips in zone us-east1-d”" in said
+
+    (grant,) = listed(tpu)
+    assert (grant["name"], grant["days_left"], grant["is_over"]) == ("trc", 90, False)
+    assert [(row["chips"], row["used"], row["free"]) for row in grant["rows"]] == [(64, 0, 64), (20, 0, 20)]
+    assert "64 v5e chips" in tpu("grant")[1]
+
+    (entry,) = json.loads(tpu("audit", "--limit", "1", "--json")[1])["entries"]
+    assert (entry["action"], entry["subject"], entry["detail"]["kind"]) == ("grant", "trc", "trc")
+    assert "The user entered the grant: 84 chips" in tpu("audit")[1]
+
+    assert tpu("grant", "remove", "trc")[0] == 0
+    assert listed(tpu) == []
+    assert "There is no grant trc" in tpu("grant", "remove", "trc")[2]
+
+
+def test_a_mail_comes_through_a_pipe(data_dir: Path) -> None:
+    asked = subprocess.run(
+        [sys.executable, "-m", "jupyter_tpu.cli", "grant", "add", "trc", "--from", "-", "--starts-on", TODAY],
+        input=MAIL.encode() + b"\xff",
+        capture_output=True,
+        timeout=100,
+    )
+    assert asked.returncode == 1
+    assert b"The mail states 90 days: --days 90." in asked.stderr
+
+
+def test_a_mail_without_a_grant_writes_nothing_down(tpu: Ask, tmp_path: Path) -> None:
+    mail = tmp_path / "mail.txt"
+    mail.write_bytes(b"64 spot Cloud TPU v9z chips in zone us-central1-a\xff\n\x1b]52;c;eA==\x07")
+    code, _, said = tpu("grant", "add", "trc", "--from", str(mail), *TERM)
+    assert code == 1
+    assert "'v9z' is not a TPU generation" in said
+    assert not set(said) & set("\x1b\x07")
+    assert listed(tpu) == []
+    assert tpu("grant", "add", "trc", "--from", str(tmp_path / "no-such-file"), *TERM)[0] == 1
+
+
+def test_a_create_says_who_pays_before_it_asks(tpu: Ask) -> None:
+    assert tpu("grant", "add", "trc", "--row", ROW, *TERM)[0] == 0
+    _, said, told = tpu("create", "outside", *V5E)
+    lines = told.splitlines()
+    assert lines[0] == (
+        "outside in us-central1-a will be billed: $9.60/h (your TRC grant trc covers v5e there only as spot)."
+    )
+    assert "Never covered by a grant: the boot disk" in lines[1]
+    assert lines[2].startswith("Creating outside")
+    assert "READY and costs $9.60/h" in said
+
+    _, said, told = tpu("create", "inside", *V5E, "--spot")
+    assert "inside in us-central1-a will be free under your TRC grant trc until" in told
+    assert "READY and is free under your TRC grant trc" in said
+    (grant,) = listed(tpu)
+    assert (grant["rows"][0]["used"], grant["rows"][0]["free"]) == (8, 56)
+
+
+def test_grants_are_listed_while_the_cloud_is_away(tpu: Ask, emulator: Any) -> None:
+    assert tpu("grant", "add", "trc", "--row", ROW, *TERM)[0] == 0
+    emulator.control.add_fault("ListNodes", "permission_denied")
+    code, said, told = tpu("grant")
+    assert (code, said.count("unknown")) == (0, 2)
+    assert "The chips in use are not known" in told
+
+
+def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
+    assert tpu("grant", "add", "welcome", "--credit", "300", "--ends-on", "2099-01-01")[0] == 1
+    added = tpu("grant", "add", "welcome", "--credit", "300", "--days", "90", "--json")[1]
+    assert json.loads(added)["usd"] == 300
+    (grant,) = listed(tpu)
+    assert (grant["kind"], grant["usd"], grant["starts_on"], grant["rows"]) == ("credit", 300, TODAY, [])
+    assert "$300.00" in tpu("grant")[1]
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (("add",), "needs the name"),
+        (("add", "trc"), "What is granted is not said"),
+        (("add", "trc", "--row", ROW), "The first day of the grant is not said"),
+        (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is not said"),
+        (("add", "trc", "--row", ROW, "--starts-on", "soon", "--days", "3"), "'soon' is not a first day"),
+        (("add", "trc", "--row", ROW, "--starts-on", TODAY, "--days", "-3"), "'-3' is not a term"),
+        (("add", "trc", "--row", ROW, "--row", "64 spot v9z us-central1-a", *TERM), "'v9z' is not a TPU generation"),
+        (("add", "a/b", "--row", ROW, *TERM), "cannot be the name"),
+        (("add", "usd", "--credit", "nan", "--days", "90"), "is not a number"),
+        (("add", "usd", "--credit", "-5", "--days", "90"), "-5 is no amount"),
+        (("list", "trc"), "does not take a name"),
+        (("remove", "trc", "--days", "3"), "does not take --days"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_without_the_cloud(offline: Ask, argv: tuple[str, ...], why: str) -> None:
+    code, _, said = offline("grant", *argv)
+    assert code == 1
+    assert why in said
+
+
+def test_the_audit_log_wants_a_sensible_limit(offline: Ask) -> None:
+    assert offline("audit", "--limit", "0")[0] == 1
