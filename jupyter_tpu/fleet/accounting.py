@@ -55,7 +55,6 @@ class Accounting:
 
     def __init__(self, cloud: CloudApi, journal: Journal, *, ask_again_s: float = 10.0) -> None:
         self._cloud = cloud
-        self._owner = journal.owner
         self._books = Books(journal, cloud.settings)
         self._ask_again_s = ask_again_s
         self._taken_in: tuple[float, dict[NodeName, float]] = (0.0, {})
@@ -146,12 +145,13 @@ class Accounting:
         if intent is None or intent.error is None:
             return asked.was_refused
         await fleet.dismiss(intent.intent_id)
-        return asked.was_refused or isinstance(intent.error, CloudRefused)
+        return asked.was_refused or isinstance(intent.error, (CloudRefused, BadInput))
 
     async def _note_stop(self, intent: Intent, now: float, reason: str) -> None:
-        if intent.owner == self._owner:  # another process has asked, and noted it
-            entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason)
-            await asyncio.to_thread(self._books.note, entry)
+        """Once per intent: another process may have asked for the same."""
+        detail = {"intent_id": intent.intent_id}
+        entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason, detail=detail)
+        await asyncio.to_thread(self._books.note_once, entry)
 
     # The guard
 

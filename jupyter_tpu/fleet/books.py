@@ -97,12 +97,12 @@ class Books:
             raise BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
-    def note(self, entry: Entry) -> None:
-        """Add a line to the audit log; raises `JournalUnwritable`."""
-        self._audit.note(entry)
-
     def note_once(self, entry: Entry) -> bool:
-        """Add a line unless there is one with the same action, subject and detail; whether it was added."""
+        """Add a line unless there is one with the same action, subject and detail; whether it was added.
+
+        Raises:
+            JournalUnwritable: it was not.
+        """
         return self._audit.note_once(entry)
 
 

@@ -1,0 +1,240 @@
+"""Budgets hold: what is told, what is stopped, and what may not be asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.accounting import Accounting
+from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.models import Node
+
+USD_PER_SECOND = 9.6 / 3600
+NO_AMOUNT = 1e-9
+
+
+@dataclass
+class Desk:
+    """A fleet whose accounting looks when the test says so."""
+
+    bench: Any
+    fleet: Fleet
+    accounting: Accounting
+    books: Books
+    audit: Audit
+    now: float = 0.0
+
+    def budget(self, amount: float, **changes: Any) -> None:
+        wanted = {"amount": amount, "unit": "usd", "period": "total", **changes}
+        self.books.set_budget("mine", wanted, now=1.0)
+
+    async def tick(self, seconds: float = 0.0) -> None:
+        """So much later, by the cloud's clock and by ours."""
+        if seconds:
+            self.bench.emulator.control.advance(seconds)
+        self.now = max(self.now, (await self.fleet.refresh()).as_of) + seconds
+        await self.accounting.tick(self.fleet, self.now)
+
+    async def ready(self, node_id: str = "my-node", **changes: Any) -> Node:
+        spec = self.bench.spec(node_id, **changes)
+        intent = await self.fleet.wait((await self.fleet.create(spec)).intent_id)
+        assert intent.succeeded, intent
+        node = (await self.fleet.refresh()).node(spec.name)
+        assert node is not None
+        return node
+
+    async def asked(self) -> list[tuple[str, str]]:
+        """What was asked for at the cap up to now; the cloud has done it when this returns."""
+        for intent in self.fleet.snapshot().intents:
+            await self.fleet.wait(intent.intent_id)
+        entries = self.noted_actions("stop", "delete")
+        return sorted((entry.action, entry.subject.rpartition("/")[2]) for entry in entries)
+
+    def noted_actions(self, *actions: str) -> list[Entry]:
+        return [entry for entry in reversed(self.audit.newest()) if entry.action in actions]
+
+
+async def opened(bench: Any, stack: AsyncExitStack) -> Desk:
+    journal = Journal.open(bench.folder)
+    stack.callback(journal.close)
+    accounting = Accounting(bench.cloud, journal, ask_again_s=0.0)
+    settings = bench.cloud.settings
+    return Desk(
+        bench=bench,
+        fleet=await bench.fleet(guards=[accounting]),
+        accounting=accounting,
+        books=Books(journal, settings),
+        audit=Audit(journal, endpoint=settings.endpoint, project=settings.project),
+    )
+
+
+@pytest.fixture
+async def stack() -> AsyncIterator[AsyncExitStack]:
+    async with AsyncExitStack() as stack:
+        yield stack
+
+
+@pytest.fixture
+async def desk(bench: Any, stack: AsyncExitStack) -> Desk:
+    return await opened(bench, stack)
+
+
+async def test_no_more_is_spent_than_the_cap_and_one_tick(desk: Desk) -> None:
+    """The cloud's clock stands still but for our ticks."""
+    control = desk.bench.emulator.control
+    await desk.ready()
+    control.pause()
+    await desk.tick()
+    before = control.ledger()["total_usd"]
+    cap = 7.5 * USD_PER_SECOND
+    desk.budget(cap)
+    while not desk.noted_actions("stop"):
+        assert control.ledger()["total_usd"] - before <= cap
+        await desk.tick(1.0)
+    async with asyncio.timeout(60):
+        while control.billing():
+            await desk.fleet.refresh()
+    assert control.ledger()["total_usd"] - before <= cap + USD_PER_SECOND
+    control.resume()
+    assert await desk.asked() == [("stop", "my-node")]
+    (entry,) = desk.noted_actions("stop")
+    assert entry.subject == str(desk.bench.name())
+    assert entry.reason.startswith("The budget mine is used up: $")
+
+
+async def test_what_cannot_be_stopped_is_deleted(desk: Desk) -> None:
+    await desk.ready("plain")
+    await desk.ready("spot", spot=True)
+    await desk.ready("wide", accelerator_type="v5litepod-16")
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    assert await desk.asked() == [("delete", "spot"), ("delete", "wide"), ("stop", "plain")]
+    await desk.tick()
+    assert desk.bench.emulator.control.billing() == []
+
+
+async def test_what_the_cloud_refuses_to_stop_is_deleted(desk: Desk) -> None:
+    await desk.ready()
+    desk.budget(NO_AMOUNT)
+    refusal = "stop is not supported for a node of a queued resource"
+    desk.bench.emulator.control.add_fault("StopNode", "error", code="INVALID_ARGUMENT", message=refusal)
+    await desk.tick(1.0)
+    assert await desk.asked() == [("stop", "my-node")]
+    await desk.tick()
+    assert await desk.asked() == [("delete", "my-node"), ("stop", "my-node")]
+    assert desk.fleet.snapshot().intents == ()
+    assert desk.bench.emulator.control.billing() == []
+
+
+async def test_a_budget_that_only_warns_stops_nothing_and_forbids_nothing(desk: Desk) -> None:
+    await desk.ready()
+    desk.budget(NO_AMOUNT, action="warn")
+    await desk.tick(1.0)
+    assert desk.fleet.snapshot().intents == ()
+    assert [entry.detail["level"] for entry in desk.noted_actions("budget_level")] == ["100"]
+    await desk.ready("another")
+
+
+async def test_each_threshold_is_told_once_by_one_of_two_processes(
+    desk: Desk, bench: Any, stack: AsyncExitStack
+) -> None:
+    other = await opened(bench, stack)
+    await desk.ready()
+    bench.emulator.control.pause()
+    await desk.tick()
+    began_at = desk.books.account(desk.now).spans[0].began_at
+    desk.budget(1.0, action="warn")
+    for fraction in (0.1, 0.55, 0.6, 0.85, 0.9, 1.1, 1.2):
+        now = began_at + fraction / USD_PER_SECOND
+        for each in (desk, other):
+            await each.accounting.tick(each.fleet, now)
+    assert [entry.detail["level"] for entry in desk.noted_actions("budget_level")] == ["50", "80", "100"]
+
+
+async def test_nothing_is_created_or_started_when_a_budget_is_used_up(desk: Desk) -> None:
+    await desk.ready()
+    desk.budget(NO_AMOUNT, period="month")
+    await desk.tick(1.0)
+    await desk.asked()
+    for ask in (desk.fleet.create(desk.bench.spec("another")), desk.fleet.start_node(desk.bench.name())):
+        with pytest.raises(BudgetExceeded, match="The budget mine is used up") as refused:
+            await ask
+        assert refused.value.exists == "Nothing was asked of the cloud."
+        assert "Wait until 20" in refused.value.hint
+    assert [node.name.node_id for node in (await desk.fleet.refresh()).nodes] == ["my-node"]
+    assert any("is used up: READY nodes are stopped" in notice for notice in desk.fleet.snapshot().notices)
+    desk.books.remove_budget("mine", now=2.0)
+    await desk.tick()
+    assert desk.fleet.snapshot().notices == ()
+    assert (await desk.fleet.wait((await desk.fleet.start_node(desk.bench.name())).intent_id)).succeeded
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '{"amount": -5}', '{"amount": 1e999, "unit": "usd", "period": "day"}'])
+async def test_a_damaged_budget_allows_nothing(desk: Desk, body: str) -> None:
+    desk.budget(1000.0)
+    with sqlite3.connect(desk.bench.folder / "journal.db") as database:
+        database.execute("UPDATE documents SET body = ? WHERE kind = 'budget'", (body,))
+    with pytest.raises(JournalUnwritable, match="mine") as refused:
+        await desk.fleet.create(desk.bench.spec())
+    assert "`jupyter tpu budget`" in refused.value.hint
+    await desk.tick()
+    assert any("mine" in notice for notice in desk.fleet.snapshot().notices)
+    assert (await desk.fleet.refresh()).nodes == ()
+    desk.budget(1000.0)
+    await desk.ready()
+
+
+async def test_an_unknown_price_asks_first_where_there_is_a_budget(desk: Desk) -> None:
+    unpriced = desk.bench.spec(
+        name=desk.bench.name(zone="us-central1-b"), accelerator_type="v2-8", runtime_version="tpu-ubuntu2204-base"
+    )
+    desk.budget(1000.0)
+    with pytest.raises(BadInput, match="The price of v2-8 in us-central1-b is not known") as refused:
+        await desk.fleet.create(unpriced)
+    assert "--accept-unknown-price" in refused.value.hint
+    intent = await desk.fleet.wait((await desk.fleet.create(unpriced, accept_unknown_price=True)).intent_id)
+    assert intent.succeeded, intent
+    await desk.tick(1.0)
+    account = desk.books.account(desk.now + 60.0)
+    ((_, usage),) = account.usages()
+    assert usage.used > 0
+    desk.books.remove_budget("mine", now=2.0)
+    await desk.fleet.create(replace(unpriced, name=desk.bench.name("another", zone="us-central1-b")))
+
+
+async def test_a_node_that_went_while_nobody_looked_does_not_use_a_budget(
+    desk: Desk, bench: Any, stack: AsyncExitStack
+) -> None:
+    await desk.ready()
+    await desk.tick()
+    desk.budget(1.0)
+    await bench.cloud.delete_node(bench.name())
+    async with asyncio.timeout(60):
+        while (await bench.cloud.list_nodes()).nodes:
+            pass
+    with sqlite3.connect(bench.folder / "journal.db") as database:
+        database.execute("UPDATE spans SET began_at = began_at - 90000, ended_at = began_at - 89999")
+    later = await opened(bench, stack)
+    await later.ready("another")
+
+
+async def test_nodes_count_as_ready_while_the_cloud_does_not_say(desk: Desk) -> None:
+    await desk.ready()
+    await desk.tick()
+    desk.bench.emulator.control.add_fault("ListNodes", "permission_denied", times=None)
+    desk.budget(NO_AMOUNT)
+    await desk.tick()
+    await desk.accounting.tick(desk.fleet, desk.now + 3600.0)
+    (span,) = desk.books.account(desk.now + 3600.0).spans
+    assert span.is_open
+    assert await desk.asked() == [("stop", "my-node")]
