@@ -48,7 +48,7 @@ class Service:
 class RestDoor:
     """Reads from one service for one project; close it after use."""
 
-    def __init__(self, session: AuthorizedSession, base: str, service: Service, project: str) -> None:
+    def __init__(self, session: Any, base: str, service: Service, project: str) -> None:
         self._session = session
         self._base = base
         self._service = service
@@ -63,7 +63,7 @@ class RestDoor:
             CloudUnavailable: nobody said where the emulator's REST services are.
         """
         if settings.is_emulated:
-            session = AuthorizedSession(AnonymousCredentials())
+            session = _session(AnonymousCredentials())  # type: ignore[no-untyped-call]  # it has no types
             session.trust_env = False  # a proxy of the environment is for the outside, not for this machine
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:
@@ -71,7 +71,7 @@ class RestDoor:
             credentials, _ = google.auth.default(scopes=_SCOPES, quota_project_id=settings.project)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error
-        return cls(AuthorizedSession(credentials), f"https://{service.host}", service, settings.project)
+        return cls(_session(credentials), f"https://{service.host}", service, settings.project)
 
     def close(self) -> None:
         self._session.close()
@@ -151,6 +151,10 @@ class RestDoor:
         if status >= 500:
             return CloudUnavailable(f"The {title} reported a fault of its own.", hint="Try again in a minute.")
         return CloudRefused(f"The {title} refused ({status}).", hint=f"It said: {_message_in(text)[:300]}")
+
+
+def _session(credentials: Any) -> Any:
+    return AuthorizedSession(credentials)  # type: ignore[no-untyped-call]  # it has no types
 
 
 def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:

@@ -1,0 +1,199 @@
+"""`sweep` and `panic`: see and delete all that costs or holds quota; stop all spending at once."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
+from jupyter_tpu.cli.wording import EMULATED
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.holdings import look_at_all
+from jupyter_tpu.fleet.sweeping import all_dead, delete_items, items_of, marked, results_view, sweep_view
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet.holdings import Holdings
+    from jupyter_tpu.fleet.opening import OpenFleet
+    from jupyter_tpu.fleet.panic import Step
+    from jupyter_tpu.fleet.sweeping import Item, Result
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
+_KINDS = {"node": "node", "queued_resource": "queued resource"}
+_REASON = "The user swept the project."
+
+
+def add_commands(commands: Commands) -> None:
+    _add_sweep(commands)
+    _add_panic(commands)
+
+
+def _add_sweep(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "sweep", help="show all that costs or holds quota, in all zones, and delete what you name"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--delete", nargs="+", default=[], metavar="NAME", help="delete these nodes and queued resources")
+    what.add_argument(
+        "--delete-husks",
+        action="store_true",
+        help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; STOPPED nodes stay",
+    )
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_sweep)
+
+
+def _add_panic(commands: Commands) -> None:
+    parser = commands.add_parser("panic", help="stop all spending now: stop or delete every node, cancel what waits")
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_panic)
+
+
+def run_sweep(options: argparse.Namespace) -> int:
+    holdings = asyncio.run(_look(options))
+    if not (options.delete or options.delete_husks):
+        _say_holdings(options, holdings)
+        return 0
+    chosen = marked(holdings, options.delete) if options.delete else all_dead(holdings)
+    if chosen and not options.yes:
+        _require_consent(chosen)
+    return _say_results(options, asyncio.run(_delete(options, chosen)) if chosen else (), "Nothing was to be deleted.")
+
+
+async def _look(options: argparse.Namespace) -> Holdings:
+    from jupyter_tpu.fleet.opening import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        holdings = await look_at_all(cloud)
+    if holdings.error and not (holdings.nodes or holdings.queued):
+        raise holdings.error
+    return holdings
+
+
+def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
+    if options.json:
+        say_json({**sweep_view(holdings), "emulated": cloud_settings(options).is_emulated})
+        return
+    items = items_of(holdings)
+    if items:
+        say_table(_HEADER, (_row(item) for item in items))
+    elif holdings.is_complete:
+        note("Nothing in the project costs or holds quota.")
+    _warn_of_gaps(holdings)
+    husks = sum(item.is_dead for item in items)
+    if husks:
+        note(f"{husks} hold quota for nothing: `jupyter tpu sweep --delete-husks` deletes them.")
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+
+
+def _row(item: Item) -> tuple[str, ...]:
+    return (
+        item.short_id,
+        _KINDS[item.kind],
+        item.zone,
+        item.accelerator_type,
+        f"{item.state} (husk)" if item.is_husk else item.state,
+        _price_text(item),
+        "yes" if item.holds_quota else "no",
+        "jupyter_tpu" if item.is_ours else "others",
+    )
+
+
+def _price_text(item: Item) -> str:
+    if not item.is_billed:
+        return "not billed"
+    return "unknown" if item.usd_per_hour is None else f"${item.usd_per_hour:.2f}/h"
+
+
+def _warn_of_gaps(holdings: Holdings) -> None:
+    if holdings.error:
+        warn(f"The list is not complete: {holdings.error.message}")
+    for zone in holdings.unreachable:
+        warn(f"The list is not complete: {zone} did not answer.")
+
+
+def _require_consent(chosen: Iterable[Item]) -> None:
+    for item in chosen:
+        note(f"  {plain(' '.join(filter(None, _row(item)[:5])))}")
+    if not is_confirmed("Delete these? Disks of nodes are lost, and a queued resource takes its nodes with it."):
+        raise BadInput("The deletion was not confirmed.", exists="Nothing was deleted.", hint="Answer y, or add --yes.")
+
+
+async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tuple[Result, ...]:
+    async with _open(options) as opened:
+        return await delete_items(opened, chosen, reason=_REASON, wait=True)
+
+
+@asynccontextmanager
+async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
+    """A fleet that knows what other processes of the user have begun; afterwards the kernelspecs fit the nodes."""
+    from jupyter_tpu.fleet.opening import open_fleet
+    from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
+
+    async with open_fleet(cloud_settings(options)) as opened:
+        await opened.fleet.refresh()
+        yield opened
+        snapshot = await opened.fleet.refresh()
+        complete = snapshot.error is None and not snapshot.unreachable
+        try:
+            await asyncio.to_thread(sync_kernelspecs, snapshot.nodes, opened.settings, complete=complete)
+        except OSError as error:
+            warn(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+
+
+def run_panic(options: argparse.Namespace) -> int:
+    if not options.yes:
+        _require_panic(asyncio.run(_steps(options)))
+    return _say_results(options, asyncio.run(_panic(options)), "Nothing was costing anything.")
+
+
+async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
+    from jupyter_tpu.fleet.panic import steps
+
+    async with _open(options) as opened:
+        return steps(await look_at_all(opened.cloud), opened.fleet.snapshot())
+
+
+def _require_panic(steps: Iterable[Step]) -> None:
+    for step in steps:
+        note(f"  {step.verb} {plain(step.name)}")
+    if not is_confirmed("Stop all spending now? What cannot be stopped is deleted with its disk; searches end."):
+        raise BadInput("It was not confirmed.", exists="Everything is as it was.", hint="Answer y, or add --yes.")
+
+
+async def _panic(options: argparse.Namespace) -> tuple[Result, ...]:
+    from jupyter_tpu.fleet.panic import panic
+
+    async with _open(options) as opened:
+        return await panic(opened)
+
+
+def _say_results(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
+    """1 where anything failed."""
+    if options.json:
+        say_json(results_view(results))
+    else:
+        for result in results:
+            _say_result(result)
+        if not results:
+            note(nothing)
+    return 1 if any(result.error for result in results) else 0
+
+
+def _say_result(result: Result) -> None:
+    name = plain(result.name)
+    say(f"failed  {name}" if result.error else f"done    {name}")
+    if result.error:
+        report(result.error, as_json=False)

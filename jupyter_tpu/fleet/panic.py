@@ -1,0 +1,128 @@
+"""Stop all spending now: what would come next is called off, and every node that costs is stopped or deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_tpu.errors import CloudUnavailable, TpuError
+from jupyter_tpu.fleet.accounting import can_stop
+from jupyter_tpu.fleet.holdings import Holdings, look_at_all
+from jupyter_tpu.fleet.records import FleetSnapshot
+from jupyter_tpu.fleet.recovering import choose
+from jupyter_tpu.fleet.search_desk import SearchDesk
+from jupyter_tpu.fleet.sweeping import Broom, Opened, Result
+from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.models import Node
+from jupyter_tpu.money.quota import QUEUED_HUSKS, Kind
+
+REASON = "Panic: the user asked to stop all spending."
+_ROUNDS = 3
+_COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
+_ALREADY_OVER = QUEUED_HUSKS | {"ACTIVE", "DELETING", "SUSPENDING"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do."""
+
+    verb: Literal["stop", "delete"]
+    kind: Kind
+    name: str
+
+
+def steps(holdings: Holdings, snapshot: FleetSnapshot) -> tuple[Step, ...]:
+    """What it takes to end all spending: requests that wait first, since they would become nodes. Pure."""
+    waiting = [str(each.name) for each in holdings.queued if each.state not in _ALREADY_OVER]
+    nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
+    wished = [
+        intent.node_name
+        for intent in snapshot.intents
+        if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
+    ]
+    return (
+        *(Step(verb="delete", kind="queued_resource", name=name) for name in waiting),
+        *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(wished))),
+        *(_step_for(node) for node in nodes.values() if _may_cost(node, snapshot)),
+    )
+
+
+def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
+    """Those that were listed now; those seen before where the list has a gap."""
+    gaps = {*holdings.unreachable}
+    yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
+    yield from holdings.nodes
+
+
+def _may_cost(node: Node, snapshot: FleetSnapshot) -> bool:
+    return node.state not in _COST_NOTHING or _is_being_started(node, snapshot)
+
+
+def _is_being_started(node: Node, snapshot: FleetSnapshot) -> bool:
+    return any(
+        intent.node_name == node.name and intent.verb in ("create", "start") and not intent.settled
+        for intent in snapshot.intents
+    )
+
+
+def _step_for(node: Node) -> Step:
+    """Stop what can be started again; half-made nodes, and stopped ones that are being started, are deleted."""
+    is_stopped = can_stop(node) and node.state not in ("CREATING", *_COST_NOTHING)
+    return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
+
+
+async def panic(opened: Opened) -> tuple[Result, ...]:
+    """Do it, and look again for what came meanwhile. One failure ends nothing: each is told in its result."""
+    broom = Broom(opened, reason=REASON, wait=True)
+    results = {result.name: result async for result in _call_off(opened, broom)}
+    holdings = Holdings()
+    for _ in range(_ROUNDS):
+        holdings = await look_at_all(opened.cloud)
+        todo = [step for step in steps(holdings, opened.fleet.snapshot()) if step.name not in results]
+        if not todo:
+            break
+        done = await broom.each([_performed(broom, step) for step in todo])
+        results.update({result.name: result for result in done})
+        await opened.fleet.refresh()
+    return (*results.values(), *_gaps(holdings))
+
+
+async def _call_off(opened: Opened, broom: Broom) -> AsyncIterator[Result]:
+    """End what would make nodes by itself: searches, and the choices to make lost nodes again."""
+    desk, settings = SearchDesk(opened.cloud, opened.journal), opened.cloud.settings
+    recoveries = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
+    try:
+        searches = [each for each in await desk.all() if not each.has_ended]
+        chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
+    except TpuError as error:
+        yield Result(name="the journal's searches and standing choices", error=error)
+        return
+    for search in searches:
+        name = f"the search for {search.node_id}"
+        yield await broom.done("cancel", name, desk.cancel(search.search_id))
+    for each in chosen:
+        off = choose(opened.cloud, opened.journal, each.name, is_on=False, now=time.time())
+        yield await broom.done("recover-off", f"the choice to make {each.name.node_id} again", off)
+
+
+async def _performed(broom: Broom, step: Step) -> Result:
+    return await (broom.stopped(step.name) if step.verb == "stop" else broom.deleted(step.kind, step.name))
+
+
+def _gaps(holdings: Holdings) -> Iterable[Result]:
+    """What was not seen may cost: that is a failure too."""
+    if holdings.error:
+        yield Result(name="the list of nodes and queued resources", error=holdings.error)
+    for zone in holdings.unreachable:
+        yield Result(name=zone, error=_silent(zone))
+
+
+def _silent(zone: str) -> TpuError:
+    return CloudUnavailable(
+        f"{zone} did not answer.",
+        exists="What runs there and was not seen before is not known, and may cost.",
+        hint="Do it again until every zone answers, or look into the Google Cloud console.",
+    )
