@@ -13,7 +13,7 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 _LONGEST_BODY = 16_384
 _TEXTS = ("node_id", "zone", "accelerator_type", "runtime_version")
-_FIELDS = (*_TEXTS, "spot")
+_FIELDS = (*_TEXTS, "spot", "accept_unknown_price")
 
 
 def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
@@ -23,14 +23,19 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
         BadInput: it is not the JSON object that rest-api.yml describes.
     """
     data = json_object(body, _listed(_FIELDS))
-    _refuse_unknown_fields(data)
-    texts = {name: _text(data, name) for name in _TEXTS}
+    refuse_unknown_fields(data, _FIELDS)
+    texts = {name: text_field(data, name) for name in _TEXTS}
     return NodeSpec(
         name=NodeName(project=project, zone=texts["zone"], node_id=texts["node_id"]),
         accelerator_type=texts["accelerator_type"],
         runtime_version=texts["runtime_version"],
-        spot=_flag(data, "spot"),
+        spot=flag_field(data, "spot"),
     )
+
+
+def accepts_unknown_price(body: bytes) -> bool:
+    """Whether the body of ``POST nodes`` says that an unknown price is accepted; raises `BadInput` as above."""
+    return flag_field(json_object(body, _listed(_FIELDS)), "accept_unknown_price")
 
 
 def json_object(body: bytes, fields: str) -> dict[str, Any]:
@@ -50,14 +55,16 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
     return data
 
 
-def _refuse_unknown_fields(data: dict[str, Any]) -> None:
-    unknown = sorted(set(data) - set(_FIELDS))
+def refuse_unknown_fields(data: dict[str, Any], fields: tuple[str, ...]) -> None:
+    """Raises `BadInput` where a body holds what nobody reads."""
+    unknown = sorted(set(data) - set(fields))
     if unknown:
         shown = ", ".join(repr(name[:40]) for name in unknown[:5])
-        raise BadInput(f"The request body has unknown fields: {shown}.", hint=f"Send only {_listed(_FIELDS)}.")
+        raise BadInput(f"The request body has unknown fields: {shown}.", hint=f"Send only {_listed(fields)}.")
 
 
-def _text(data: dict[str, Any], name: str) -> str:
+def text_field(data: dict[str, Any], name: str) -> str:
+    """A short text that must be there, or `BadInput`."""
     value = data.get(name)
     if not isinstance(value, str) or not value:
         raise BadInput(f"The field {name!r} is missing or is not text.", hint=f"Send {name!r} as a non-empty string.")
@@ -66,11 +73,22 @@ def _text(data: dict[str, Any], name: str) -> str:
     return value
 
 
-def _flag(data: dict[str, Any], name: str) -> bool:
+def flag_field(data: dict[str, Any], name: str) -> bool:
+    """True or false; false where it is missing; else `BadInput`."""
     value = data.get(name, False)
     if not isinstance(value, bool):
         raise BadInput(f"The field {name!r} is not true or false.", hint=f"Send {name!r} as true or false.")
     return value
+
+
+def number_field(data: dict[str, Any], name: str) -> float | None:
+    """A finite number greater than 0; None where it is missing or null; else `BadInput`."""
+    value = data.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+        raise BadInput(f"The field {name!r} is not a number above 0.", hint=f"Send {name!r} as a number, or leave it.")
+    return float(value)
 
 
 def _listed(names: tuple[str, ...]) -> str:
