@@ -9,6 +9,8 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
 import { KernelStatus } from './kernelstatus';
 import { TpuModel } from './model';
+import { money, moneyStatus } from './money/plugin';
+import { IMoneyModel } from './money/tokens';
 import { mayRunOnNode } from './nodekernel';
 import { Reconnector } from './reconnect';
 import { TpuClient } from './request';
@@ -83,14 +85,15 @@ const panel: JupyterFrontEndPlugin<void> = {
   description: 'The TPU panel in the left sidebar.',
   autoStart: true,
   requires: [ITpuModel],
-  optional: [ITranslator, ILayoutRestorer],
+  optional: [ITranslator, ILayoutRestorer, IMoneyModel],
   activate: (
     app: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
-    restorer: ILayoutRestorer | null
+    restorer: ILayoutRestorer | null,
+    money: IMoneyModel | null
   ): void => {
-    const widget = new TpuPanel(nodes, app.commands, translator ?? nullTranslator);
+    const widget = new TpuPanel(nodes, app.commands, translator ?? nullTranslator, money);
     app.shell.add(widget, 'left', { rank: 250, type: 'Cloud TPU' });
     restorer?.add(widget, PANEL_ID);
   }
@@ -194,4 +197,14 @@ async function follow(settings: ISettingRegistry | null, restorers: Restorers): 
   apply();
 }
 
-export default [model, commands, panel, kernelStatus, reconnect, restoredOutputs, switchboard];
+export default [
+  model,
+  commands,
+  money,
+  moneyStatus,
+  panel,
+  kernelStatus,
+  reconnect,
+  restoredOutputs,
+  switchboard
+];

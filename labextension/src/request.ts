@@ -106,9 +106,21 @@ export class TpuClient {
     return URLExt.join(this._settings.baseUrl, BASE, route);
   }
 
+  /** What any route answers; nothing where there is no body. */
+  ask<T>(route: string, init: RequestInit = {}): Promise<T> {
+    return this._json(route, init);
+  }
+
+  /** The same, with the moment at which the server said so. */
+  async askDated<T>(route: string): Promise<{ data: T; server_s: number; received_ms: number }> {
+    const response = await this._fetch(route);
+    const data = (await response.json()) as T;
+    return { data, server_s: serverTime(response), received_ms: Date.now() };
+  }
+
   private async _json<T>(route: string, init: RequestInit = {}): Promise<T> {
     const response = await this._fetch(route, init);
-    return (await response.json()) as T;
+    return (response.status === 204 ? undefined : await response.json()) as T;
   }
 
   private async _fetch(route: string, init: RequestInit = {}): Promise<Response> {
@@ -144,8 +156,12 @@ function ageOf({ as_of }: INodeList, response: Response): number | null {
   if (as_of === null) {
     return null;
   }
-  const now = Date.parse(response.headers.get('Date') ?? '') || Date.now();
-  return Math.max(0, now / 1000 - as_of);
+  return Math.max(0, serverTime(response) - as_of);
+}
+
+/** Seconds since the epoch by the server's clock; by the browser's where it does not say. */
+function serverTime(response: Response): number {
+  return (Date.parse(response.headers.get('Date') ?? '') || Date.now()) / 1000;
 }
 
 async function readProblem(response: Response): Promise<IProblem> {

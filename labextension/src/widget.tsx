@@ -9,6 +9,9 @@ import { Message } from '@lumino/messaging';
 import React from 'react';
 import { IPanelActs, IPanelState, Panel } from './components/panel';
 import { tpuIcon } from './icons';
+import { gettingActs, moneyActs } from './money/acts';
+import { facesOf, IMoneyFaces } from './money/faces';
+import { IMoneyModel } from './money/tokens';
 import { problemOf } from './request';
 import { SwitchboardCommandIDs } from './switchboard/tokens';
 import { CommandIDs, INodeKey, ITpuModel, PANEL_ID } from './tokens';
@@ -17,7 +20,8 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   constructor(
     model: ITpuModel,
     private readonly _commands: CommandRegistry,
-    private readonly _translator: ITranslator
+    private readonly _translator: ITranslator,
+    private readonly _money: IMoneyModel | null = null
   ) {
     super(model);
     const trans = this._translator.load('jupyter_tpu');
@@ -28,6 +32,10 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this.node.setAttribute('role', 'region');
     this.node.setAttribute('aria-label', trans.__('Cloud TPU'));
     this._commands.commandChanged.connect(this._onCommandChanged, this);
+    if (_money) {
+      const acts = moneyActs(_money, this._commands);
+      this._faces = facesOf(_money, acts, gettingActs(_money, this._commands), trans);
+    }
   }
 
   /** The model outlives the panel. */
@@ -43,6 +51,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
       <Panel
         state={{ ...snapshot(this.model), canSwitchKernel, canOpenSwitchboard }}
         acts={this._acts}
+        money={this._faces}
         trans={this._translator.load('jupyter_tpu')}
       />
     );
@@ -50,12 +59,19 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
 
   protected onAfterShow(msg: Message): void {
     super.onAfterShow(msg);
-    this.model.isWatched = true;
+    this._watch(true);
   }
 
   protected onBeforeHide(msg: Message): void {
     super.onBeforeHide(msg);
-    this.model.isWatched = false;
+    this._watch(false);
+  }
+
+  private _watch(isWatched: boolean): void {
+    this.model.isWatched = isWatched;
+    if (this._money) {
+      this._money.isWatched = isWatched;
+    }
   }
 
   private _run(command: string, args: ReadonlyPartialJSONObject = {}): void {
@@ -70,11 +86,15 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     }
   }
 
+  private readonly _faces: IMoneyFaces | undefined;
   private readonly _acts: IPanelActs = {
     onOpenForm: () => this._run(CommandIDs.createNode),
     onCloseForm: () => this.model.closeForm(),
     onCreate: spec => this._commands.execute(CommandIDs.createNode, { ...spec }),
-    onRefresh: () => this._run(CommandIDs.refresh),
+    onRefresh: () => {
+      this._run(CommandIDs.refresh);
+      void this._money?.refresh();
+    },
     onOpenSwitchboard: () => this._run(SwitchboardCommandIDs.open),
     onOpenNotebook: key => this._run(CommandIDs.openNotebook, place(key)),
     onSwitchKernel: key => this._run(CommandIDs.switchKernel, place(key)),

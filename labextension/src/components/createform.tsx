@@ -1,14 +1,23 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
+import { ChoiceNotice } from '../money/choice/cost';
+import {
+  IGettingActs,
+  IWayDraft,
+  queueTerms,
+  searchTerms,
+  WAY_DRAFT
+} from '../money/choice/getting';
+import { isMinutes, Ways } from '../money/choice/ways';
 import { checkName, suggestName } from '../fleet';
 import { formatSize, priceOf } from '../format';
 import { byGeneration, fitSpec, offerOf, offersIn, suggestSpec } from '../offers';
-import { problemOf } from '../request';
-import { INodeList, INodeSpec, IOffer, IOffers, IProblem } from '../tokens';
+import { INodeList, INodeSpec, IOffer, IOffers } from '../tokens';
 import { Button } from './button';
 import { Field, options, Select } from './field';
 import { PriceNotice } from './price';
 import { Problem } from './problem';
+import { useSending } from './sending';
 
 interface IProps {
   offers: IOffers;
@@ -16,6 +25,8 @@ interface IProps {
   list: INodeList | null;
   emulated: boolean;
   trans: TranslationBundle;
+  /** Other ways to a node, and what is known of a choice; absent where that plugin is disabled. */
+  getting?: IGettingActs;
   /** Resolves when the request is accepted, rejects with what is to be shown. */
   onCreate: (spec: INodeSpec) => Promise<void>;
   onCancel: () => void;
@@ -23,13 +34,15 @@ interface IProps {
 
 /** Asks what to create and tells what it costs, before anything is created. */
 export function CreateForm(props: IProps): JSX.Element {
-  const { offers, list, emulated, trans, onCancel } = props;
+  const { offers, list, emulated, trans, getting, onCancel } = props;
   const heading = useId();
   const [spec, setSpec] = useState(() => suggestSpec(offers, suggestName(list)));
   const change = (part: Partial<INodeSpec>): void => setSpec(fitSpec(offers, { ...spec, ...part }));
   const complaint = checkName(spec, list, trans);
-  const { isSending, problem, send } = useSending(() => props.onCreate(spec));
+  const [draft, setDraft] = useState(WAY_DRAFT);
+  const { isSending, problem, send } = useSending();
   const offer = offerOf(offers, spec);
+  const isWhole = !complaint && isMinutes(draft.queueMinutes);
   return (
     <form
       className="jp-tpu-Form"
@@ -37,8 +50,8 @@ export function CreateForm(props: IProps): JSX.Element {
       noValidate
       onSubmit={event => {
         event.preventDefault();
-        if (!complaint) {
-          send();
+        if (isWhole) {
+          send(() => take(props, spec, draft));
         }
       }}
     >
@@ -46,6 +59,15 @@ export function CreateForm(props: IProps): JSX.Element {
       <NameField value={spec.node_id} complaint={complaint} trans={trans} onChange={change} />
       <PlaceFields offers={offers} spec={spec} offer={offer} trans={trans} onChange={change} />
       <SpotField value={spec.spot} trans={trans} onChange={change} />
+      {getting && (
+        <Ways
+          offers={offers}
+          spec={spec}
+          draft={draft}
+          trans={trans}
+          onChange={part => setDraft({ ...draft, ...part })}
+        />
+      )}
       {offer && (
         <PriceNotice
           price={priceOf(offer, spec.spot)}
@@ -54,42 +76,45 @@ export function CreateForm(props: IProps): JSX.Element {
           trans={trans}
         />
       )}
+      {getting && offer && <ChoiceNotice choice={spec} acts={getting} trans={trans} />}
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onCancel}>{trans.__('Cancel')}</Button>
         <Button kind="accept" type="submit" disabled={isSending || !offer}>
-          {isSending ? trans.__('Creating…') : trans.__('Create')}
+          {submitName(draft, isSending, trans)}
         </Button>
       </div>
     </form>
   );
 }
 
-interface ISending {
-  isSending: boolean;
-  problem: IProblem | null;
-  send: () => void;
+/** Get the node in the way that was chosen. */
+async function take(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<void> {
+  const { offers, getting, onCreate, onCancel } = props;
+  if (getting && draft.way === 'search') {
+    await getting.onSearch(searchTerms(offers, spec, draft));
+    return onCancel();
+  }
+  if (getting && draft.way === 'queue') {
+    await getting.onQueue(queueTerms(spec, draft));
+    return onCancel();
+  }
+  await onCreate(spec);
+  if (draft.again && spec.spot) {
+    getting?.onRecover(spec);
+  }
 }
 
-/** Sends once at a time, however often it is clicked; keeps the refusal. */
-function useSending(act: () => Promise<void>): ISending {
-  const inFlight = useRef(false);
-  const [isSending, setSending] = useState(false);
-  const [problem, setProblem] = useState<IProblem | null>(null);
-  const run = async (): Promise<void> => {
-    inFlight.current = true;
-    setSending(true);
-    setProblem(null);
-    try {
-      await act();
-    } catch (error) {
-      setProblem(problemOf(error));
-    } finally {
-      inFlight.current = false;
-      setSending(false);
-    }
+function submitName({ way }: IWayDraft, isSending: boolean, trans: TranslationBundle): string {
+  if (isSending) {
+    return trans.__('Creating…');
+  }
+  const names = {
+    now: trans.__('Create'),
+    search: trans.__('Search'),
+    queue: trans.__('Queue')
   };
-  return { isSending, problem, send: () => void (inFlight.current || run()) };
+  return names[way];
 }
 
 interface IPartProps<T> {

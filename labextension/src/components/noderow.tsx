@@ -27,6 +27,8 @@ interface IProps {
   /** A notebook is open whose kernel could be switched. */
   canSwitchKernel: boolean;
   acts: INodeActs;
+  /** When a node ends, drawn by itself. */
+  timeLeft?: (node: INode) => JSX.Element;
   trans: TranslationBundle;
 }
 
@@ -52,6 +54,7 @@ function Row(props: IProps): JSX.Element {
       {row.node && stateKind(row.node.state) === 'lost' && <Lost trans={trans} />}
       {row.node?.health && row.node.health !== 'HEALTHY' && <Health node={row.node} />}
       {row.node && <Cost node={row.node} trans={trans} />}
+      {row.node && props.timeLeft?.(row.node)}
       {row.intent && <Progress intent={row.intent} trans={trans} />}
       {row.failures.map(intent => (
         <Failure key={intent.intent_id} intent={intent} acts={acts} trans={trans} />

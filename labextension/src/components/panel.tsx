@@ -2,11 +2,13 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import { formatAge } from '../format';
+import { IMoneyFaces } from '../money/faces';
 import { IDatedList, INodeSpec, IOffers, IProblem, IStatus, Phase } from '../tokens';
 import { Button } from './button';
 import { CreateForm } from './createform';
 import { Header } from './header';
 import { INodeActs, NodeRow } from './noderow';
+import { useNow } from './now';
 import { Problem } from './problem';
 
 /** What the panel shows. */
@@ -37,12 +39,14 @@ export interface IPanelActs extends INodeActs {
 interface IProps {
   state: IPanelState;
   acts: IPanelActs;
+  /** Absent where that plugin is disabled. */
+  money?: IMoneyFaces;
   trans: TranslationBundle;
 }
 
 /** The whole panel. */
 export function Panel(props: IProps): JSX.Element {
-  const { state, acts, trans } = props;
+  const { state, acts, money, trans } = props;
   if (state.phase === 'missing') {
     return <ServerHalfMissing onRetry={acts.onRefresh} trans={trans} />;
   }
@@ -60,6 +64,7 @@ export function Panel(props: IProps): JSX.Element {
       <Troubles {...props} />
       {state.isFormOpen && <Form {...props} />}
       {state.list ? <Nodes {...props} list={state.list} /> : <Waiting {...props} />}
+      {money?.sections()}
       <Announcer list={state.list} trans={trans} />
     </>
   );
@@ -105,16 +110,6 @@ function Freshness({ state, trans }: Pick<IProps, 'state' | 'trans'>): JSX.Eleme
   ) : null;
 }
 
-/** The time, as it goes on. */
-function useNow(): number {
-  const [now, setNow] = useState(Date.now);
-  useEffect(() => {
-    const timer = window.setInterval(() => setNow(Date.now()), 1000);
-    return () => window.clearInterval(timer);
-  }, []);
-  return now;
-}
-
 /** What keeps the list from being whole and fresh. */
 function Troubles({ state, acts, trans }: IProps): JSX.Element {
   const problem = state.problem ?? state.status?.error ?? state.list?.error;
@@ -143,7 +138,7 @@ function Troubles({ state, acts, trans }: IProps): JSX.Element {
   );
 }
 
-function Form({ state, acts, trans }: IProps): JSX.Element {
+function Form({ state, acts, money, trans }: IProps): JSX.Element {
   if (state.offers) {
     return (
       <CreateForm
@@ -151,6 +146,7 @@ function Form({ state, acts, trans }: IProps): JSX.Element {
         list={state.list}
         emulated={state.status?.emulated ?? false}
         trans={trans}
+        getting={money?.getting}
         onCreate={acts.onCreate}
         onCancel={acts.onCloseForm}
       />
@@ -163,7 +159,8 @@ function Form({ state, acts, trans }: IProps): JSX.Element {
   );
 }
 
-function Nodes({ state, list, acts, trans }: IProps & { list: IDatedList }): JSX.Element | null {
+function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
+  const { state, list, acts, money, trans } = props;
   const rows = rowsOf(list);
   if (rows.length === 0) {
     return state.isFormOpen || list.age_s === null ? null : (
@@ -180,6 +177,7 @@ function Nodes({ state, list, acts, trans }: IProps & { list: IDatedList }): JSX
           isBusy={state.busy.has(row.key)}
           canSwitchKernel={state.canSwitchKernel}
           acts={acts}
+          timeLeft={money?.timeLeft}
           trans={trans}
         />
       ))}

@@ -1,0 +1,248 @@
+import { fireEvent, screen } from '@testing-library/react';
+import { Event } from '@jupyterlab/services';
+import { CommandRegistry } from '@lumino/commands';
+import { Signal } from '@lumino/signaling';
+import { candidatesFor, searchTerms, WAY_DRAFT } from '../money/choice/getting';
+import { MoneyClient } from '../money/client';
+import { addMoneyCommands } from '../money/commands';
+import { MoneyModel, serverNow } from '../money/model';
+import { MoneyCommandIDs } from '../money/tokens';
+import {
+  formatDetail,
+  formatEnd,
+  formatRate,
+  formatSpan,
+  formatSum,
+  formatSweepCost,
+  isBilled,
+  limitsInUse,
+  nearestEnd,
+  textOf
+} from '../money/words';
+import { TpuClient } from '../request';
+import { FLEET_SCHEMA } from '../tokens';
+import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
+import { brake, item, limit, NODE, spend } from './moneyfixtures';
+import { reply, Server } from './server';
+
+let server: Server;
+let model: MoneyModel;
+let events: Signal<Event.IManager, Event.Emission>;
+
+function until(isSo: () => boolean): Promise<void> {
+  return new Promise(resolve => {
+    const check = (): void => {
+      if (isSo()) {
+        model.stateChanged.disconnect(check);
+        resolve();
+      }
+    };
+    model.stateChanged.connect(check);
+    check();
+  });
+}
+
+function asked(): string[] {
+  return server.asked.map(({ method, route }) => `${method} ${route}`);
+}
+
+beforeEach(() => {
+  server = new Server();
+  server.answers['GET spend'] = () => reply(spend());
+  server.answers['GET brakes'] = () => reply({ as_of: 1, nodes: [brake()] });
+  server.answers['GET recovery'] = () => reply({ choices: [] });
+  server.answers['GET searches'] = () => reply({ searches: [] });
+  events = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
+  const client = new MoneyClient(new TpuClient(server.settings));
+  model = new MoneyModel(client, events as unknown as Event.Stream);
+});
+
+afterEach(() => model.dispose());
+
+describe('the model of money', () => {
+  it('asks nothing before it is started', () => {
+    expect(server.asked).toEqual([]);
+  });
+
+  it('asks only for what the status bar shows while nobody looks', async () => {
+    model.start();
+    await until(() => model.parts.brakes.dated !== null && model.parts.spend.dated !== null);
+    expect(asked().sort()).toEqual(['GET brakes', 'GET spend']);
+  });
+
+  it('asks for the rest of the panel as soon as somebody looks', async () => {
+    model.isWatched = true;
+    await until(() => model.parts.searches.dated !== null && model.parts.recovery.dated !== null);
+    expect(asked()).not.toContain('GET quota');
+  });
+
+  it('asks for a section when it is opened', async () => {
+    server.answers['GET quota'] = () => reply({ limits: [limit()] });
+    model.toggle('quota');
+    await until(() => model.parts.quota.dated !== null);
+    expect(asked()).toEqual(['GET quota']);
+    model.toggle('quota');
+    expect(model.open.has('quota')).toBe(false);
+  });
+
+  it('keeps what it knew of a part that is not answered, and all other parts', async () => {
+    model.isWatched = true;
+    await until(() => model.parts.spend.dated !== null && model.parts.brakes.dated !== null);
+    server.answers['GET spend'] = () => reply({ error: STOCKOUT }, 503);
+    await model.refresh();
+    await until(() => model.parts.spend.problem !== null);
+    expect(model.parts.spend.problem).toEqual(STOCKOUT);
+    expect(model.parts.spend.dated?.data.usd_per_hour).toBe(9.6);
+    expect(model.parts.brakes.problem).toBeNull();
+  });
+
+  it('knows that an older server has no such route', async () => {
+    model.toggle('audit');
+    await until(() => model.parts.audit.problem !== null);
+    expect(model.parts.audit.problem?.code).toBe('http_404');
+  });
+
+  it('asks again when something has happened to the nodes', async () => {
+    const event = { schema_id: FLEET_SCHEMA } as Event.Emission;
+    events.emit(event);
+    events.emit(event);
+    await until(() => model.parts.spend.dated !== null);
+    expect(asked().filter(one => one === 'GET spend')).toHaveLength(1);
+  });
+
+  it('tells the time by the clock of the server', () => {
+    expect(serverNow({ data: {}, server_s: 1000, received_ms: 5000 }, 7000)).toBe(1002);
+  });
+});
+
+describe('the commands of money', () => {
+  let commands: CommandRegistry;
+  const nodes = { status: null, refresh: () => Promise.resolve() };
+
+  beforeEach(() => {
+    commands = new CommandRegistry();
+    addMoneyCommands({ commands, model, nodes, trans });
+  });
+
+  it('each have a label and say what arguments they take', async () => {
+    for (const id of Object.values(MoneyCommandIDs)) {
+      expect(commands.label(id)).not.toBe('');
+      expect((await commands.describedBy(id)).args).toMatchObject({ type: 'object' });
+    }
+  });
+
+  it('keep a node, and ask again', async () => {
+    server.answers['POST nodes/us-central1-a/my-node/keep'] = () => reply(brake());
+    const key = { zone: 'us-central1-a', node_id: 'my-node' };
+    await commands.execute(MoneyCommandIDs.keep, { ...key, for_s: 3600 });
+    expect(server.asked[0].body).toEqual({ for_s: 3600 });
+    expect(asked()).toContain('GET brakes');
+  });
+
+  it('escape what is named in routes', async () => {
+    server.answers['DELETE budgets/a%2Fb'] = () => new Response(null, { status: 204 });
+    await commands.execute(MoneyCommandIDs.removeBudget, { name: 'a/b' });
+    expect(asked()[0]).toBe('DELETE budgets/a%2Fb');
+  });
+
+  it('throw what is refused', async () => {
+    server.answers['PUT budgets/b'] = () => reply({ error: STOCKOUT }, 400);
+    const refused = commands.execute(MoneyCommandIDs.setBudget, { name: 'b', terms: {} });
+    await expect(refused).rejects.toThrow(STOCKOUT.message);
+  });
+
+  it.each([
+    [MoneyCommandIDs.sweep, { names: [NODE] }],
+    [MoneyCommandIDs.panic, {}]
+  ])('%s asks first', async (id, args) => {
+    const answer = commands.execute(id, args);
+    fireEvent.click(await screen.findByText('Cancel'));
+    expect(await answer).toBeNull();
+    expect(asked().filter(one => one.startsWith('POST'))).toEqual([]);
+  });
+
+  it('delete what was agreed to', async () => {
+    server.answers['POST sweep'] = () =>
+      reply({ results: [{ name: NODE, ok: true, error: null }] });
+    const answer = commands.execute(MoneyCommandIDs.sweep, { names: [NODE] });
+    fireEvent.click(await screen.findByText('Delete'));
+    expect(await answer).toEqual({ results: [{ name: NODE, ok: true, error: null }] });
+    expect(server.asked[0].body).toEqual({ names: [NODE] });
+  });
+});
+
+describe('words about money', () => {
+  it.each([
+    [-5, '0 s'],
+    [42, '42 s'],
+    [8 * 60, '8 min'],
+    [80 * 60, '1 h 20 min'],
+    [7200, '2 h'],
+    [3 * 86_400, '3 d']
+  ])('say %s seconds as %s', (seconds, text) => {
+    expect(formatSpan(seconds, trans)).toBe(text);
+  });
+
+  it('never take an unknown price for nothing', () => {
+    const unknown = spend({ usd_per_hour: null, unpriced: ['v9-8'] });
+    expect(isBilled(unknown)).toBe(true);
+    expect(formatRate(unknown, trans)).toBe('price unknown');
+    expect(formatRate(spend({ unpriced: ['v9-8'] }), trans)).toBe('at least $9.60 per hour');
+    expect(formatSum({ usd: null, ready_s: 0 }, trans)).toBe('cost unknown');
+    expect(isBilled(spend({ usd_per_hour: 0 }))).toBe(false);
+    expect(formatSweepCost([item({ usd_per_hour: null })], trans)).toMatch(/prices are unknown/);
+  });
+
+  it('say when and how a node ends', () => {
+    expect(formatEnd(brake(), 1000, trans)).toBe('Is deleted in 42 min: idle');
+    expect(formatEnd(brake({ ends_at: null }), 1000, trans)).toBe('No end is set');
+    const soon = brake({ node_id: 'soon', ends_at: 1001 });
+    expect(nearestEnd([brake({ ends_at: null }), brake(), soon])?.node_id).toBe('soon');
+  });
+
+  it('show limits that something counts against', () => {
+    const idle = limit({ used: 0 });
+    expect(limitsInUse([limit(), idle])).toEqual([limit()]);
+  });
+
+  it('read errors of any shape', () => {
+    expect(['no', { message: 'no' }, null, 5, { message: 5 }].map(textOf)).toEqual([
+      ...['no', 'no', '', '', '']
+    ]);
+    expect(formatDetail({ a: 'x', b: 2 })).toBe('a: x, b: 2');
+  });
+});
+
+describe('a search', () => {
+  const offers = {
+    ...OFFERS,
+    zones: {
+      'us-east1-d': OFFERS.zones['us-east1-d'],
+      'us-central1-a': [offer('v5litepod-1', { chips: 1 }), offer('v5litepod-8')],
+      'us-west4-a': [offer('v5litepod-8')]
+    }
+  };
+  const spec = { ...OFFERS.default, node_id: 'a', spot: true };
+
+  it('knows where else the same could be had, the nearest to the wish first', () => {
+    expect(candidatesFor(offers, spec).map(({ zone }) => zone)).toEqual([
+      ...['us-central1-a', 'us-west4-a', 'us-east1-d']
+    ]);
+  });
+
+  it('accepts the chosen type everywhere and another only where the user says so', () => {
+    const zones = (toggled: string[]): string[] =>
+      searchTerms(offers, spec, { ...WAY_DRAFT, toggled: new Set(toggled) }).candidates.map(
+        ({ zone }) => zone
+      );
+    expect(zones([])).toEqual(['us-central1-a', 'us-west4-a']);
+    expect(zones(['us-east1-d/v6e-8', 'us-west4-a/v5litepod-8'])).toEqual([
+      ...['us-central1-a', 'us-east1-d']
+    ]);
+  });
+
+  it('uses a runtime version that the other type has', () => {
+    const other = candidatesFor(offers, spec)[2];
+    expect(other).toMatchObject({ runtime_version: 'v2-alpha-tpuv6e', spot: true });
+  });
+});

@@ -1,0 +1,358 @@
+import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { Signal } from '@lumino/signaling';
+import React from 'react';
+import { facesOf } from '../money/faces';
+import { IMoneyActs } from '../money/sections/section';
+import { Item } from '../money/statusitem';
+import { IMoneyModel, IPart, IParts, SectionName } from '../money/tokens';
+import { TpuRequestError } from '../request';
+import { node, STOCKOUT, trans } from './fixtures';
+import {
+  answered,
+  brake,
+  budget,
+  grant,
+  item,
+  limit,
+  NODE,
+  search,
+  spend,
+  unanswered
+} from './moneyfixtures';
+
+afterEach(cleanup);
+
+const HOSTILE = '<img src=x onerror="alert(1)">';
+
+const NOTHING: IPart<never> = { dated: null, problem: null };
+
+const PARTS: IParts = {
+  spend: NOTHING,
+  brakes: NOTHING,
+  recovery: NOTHING,
+  searches: NOTHING,
+  grants: NOTHING,
+  quota: NOTHING,
+  queue: NOTHING,
+  sweep: NOTHING,
+  audit: NOTHING
+};
+
+const WHOLE = { as_of: null, is_complete: true, unreachable: [] };
+const PARTIAL = { as_of: null, is_complete: false, unreachable: ['us-east1-d'] };
+
+function acts(): jest.Mocked<IMoneyActs> {
+  const done = (): jest.Mock => jest.fn().mockResolvedValue(undefined);
+  return {
+    onToggle: jest.fn(),
+    onKeep: done(),
+    onSetBrakes: done(),
+    onSetRecovery: done(),
+    onSetBudget: done(),
+    onRemoveBudget: done(),
+    onParseGrant: done(),
+    onSaveGrant: done(),
+    onRemoveGrant: done(),
+    onCancelSearch: done(),
+    onRemoveQueued: done(),
+    onSweep: jest.fn().mockResolvedValue(null),
+    onPanic: jest.fn().mockResolvedValue(null)
+  };
+}
+
+const GETTING = {
+  onSearch: jest.fn(),
+  onQueue: jest.fn(),
+  onRecover: jest.fn(),
+  coverage: jest.fn(),
+  quotaAfter: jest.fn()
+};
+
+function modelOf(parts: Partial<IParts>, open: readonly SectionName[]): IMoneyModel {
+  const stateChanged = new Signal<object, void>({});
+  return {
+    parts: { ...PARTS, ...parts },
+    open: new Set(open),
+    stateChanged
+  } as unknown as IMoneyModel;
+}
+
+function show(parts: Partial<IParts>, ...open: SectionName[]): jest.Mocked<IMoneyActs> {
+  const doing = acts();
+  render(facesOf(modelOf(parts, open), doing, GETTING, trans).sections());
+  return doing;
+}
+
+function showRow(parts: Partial<IParts>): jest.Mocked<IMoneyActs> {
+  const doing = acts();
+  render(facesOf(modelOf(parts, []), doing, GETTING, trans).timeLeft(node('my-node')));
+  return doing;
+}
+
+function click(name: string | RegExp): Promise<void> {
+  return act(() => Promise.resolve(void fireEvent.click(screen.getByRole('button', { name }))));
+}
+
+function fill(label: string, value: string): void {
+  fireEvent.change(screen.getByLabelText(label), { target: { value } });
+}
+
+describe('the sections', () => {
+  it('are closed until they are opened, and say so', async () => {
+    const doing = show({});
+    const heads = screen.getAllByRole('button', { expanded: false });
+    expect(heads.map(head => head.textContent)).toEqual([
+      ...['Spend', 'Grants and credit', 'Quota', 'Search and queue', 'Sweep', 'Activity log']
+    ]);
+    await click('Quota');
+    expect(doing.onToggle).toHaveBeenCalledWith('quota');
+  });
+
+  it('say in one line that a route does not answer, and show the others', () => {
+    show({ spend: answered(spend()), audit: unanswered(STOCKOUT) }, 'spend', 'audit');
+    screen.getByText(`Could not be asked: ${STOCKOUT.message}`);
+    screen.getByText('Today');
+  });
+
+  it('say how old an answer is when there is no newer one', () => {
+    const old = { data: spend(), server_s: 1000, received_ms: Date.now() - 600_000 };
+    show({ spend: { dated: old, problem: STOCKOUT } }, 'spend');
+    screen.getByText('As of 10 min ago');
+  });
+
+  it('show hostile text as text', () => {
+    show(
+      {
+        spend: answered(spend({ unpriced: [HOSTILE], budgets: [budget({ name: HOSTILE })] })),
+        grants: answered({ grants: [grant({ name: HOSTILE, error: HOSTILE })] }),
+        sweep: answered({ ...WHOLE, items: [item({ node_id: HOSTILE, description: HOSTILE })] }),
+        searches: answered({ searches: [search({ node_id: HOSTILE, message: HOSTILE })] }),
+        audit: answered({
+          entries: [{ at: 1, action: HOSTILE, subject: HOSTILE, reason: HOSTILE, detail: {} }]
+        })
+      },
+      ...(['spend', 'grants', 'sweep', 'getting', 'audit'] as const)
+    );
+    expect(screen.getAllByText(HOSTILE).length).toBeGreaterThan(4);
+    expect(document.querySelector('img')).toBeNull();
+  });
+});
+
+describe('the section of spend', () => {
+  it('shows what is paid and was paid, and what is not known', () => {
+    show({ spend: answered(spend({ unpriced: ['v9-8'] })) }, 'spend');
+    screen.getByText('$40.00 · 10 h');
+    screen.getByText('No price is known for v9-8: sums leave it out.');
+  });
+
+  it('shows a budget with its bar and level, and removes it', async () => {
+    const doing = show({ spend: answered(spend({ budgets: [budget()] })) }, 'spend');
+    screen.getByText('$8.50 of $10.00 a week');
+    screen.getByText('over 80 %');
+    const bar = screen.getByRole('meter', { name: 'Budget weekly' });
+    expect(bar.getAttribute('aria-valuenow')).toBe('85');
+    await click('Remove the budget weekly');
+    expect(doing.onRemoveBudget).toHaveBeenCalledWith('weekly');
+  });
+
+  it('sets a budget', async () => {
+    const doing = show({ spend: answered(spend()) }, 'spend');
+    await click('Set a budget…');
+    fill('Amount', '-3');
+    await click('Set the budget');
+    expect(doing.onSetBudget).not.toHaveBeenCalled();
+    fill('Amount', '25');
+    fill('Starts anew on', 'friday');
+    await click('Set the budget');
+    const terms = { amount: 25, unit: 'usd', period: 'week', action: 'stop' };
+    const window = { resets_on: 'friday', resets_at: '00:00' };
+    expect(doing.onSetBudget).toHaveBeenCalledWith('budget', { ...terms, ...window });
+  });
+
+  it('keeps a budget that is refused, and says why', async () => {
+    const doing = show({ spend: answered(spend()) }, 'spend');
+    doing.onSetBudget.mockRejectedValue(new TpuRequestError(STOCKOUT));
+    await click('Set a budget…');
+    fill('Amount', '25');
+    await click('Set the budget');
+    screen.getByText(STOCKOUT.message);
+    expect(screen.getByLabelText<HTMLInputElement>('Amount').value).toBe('25');
+  });
+});
+
+describe('the time left of a node', () => {
+  it('is said with its reason, its sources and their ages', () => {
+    showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    screen.getByText('Is deleted in 42 min: idle');
+    screen.getByText('nothing has executed for 18 min');
+    screen.getByText('18 min ago');
+    screen.getByText('unknown, so taken for busy');
+    expect(screen.queryByRole('alert')).toBeNull();
+  });
+
+  it('warns, and is kept by a click', async () => {
+    const doing = showRow({
+      brakes: answered({ as_of: null, nodes: [brake({ is_warning: true })] })
+    });
+    screen.getByRole('alert');
+    await click('Keep my-node for 1 h');
+    expect(doing.onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
+  });
+
+  it('is kept until the running cell ends, and that is taken back', async () => {
+    const sources = [{ source: 'execution', state: 'active', age_s: 0, detail: '' }] as const;
+    const first = showRow({ brakes: answered({ as_of: null, nodes: [brake({ sources })] }) });
+    await click('Keep my-node until this cell ends');
+    expect(first.onKeep.mock.calls[0][1]).toEqual({ while_busy: true });
+    cleanup();
+    const kept = brake({ sources, kept_while_busy: true });
+    const then = showRow({ brakes: answered({ as_of: null, nodes: [kept] }) });
+    screen.getByText('Kept until the running cell ends');
+    await click('Take back that my-node is kept');
+    expect(then.onKeep.mock.calls[0][1]).toEqual({});
+  });
+
+  it('says that a guard cannot end the node', () => {
+    const guard = { state: 'cannot', detail: 'The scope is missing.' } as const;
+    showRow({ brakes: answered({ as_of: null, nodes: [brake({ guard })] }) });
+    screen.getByText('It cannot end itself while no server runs. The scope is missing.');
+  });
+
+  it('is changed', async () => {
+    const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    await click('Change when my-node ends');
+    fill('After being idle for (minutes)', '30');
+    fill('Longest session (hours)', '12');
+    await click('Set');
+    expect(doing.onSetBrakes.mock.calls[0][1]).toEqual({
+      ...{ idle_after_s: 1800, session_s: 43_200, action: 'delete' }
+    });
+  });
+
+  it('is nothing where no brake is known', () => {
+    showRow({ brakes: unanswered(STOCKOUT) });
+    expect(document.body.textContent).toBe('');
+  });
+});
+
+describe('the section of grants', () => {
+  it('shows days left and how much is free, also where that is not known', () => {
+    const rows = [{ ...grant().rows[0], used: null, free: null }];
+    const grants = [grant(), grant({ name: 'old', is_over: true, rows })];
+    show({ grants: answered({ grants }) }, 'grants');
+    screen.getByText('9 days left');
+    screen.getByText('8 used, 56 free');
+    screen.getByText('over since 2026-12-01');
+    screen.getByText('how much is used is not known');
+  });
+
+  it('reads a mail, asks for start and days, and saves', async () => {
+    const doing = show({ grants: answered({ grants: [] }) }, 'grants');
+    const rows = [{ chips: 64, generation: 'v5e', spot: true, zone: 'us-central1-a' }];
+    doing.onParseGrant.mockResolvedValue({ rows, days: null, problems: ['Line 3 is odd.'] });
+    await click('Add a grant or credit…');
+    fill('Text of the mail', '64 spot v5e');
+    await click('Read the mail');
+    screen.getByText('Line 3 is odd.');
+    screen.getByText(/does not say for how many days/);
+    await click('Save');
+    expect(doing.onSaveGrant).not.toHaveBeenCalled();
+    fill('First day', '2026-11-22');
+    fill('Days', '30');
+    await click('Save');
+    expect(doing.onSaveGrant).toHaveBeenCalledWith('trc', {
+      ...{ kind: 'trc', starts_on: '2026-11-22', days: 30, rows }
+    });
+  });
+});
+
+describe('the section of quota', () => {
+  const users = [
+    { name: NODE, kind: 'node', state: 'PREEMPTED', amount: 8, is_husk: true }
+  ] as const;
+
+  it('shows limits in use, and all on demand', () => {
+    const limits = [limit({ users }), limit({ quota_id: 'V4', label: 'v4 cores', used: 0, limit: null })];
+    show({ quota: answered({ ...WHOLE, error: null, limits }) }, 'quota');
+    screen.getByText('8 of 16 chips in use');
+    expect(screen.queryByText(/v4 cores/)).toBeNull();
+    fireEvent.click(screen.getByRole('checkbox'));
+    screen.getByText(/v4 cores/);
+    screen.getByText('0 chips in use; the limit is not known');
+  });
+
+  it('marks husks, and frees what they hold', async () => {
+    const limits = [limit({ users })];
+    const doing = show({ quota: answered({ ...PARTIAL, error: null, limits }) }, 'quota');
+    screen.getByText('Partial: no answer from us-east1-d.');
+    screen.getByText('husk');
+    await click('Delete my-node to free its quota');
+    expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
+  });
+});
+
+describe('the section of searches and the queue', () => {
+  it('shows each try with its raw refusal, and cancels', async () => {
+    const doing = show({ searches: answered({ searches: [search()] }) }, 'getting');
+    screen.getByText('1 search runs');
+    screen.getByText('no capacity');
+    screen.getByText('code: 8 There is no more capacity');
+    await click('Cancel the search for my-node');
+    expect(doing.onCancelSearch).toHaveBeenCalledWith('s1');
+  });
+
+  it('shows what waits in the queue, and removes it', async () => {
+    const queued = {
+      ...{ name: 'q', queued_id: 'my-queued', zone: 'us-central1-a', state: 'FAILED' },
+      ...{ state_since: 400, accelerator_type: 'v5litepod-8', spot: false, node_ids: [] },
+      ...{ valid_until: null, error: { message: 'No.' }, holds_quota: true, is_husk: true }
+    };
+    const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'getting');
+    screen.getByText('v5litepod-8 · us-central1-a · for 10 min · husk: only holds quota');
+    screen.getByText('No.');
+    await click('Remove the queued resource my-queued');
+    expect(doing.onRemoveQueued).toHaveBeenCalledWith('us-central1-a', 'my-queued');
+  });
+});
+
+describe('the section of the sweep', () => {
+  it('deletes what is marked, and says what was not', async () => {
+    const doing = show(
+      { sweep: answered({ ...WHOLE, items: [item(), item({ name: 'b' })] }) },
+      'sweep'
+    );
+    doing.onSweep.mockResolvedValue({ results: [{ name: NODE, ok: false, error: 'Refused.' }] });
+    fireEvent.click(screen.getAllByRole('checkbox')[0]);
+    await click('Delete 1 marked…');
+    expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
+    screen.getByText('my-node: Refused.');
+  });
+
+  it('does not offer all of a partial list', () => {
+    show({ sweep: answered({ ...PARTIAL, items: [item()] }) }, 'sweep');
+    screen.getByText('Partial: no answer from us-east1-d.');
+    expect(screen.queryByRole('button', { name: 'Mark all' })).toBeNull();
+  });
+
+  it('does not call a partial list empty', () => {
+    show({ sweep: answered({ ...PARTIAL, items: [] }) }, 'sweep');
+    screen.getByText('Nothing was found where it could be asked.');
+  });
+
+  it('stops all spending even where the list is not known', async () => {
+    const doing = show({ sweep: unanswered(STOCKOUT) }, 'sweep');
+    await click('Panic: stop all spending…');
+    expect(doing.onPanic).toHaveBeenCalled();
+  });
+});
+
+describe('the item of the status bar', () => {
+  it('names the rate and the node that ends first, and opens the panel', async () => {
+    const nodes = [brake(), brake({ node_id: 'later', ends_at: 9000 })];
+    const open = jest.fn();
+    const model = modelOf({ brakes: answered({ as_of: null, nodes }) }, []);
+    render(<Item spend={spend()} model={model} trans={trans} onOpen={open} />);
+    await click('TPU $9.60/h · my-node ends in 42 min');
+    expect(open).toHaveBeenCalled();
+  });
+});

@@ -1,0 +1,138 @@
+import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
+import React from 'react';
+import { CreateForm } from '../components/createform';
+import { IGettingActs } from '../money/choice/getting';
+import { TpuRequestError } from '../request';
+import { list, OFFERS, STOCKOUT, trans } from './fixtures';
+
+const ROW = {
+  ...{ quota_id: 'q', label: 'v5e chips', location: 'us-central1-a', unit: 'chips' },
+  ...{ limit: 16, used: 8, asked: 8, after: 0, fits: true }
+};
+
+const BILLED = {
+  ...{ covered: false, grant: null, usd_per_hour: 9.6 },
+  ...{ text: 'billed: $9.60/h', not_covered: ['egress'] }
+};
+
+function getting(rest: Partial<IGettingActs> = {}): jest.Mocked<IGettingActs> {
+  return {
+    onSearch: jest.fn().mockResolvedValue(undefined),
+    onQueue: jest.fn().mockResolvedValue(undefined),
+    onRecover: jest.fn(),
+    coverage: jest.fn().mockResolvedValue(BILLED),
+    quotaAfter: jest.fn().mockResolvedValue([ROW]),
+    ...rest
+  } as jest.Mocked<IGettingActs>;
+}
+
+describe('the form, where there are other ways to a node', () => {
+  const onCreate = jest.fn();
+  const onCancel = jest.fn();
+
+  beforeEach(() => {
+    jest.useFakeTimers();
+    onCreate.mockReset().mockResolvedValue(undefined);
+    onCancel.mockReset();
+  });
+
+  afterEach(() => {
+    cleanup();
+    jest.useRealTimers();
+  });
+
+  function open(acts: IGettingActs): void {
+    render(
+      <CreateForm
+        offers={OFFERS}
+        list={list()}
+        emulated={true}
+        trans={trans}
+        getting={acts}
+        onCreate={onCreate}
+        onCancel={onCancel}
+      />
+    );
+  }
+
+  function later(): Promise<void> {
+    return act(async () => {
+      await jest.advanceTimersByTimeAsync(400);
+    });
+  }
+
+  function click(role: 'radio' | 'checkbox' | 'button', name: string): Promise<void> {
+    return act(() => Promise.resolve(void fireEvent.click(screen.getByRole(role, { name }))));
+  }
+
+  it('says before the click whether it is billed, and what it leaves of the quota', async () => {
+    open(getting());
+    await later();
+    screen.getByText('billed: $9.60/h');
+    screen.getByText('egress');
+    screen.getByText('v5e chips · us-central1-a: 0 of 16 chips left afterwards');
+  });
+
+  it('says what does not fit', async () => {
+    const row = { ...ROW, asked: 16, after: -8, fits: false };
+    open(getting({ quotaAfter: jest.fn().mockResolvedValue([row]) }));
+    await later();
+    screen.getByText(/16 chips asked, but only 8 of 16 free/);
+  });
+
+  it('asks once for a choice that changes quickly, and shows nothing of an older one', async () => {
+    const acts = getting();
+    open(acts);
+    const types = screen.getByLabelText('Accelerator type');
+    fireEvent.change(types, { target: { value: 'v5litepod-1' } });
+    fireEvent.change(types, { target: { value: 'v5litepod-8' } });
+    await later();
+    expect(acts.coverage).toHaveBeenCalledTimes(1);
+    fireEvent.change(types, { target: { value: 'v5litepod-1' } });
+    expect(screen.queryByText('billed: $9.60/h')).toBeNull();
+  });
+
+  it('says what could not be asked, and can still create', async () => {
+    const refuse = jest.fn().mockRejectedValue(new TpuRequestError(STOCKOUT));
+    open(getting({ coverage: refuse, quotaAfter: refuse }));
+    await later();
+    screen.getByText(`Whether it is billed: not known (${STOCKOUT.message})`);
+    await click('button', 'Create');
+    expect(onCreate).toHaveBeenCalled();
+  });
+
+  it('searches the zones that are left', async () => {
+    const acts = getting();
+    open(acts);
+    await click('radio', 'Search until one is found');
+    await click('checkbox', 'v6e-8 · us-east1-d');
+    fireEvent.change(screen.getByLabelText(/wait in the queue/), { target: { value: '30' } });
+    await click('button', 'Search');
+    const terms = acts.onSearch.mock.calls[0][0];
+    expect(terms).toMatchObject({ node_id: 'node-1', queue_minutes: 30 });
+    expect(terms.candidates.map(({ zone }) => zone)).toEqual(['us-central1-a', 'us-east1-d']);
+    expect(onCreate).not.toHaveBeenCalled();
+    expect(onCancel).toHaveBeenCalled();
+  });
+
+  it('queues for as long as is said', async () => {
+    const acts = getting();
+    open(acts);
+    await click('radio', 'Queue until there is room');
+    fireEvent.change(screen.getByLabelText('Give up after'), { target: { value: '3600' } });
+    await click('button', 'Queue');
+    expect(acts.onQueue).toHaveBeenCalledWith(
+      expect.objectContaining({ node_id: 'node-1', valid_for_s: 3600 })
+    );
+  });
+
+  it('has a spot node made again when the user says so, once it is asked for', async () => {
+    const acts = getting();
+    open(acts);
+    expect(screen.queryByRole('checkbox', { name: /again/ })).toBeNull();
+    await click('checkbox', 'Spot: cheaper, but can be taken back at any time');
+    await click('checkbox', 'Make it again when it is taken back');
+    await click('button', 'Create');
+    expect(acts.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));
+  });
+});

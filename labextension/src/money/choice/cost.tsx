@@ -1,0 +1,129 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useEffect, useState } from 'react';
+import { problemOf } from '../../request';
+import { IProblem } from '../../tokens';
+import { IChoice } from '../client';
+import { ICoverage } from '../grantrecords';
+import { IQuotaAfter } from '../records';
+import { textOf } from '../words';
+import { IGettingActs } from './getting';
+
+/** A choice that changes while it is typed is asked about once. */
+const DEBOUNCE_MS = 300;
+
+interface IProps {
+  choice: IChoice;
+  acts: Pick<IGettingActs, 'coverage' | 'quotaAfter'>;
+  trans: TranslationBundle;
+}
+
+/** Whether a choice is free or billed, and what it leaves of the quota, told before it is made. */
+export function ChoiceNotice({ choice, acts, trans }: IProps): JSX.Element {
+  const coverage = useAnswer(choice, acts.coverage);
+  const quota = useAnswer(choice, acts.quotaAfter);
+  return (
+    <div className="jp-tpu-Price" role="status" aria-label={trans.__('What this choice means')}>
+      <Known answer={coverage} what={trans.__('Whether it is billed')} trans={trans}>
+        {data => <Coverage coverage={data} trans={trans} />}
+      </Known>
+      <Known answer={quota} what={trans.__('Quota')} trans={trans}>
+        {rows =>
+          rows.map(row => <After key={`${row.quota_id} ${row.location}`} {...{ row, trans }} />)
+        }
+      </Known>
+    </div>
+  );
+}
+
+interface IAnswer<T> {
+  data: T | null;
+  problem: IProblem | null;
+}
+
+/** What is answered to a choice, a moment after it was last changed; nothing of an older choice. */
+function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IAnswer<T> {
+  const { zone, accelerator_type, spot } = choice;
+  const [answer, setAnswer] = useState<IAnswer<T>>({ data: null, problem: null });
+  useEffect(() => {
+    let isCurrent = true;
+    const keep = (next: IAnswer<T>): void => {
+      if (isCurrent) {
+        setAnswer(next);
+      }
+    };
+    keep({ data: null, problem: null });
+    const timer = window.setTimeout(() => {
+      ask({ zone, accelerator_type, spot }).then(
+        data => keep({ data, problem: null }),
+        error => keep({ data: null, problem: problemOf(error) })
+      );
+    }, DEBOUNCE_MS);
+    return () => {
+      isCurrent = false;
+      window.clearTimeout(timer);
+    };
+  }, [zone, accelerator_type, spot, ask]);
+  return answer;
+}
+
+interface IKnownProps<T> {
+  answer: IAnswer<T>;
+  what: string;
+  trans: TranslationBundle;
+  children: (data: T) => React.ReactNode;
+}
+
+function Known<T>({ answer, what, trans, children }: IKnownProps<T>): JSX.Element {
+  const { data, problem } = answer;
+  if (data !== null) {
+    return <div>{children(data)}</div>;
+  }
+  return (
+    <div className="jp-tpu-Muted">
+      {problem
+        ? trans.__('%1: not known (%2)', what, problem.message || problem.code)
+        : trans.__('%1: asking…', what)}
+    </div>
+  );
+}
+
+interface ICoverageProps {
+  coverage: ICoverage;
+  trans: TranslationBundle;
+}
+
+function Coverage({ coverage, trans }: ICoverageProps): JSX.Element {
+  const besides = coverage.not_covered.map(textOf).filter(Boolean);
+  return (
+    <>
+      <div className={`jp-tpu-Coverage jp-mod-${coverage.covered ? 'ok' : 'near'}`}>
+        <strong>{coverage.text}</strong>
+      </div>
+      {besides.length > 0 && (
+        <details className="jp-tpu-Raw">
+          <summary>{trans.__('Billed in any case')}</summary>
+          <ul>
+            {besides.map((text, index) => (
+              <li key={index}>{text}</li>
+            ))}
+          </ul>
+        </details>
+      )}
+    </>
+  );
+}
+
+function After({ row, trans }: { row: IQuotaAfter; trans: TranslationBundle }): JSX.Element {
+  const { limit, after, used, asked, unit, label, location } = row;
+  const text =
+    limit === null || after === null
+      ? trans.__('%1 %2 asked, %3 in use; the limit is not known', asked, unit, used)
+      : row.fits === false
+        ? trans.__('%1 %2 asked, but only %3 of %4 free', asked, unit, limit - used, limit)
+        : trans.__('%1 of %2 %3 left afterwards', after, limit, unit);
+  return (
+    <div className={row.fits === false ? 'jp-tpu-Complaint' : 'jp-tpu-Muted'} title={row.quota_id}>
+      {label} · {location}: {text}
+    </div>
+  );
+}

@@ -1,0 +1,125 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId } from 'react';
+import { Select } from '../../components/field';
+import { INodeSpec, IOffers } from '../../tokens';
+import { Text } from '../sections/budgetform';
+import { candidateKey, candidatesFor, isAccepted, IWayDraft, Way } from './getting';
+
+interface IProps {
+  offers: IOffers;
+  spec: INodeSpec;
+  draft: IWayDraft;
+  trans: TranslationBundle;
+  onChange: (part: Partial<IWayDraft>) => void;
+}
+
+/** How the node is to be had, and what each way needs to know. */
+export function Ways(props: IProps): JSX.Element {
+  const { spec, draft, trans, onChange } = props;
+  const id = useId();
+  const ways: [Way, string][] = [
+    ['now', trans.__('Create it now')],
+    ['search', trans.__('Search until one is found')],
+    ['queue', trans.__('Queue until there is room')]
+  ];
+  return (
+    <>
+      <fieldset className="jp-tpu-Choice">
+        <legend>{trans.__('How to get it')}</legend>
+        {ways.map(([way, label]) => (
+          <div key={way} className="jp-tpu-Check">
+            <input
+              id={`${id}-${way}`}
+              type="radio"
+              name={id}
+              checked={draft.way === way}
+              onChange={() => onChange({ way })}
+            />
+            <label htmlFor={`${id}-${way}`}>{label}</label>
+          </div>
+        ))}
+      </fieldset>
+      {draft.way === 'search' && <Search {...props} />}
+      {draft.way === 'queue' && <Queue {...props} />}
+      {draft.way === 'now' && spec.spot && (
+        <div className="jp-tpu-Check">
+          <input
+            id={`${id}-again`}
+            type="checkbox"
+            checked={draft.again}
+            onChange={event => onChange({ again: event.target.checked })}
+          />
+          <label htmlFor={`${id}-again`}>{trans.__('Make it again when it is taken back')}</label>
+        </div>
+      )}
+    </>
+  );
+}
+
+/** The zones and types that the user would accept. */
+function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
+  const id = useId();
+  const toggle = (key: string): void => {
+    const toggled = new Set(draft.toggled);
+    if (!toggled.delete(key)) {
+      toggled.add(key);
+    }
+    onChange({ toggled });
+  };
+  return (
+    <>
+      <fieldset className="jp-tpu-Choice">
+        <legend>{trans.__('Accept any of these, the cheapest first')}</legend>
+        <div className="jp-tpu-Candidates">
+          {candidatesFor(offers, spec).map(candidate => {
+            const key = candidateKey(candidate);
+            return (
+              <div key={key} className="jp-tpu-Check">
+                <input
+                  id={`${id}-${key}`}
+                  type="checkbox"
+                  checked={isAccepted(candidate, spec, draft)}
+                  onChange={() => toggle(key)}
+                />
+                <label htmlFor={`${id}-${key}`}>
+                  {candidate.accelerator_type} · {candidate.zone}
+                </label>
+              </div>
+            );
+          })}
+        </div>
+      </fieldset>
+      <Text
+        label={trans.__('If none is free, wait in the queue (minutes)')}
+        note={trans.__('Empty: do not wait')}
+        value={draft.queueMinutes}
+        complaint={isMinutes(draft.queueMinutes) ? '' : trans.__('Use a whole number.')}
+        onChange={queueMinutes => onChange({ queueMinutes })}
+      />
+    </>
+  );
+}
+
+export function isMinutes(text: string): boolean {
+  return /^\d{0,5}$/.test(text.trim());
+}
+
+const HOURS = [1, 6, 24];
+
+function Queue({ draft, trans, onChange }: IProps): JSX.Element {
+  return (
+    <Select
+      label={trans.__('Give up after')}
+      note={trans.__('It is billed from the moment it is there.')}
+      value={String(draft.validFor_s ?? '')}
+      onChange={value => onChange({ validFor_s: value === '' ? null : Number(value) })}
+    >
+      {HOURS.map(hours => (
+        <option key={hours} value={hours * 3600}>
+          {trans._n('%1 hour', '%1 hours', hours)}
+        </option>
+      ))}
+      <option value="">{trans.__('never')}</option>
+    </Select>
+  );
+}

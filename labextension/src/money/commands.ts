@@ -1,0 +1,163 @@
+/** Every act about money as a command. What is refused is thrown, to be shown where it was asked. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { INodeKey, ITpuModel } from '../tokens';
+import { confirmPanic, confirmSweep } from './dialogs';
+import { IGrantTerms } from './grantrecords';
+import { IBudgetTerms, IQueueTerms, ISearchTerms } from './records';
+import { IMoneyModel, MoneyCommandIDs } from './tokens';
+import { formatRate } from './words';
+
+type Args = ReadonlyPartialJSONObject;
+
+interface ICommandContext {
+  readonly commands: CommandRegistry;
+  readonly model: IMoneyModel;
+  readonly nodes: Pick<ITpuModel, 'status' | 'refresh'>;
+  readonly trans: TranslationBundle;
+}
+
+/** Add all commands about money. */
+export function addMoneyCommands(context: ICommandContext): void {
+  addNodeCommands(context);
+  addBudgetCommands(context);
+  addGettingCommands(context);
+  addSweepCommands(context);
+}
+
+function addNodeCommands(context: ICommandContext): void {
+  const { trans, model } = context;
+  const { client } = model;
+  addCommand(context, MoneyCommandIDs.keep, {
+    label: trans.__('Keep a TPU Node'),
+    args: { ...key, for_s: number, until: number, while_busy: flag },
+    act: args => client.keep(keyOf(args), restOf(args))
+  });
+  addCommand(context, MoneyCommandIDs.setBrakes, {
+    label: trans.__('Change When a TPU Node Ends'),
+    args: { ...key, idle_after_s: number, session_s: number, action: text },
+    act: args => client.setBrakes(keyOf(args), restOf(args))
+  });
+  addCommand(context, MoneyCommandIDs.setRecovery, {
+    label: trans.__('Make a TPU Node Again When It Is Taken Back'),
+    args: { ...key, is_on: flag },
+    act: args => client.setRecovery(keyOf(args), { is_on: args.is_on === true })
+  });
+}
+
+function addBudgetCommands(context: ICommandContext): void {
+  const { trans, model } = context;
+  const { client } = model;
+  addCommand(context, MoneyCommandIDs.setBudget, {
+    label: trans.__('Set a Budget for TPU Nodes'),
+    args: { name: text, terms: record },
+    act: ({ name, terms }) => client.setBudget(name as string, terms as unknown as IBudgetTerms)
+  });
+  addCommand(context, MoneyCommandIDs.removeBudget, {
+    label: trans.__('Remove a Budget'),
+    args: { name: text },
+    act: ({ name }) => client.removeBudget(name as string)
+  });
+  addCommand(context, MoneyCommandIDs.saveGrant, {
+    label: trans.__('Save a Grant or Credit'),
+    args: { name: text, terms: record },
+    act: ({ name, terms }) => client.saveGrant(name as string, terms as unknown as IGrantTerms)
+  });
+  addCommand(context, MoneyCommandIDs.removeGrant, {
+    label: trans.__('Remove a Grant or Credit'),
+    args: { name: text },
+    act: ({ name }) => client.removeGrant(name as string)
+  });
+}
+
+function addGettingCommands(context: ICommandContext): void {
+  const { trans, model } = context;
+  const { client } = model;
+  addCommand(context, MoneyCommandIDs.search, {
+    label: trans.__('Search for a TPU Node'),
+    args: { terms: record },
+    act: ({ terms }) => client.search(terms as unknown as ISearchTerms)
+  });
+  addCommand(context, MoneyCommandIDs.cancelSearch, {
+    label: trans.__('Cancel a Search'),
+    args: { search_id: text },
+    act: ({ search_id }) => client.cancelSearch(search_id as string)
+  });
+  addCommand(context, MoneyCommandIDs.queue, {
+    label: trans.__('Queue for a TPU Node'),
+    args: { terms: record },
+    act: ({ terms }) => client.queue(terms as unknown as IQueueTerms)
+  });
+  addCommand(context, MoneyCommandIDs.removeQueued, {
+    label: trans.__('Remove a Queued Resource'),
+    args: { zone: text, queued_id: text },
+    act: ({ zone, queued_id }) => client.removeQueued(zone as string, queued_id as string)
+  });
+}
+
+function addSweepCommands(context: ICommandContext): void {
+  const { trans, model, nodes } = context;
+  const { client } = model;
+  const emulated = (): boolean => nodes.status?.emulated ?? false;
+  addCommand(context, MoneyCommandIDs.sweep, {
+    label: trans.__('Delete What Costs or Holds Quota'),
+    args: { names: { type: 'array', items: text } },
+    act: async args => {
+      const names = args.names as string[];
+      const known = model.parts.sweep.dated?.data.items ?? [];
+      const isSure = await confirmSweep(names, known, { emulated: emulated(), trans });
+      return isSure ? client.sweep(names) : null;
+    }
+  });
+  addCommand(context, MoneyCommandIDs.panic, {
+    label: trans.__('Panic: Stop All TPU Spending…'),
+    args: {},
+    act: async () => {
+      const spend = model.parts.spend.dated?.data;
+      const rate = spend ? formatRate(spend, trans) : trans.__('spending unknown');
+      return (await confirmPanic(rate, { emulated: emulated(), trans })) ? client.panic() : null;
+    }
+  });
+}
+
+interface ICommand {
+  label: string;
+  args: JSONObject;
+  act: (args: Args) => Promise<unknown>;
+}
+
+/** A command after which everything is asked for anew. */
+function addCommand(context: ICommandContext, id: string, { label, args, act }: ICommand): void {
+  const { commands, model, nodes } = context;
+  commands.addCommand(id, {
+    label,
+    describedBy: { args: { type: 'object', properties: args } },
+    execute: async given => {
+      const answer = await act(given);
+      await Promise.allSettled([model.refresh(), nodes.refresh()]);
+      return answer;
+    }
+  });
+}
+
+function keyOf({ zone, node_id }: Args): INodeKey {
+  return { zone: zone as string, node_id: node_id as string };
+}
+
+/** What is asked of a node, without its name. */
+function restOf(args: Args): Args {
+  return Object.fromEntries(
+    Object.entries(args).filter(([name]) => name !== 'zone' && name !== 'node_id')
+  );
+}
+
+const text = { type: 'string' };
+const number = { type: 'number' };
+const flag = { type: 'boolean' };
+const record = { type: 'object' };
+const key = {
+  zone: { type: 'string', description: 'Zone of the node' },
+  node_id: { type: 'string', description: 'Name of the node' }
+};

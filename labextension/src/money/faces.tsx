@@ -1,0 +1,52 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React from 'react';
+import { INode } from '../tokens';
+import { IGettingActs } from './choice/getting';
+import { ActivitySection } from './sections/activity';
+import { GettingSection } from './sections/getting';
+import { GrantsSection } from './sections/grants';
+import { QuotaSection } from './sections/quota';
+import { IMoneyActs } from './sections/section';
+import { SpendSection } from './sections/spend';
+import { SweepSection } from './sections/sweep';
+import { TimeLeft } from './sections/timeleft';
+import { IMoneyModel } from './tokens';
+
+/** What the panel shows of money: below its list, in the row of each node, and in its form. */
+export interface IMoneyFaces {
+  readonly sections: () => JSX.Element;
+  readonly timeLeft: (node: INode) => JSX.Element;
+  readonly getting: IGettingActs;
+}
+
+/** Each part is drawn anew by itself, so that the rows of the panel are not. */
+export function facesOf(
+  model: IMoneyModel,
+  acts: IMoneyActs,
+  getting: IGettingActs,
+  trans: TranslationBundle
+): IMoneyFaces {
+  return {
+    getting,
+    sections: () => (
+      <UseSignal signal={model.stateChanged}>
+        {() => (
+          <div className="jp-tpu-Sections">
+            <SpendSection {...{ model, acts, trans }} />
+            <GrantsSection {...{ model, acts, trans }} />
+            <QuotaSection {...{ model, acts, trans }} />
+            <GettingSection {...{ model, acts, trans }} />
+            <SweepSection {...{ model, acts, trans }} />
+            <ActivitySection {...{ model, acts, trans }} />
+          </div>
+        )}
+      </UseSignal>
+    ),
+    timeLeft: ({ name }) => (
+      <UseSignal signal={model.stateChanged}>
+        {() => <TimeLeft name={name} parts={model.parts} acts={acts} trans={trans} />}
+      </UseSignal>
+    )
+  };
+}

@@ -1,0 +1,191 @@
+/** The state of the money sections: asks for what is looked at, remembers the answers, tells who listens. */
+
+import { Event } from '@jupyterlab/services';
+import { VDomModel } from '@jupyterlab/ui-components';
+import { Poll, Throttler } from '@lumino/polling';
+import { problemOf } from '../request';
+import { FLEET_SCHEMA } from '../tokens';
+import { MoneyClient } from './client';
+import { Part } from './records';
+import { IDated, IMoneyModel, IPart, IParts, SectionName } from './tokens';
+import { isBilled } from './words';
+
+const INTERVAL_MS = 15_000;
+const LONGEST_INTERVAL_MS = 120_000;
+/** While only the status bar shows what runs. */
+const UNWATCHED_MS = 60_000;
+/** Progress comes in bursts of events; one round of questions answers them all. */
+const BURST_MS = 500;
+
+/** What the status bar and the rows of nodes need. */
+const ALWAYS: readonly Part[] = ['spend', 'brakes'];
+/** What the panel needs besides, whatever is open. */
+const IN_PANEL: readonly Part[] = ['recovery', 'searches'];
+const BY_SECTION: { readonly [name in SectionName]: readonly Part[] } = {
+  spend: [],
+  grants: ['grants'],
+  quota: ['quota'],
+  getting: ['queue'],
+  sweep: ['sweep'],
+  audit: ['audit']
+};
+
+const UNASKED: IPart<never> = { dated: null, problem: null };
+
+export class MoneyModel extends VDomModel implements IMoneyModel {
+  /**
+   * @param client the door to the server half
+   * @param events the server's events, which tell when it is worth asking again
+   */
+  constructor(
+    readonly client: MoneyClient,
+    events?: Event.Stream
+  ) {
+    super();
+    this._events = events;
+    this._events?.connect(this._onEvent, this);
+    this._poll = new Poll({
+      auto: false,
+      name: 'jupyter-tpu:money',
+      factory: () => this._tick(),
+      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      standby: () => (this._isWatched || this._isBilled ? 'when-hidden' : true)
+    });
+    this._refetch = new Throttler(() => (document.hidden ? Promise.resolve() : this.refresh()), {
+      limit: BURST_MS,
+      edge: 'trailing'
+    });
+  }
+
+  get parts(): IParts {
+    return this._parts;
+  }
+
+  get open(): ReadonlySet<SectionName> {
+    return this._open;
+  }
+
+  get isWatched(): boolean {
+    return this._isWatched;
+  }
+
+  set isWatched(value: boolean) {
+    const isNews = value && !this._isWatched;
+    this._isWatched = value;
+    if (isNews) {
+      void this.refresh();
+    }
+  }
+
+  /** Begin to ask. The model is idle until then. */
+  start(): void {
+    void this._poll.start();
+    void this.refresh();
+  }
+
+  /** Ask one round now, even where one is on its way: it may be older than what was just done. */
+  async refresh(): Promise<void> {
+    await this._ask(this._wanted);
+  }
+
+  /** Open or close a section; one that opens is asked for at once. */
+  toggle(section: SectionName): void {
+    const open = new Set(this._open);
+    const isOpening = !open.delete(section);
+    if (isOpening) {
+      open.add(section);
+      void this._ask(BY_SECTION[section]);
+    }
+    this._open = open;
+    this.stateChanged.emit();
+  }
+
+  dispose(): void {
+    this._events?.disconnect(this._onEvent, this);
+    this._refetch.dispose();
+    this._poll.dispose();
+    super.dispose();
+  }
+
+  /** Something runs up costs, or a price is unknown: then the status bar is kept true. */
+  private get _isBilled(): boolean {
+    const spend = this._parts.spend.dated?.data;
+    return spend !== undefined && isBilled(spend);
+  }
+
+  /** What is looked at. */
+  private get _wanted(): readonly Part[] {
+    const sections = [...this._open].flatMap(section => BY_SECTION[section]);
+    return this._isWatched ? [...ALWAYS, ...IN_PANEL, ...sections] : ALWAYS;
+  }
+
+  /** The poll backs off when nothing answers. */
+  private async _tick(): Promise<void> {
+    if (!this._isWatched && Date.now() - this._asked_ms < UNWATCHED_MS) {
+      return;
+    }
+    if (!(await this._ask(this._wanted))) {
+      throw new Error('No part of the money sections was answered.');
+    }
+  }
+
+  /** Whether any of the parts was answered. One that is not leaves the others as they are. */
+  private async _ask(parts: readonly Part[]): Promise<boolean> {
+    this._asked_ms = Date.now();
+    const answers = await Promise.all(parts.map(part => this._askOne(part)));
+    return answers.some(Boolean);
+  }
+
+  private async _askOne(part: Part): Promise<boolean> {
+    const turn = ++this._turn;
+    try {
+      const dated = await this.client.part(part);
+      this._answer(part, turn, { dated, problem: null });
+      return true;
+    } catch (error) {
+      this._answer(part, turn, { dated: this._parts[part].dated, problem: problemOf(error) });
+      return false;
+    }
+  }
+
+  /** Answers may overtake each other: an older one than the last is dropped. */
+  private _answer(part: Part, turn: number, answer: IPart<unknown>): void {
+    if (this.isDisposed || turn < (this._answered.get(part) ?? 0)) {
+      return;
+    }
+    this._answered.set(part, turn);
+    this._parts = { ...this._parts, [part]: answer };
+    this.stateChanged.emit();
+  }
+
+  private _onEvent(_: Event.IManager, event: Event.Emission): void {
+    if (event.schema_id === FLEET_SCHEMA) {
+      void this._refetch.invoke();
+    }
+  }
+
+  private readonly _events: Event.Stream | undefined;
+  private readonly _poll: Poll<void>;
+  private readonly _refetch: Throttler<void>;
+  private readonly _answered = new Map<Part, number>();
+  private _parts: IParts = {
+    spend: UNASKED,
+    brakes: UNASKED,
+    recovery: UNASKED,
+    searches: UNASKED,
+    grants: UNASKED,
+    quota: UNASKED,
+    queue: UNASKED,
+    sweep: UNASKED,
+    audit: UNASKED
+  };
+  private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
+  private _isWatched = false;
+  private _asked_ms = 0;
+  private _turn = 0;
+}
+
+/** The server's time now, by the clock it answered with. */
+export function serverNow(dated: IDated<unknown>, now_ms: number): number {
+  return dated.server_s + (now_ms - dated.received_ms) / 1000;
+}

@@ -1,0 +1,60 @@
+/** Money in the front end: what it knows, its commands, and the status bar. */
+
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { IStatusBar } from '@jupyterlab/statusbar';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { TpuClient } from '../request';
+import { CommandIDs, ITpuModel } from '../tokens';
+import { MoneyClient } from './client';
+import { addMoneyCommands } from './commands';
+import { MoneyModel } from './model';
+import { MoneyStatus } from './statusitem';
+import { IMoneyModel, MoneyCommandIDs } from './tokens';
+
+const DOMAIN = 'jupyter_tpu';
+
+export const money: JupyterFrontEndPlugin<IMoneyModel> = {
+  id: 'jupyter-tpu:money',
+  description: 'Knows what the nodes cost, when they end, and what may be had.',
+  autoStart: true,
+  provides: IMoneyModel,
+  requires: [ITpuModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    { commands, serviceManager, started }: JupyterFrontEnd,
+    nodes: ITpuModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ): IMoneyModel => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const client = new MoneyClient(new TpuClient(serviceManager.serverSettings));
+    const model = new MoneyModel(client, serviceManager.events.stream);
+    addMoneyCommands({ commands, model, nodes, trans });
+    palette?.addItem({ command: MoneyCommandIDs.panic, category: trans.__('Cloud TPU') });
+    void started.then(() => model.start());
+    return model;
+  }
+};
+
+export const moneyStatus: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:money-status',
+  description: 'Shows in the status bar what is paid per hour and which node ends next.',
+  autoStart: true,
+  requires: [IMoneyModel],
+  optional: [ITranslator, IStatusBar],
+  activate: (
+    { commands }: JupyterFrontEnd,
+    model: IMoneyModel,
+    translator: ITranslator | null,
+    statusBar: IStatusBar | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const open = (): void => void commands.execute(CommandIDs.openPanel);
+    statusBar?.registerStatusItem('jupyter-tpu:money-status', {
+      item: new MoneyStatus(model, trans, open),
+      align: 'left',
+      rank: 90
+    });
+  }
+};

@@ -1,0 +1,261 @@
+/**
+ * What the server half says of money, field by field (server/rest-api.yml). Importing this module does nothing.
+ *
+ * Amounts are US dollars, moments seconds since the epoch by the server's clock, spans seconds. What is not known is null.
+ */
+
+import { INodeKey, INodeSpec } from '../tokens';
+import { IGrant } from './grantrecords';
+
+/** What something has cost, and for how long it was ready. */
+export interface ISum {
+  readonly usd: number | null;
+  readonly ready_s: number;
+}
+
+export type BudgetUnit = 'usd' | 'hours';
+export type BudgetPeriod = 'day' | 'week' | 'month' | 'total';
+export type BudgetAction = 'stop' | 'warn';
+
+/** What the user sets of a budget. */
+export interface IBudgetTerms {
+  readonly amount: number;
+  readonly unit: BudgetUnit;
+  readonly period: BudgetPeriod;
+  readonly resets_on?: string | null;
+  readonly resets_at?: string;
+  readonly action: BudgetAction;
+}
+
+export interface IBudget extends IBudgetTerms {
+  readonly name: string;
+  readonly used: number | null;
+  readonly fraction: number | null;
+  readonly level: 'ok' | '50' | '80' | '100';
+  readonly window_start: number;
+  readonly window_end: number | null;
+  readonly runs_out_at: number | null;
+  readonly error: string | null;
+}
+
+export interface ISpend {
+  readonly as_of: number | null;
+  readonly usd_per_hour: number | null;
+  /** Accelerator types whose price is unknown, so that sums are lower bounds. */
+  readonly unpriced: readonly string[];
+  readonly is_complete: boolean;
+  readonly total: ISum;
+  readonly today: ISum;
+  readonly week: ISum;
+  readonly month: ISum;
+  readonly budgets: readonly IBudget[];
+}
+
+/** One of the three signs of use. */
+export interface IActivitySource {
+  readonly source: 'execution' | 'accelerator' | 'human';
+  readonly state: 'active' | 'quiet' | 'unknown';
+  readonly age_s: number | null;
+  readonly detail: string;
+}
+
+/** When a node ends, and why. */
+export interface IBrake extends INodeKey {
+  readonly name: string;
+  readonly idle_after_s: number | null;
+  readonly session_s: number | null;
+  readonly deadline_at: number | null;
+  readonly action: 'stop' | 'delete';
+  readonly verdict: 'busy' | 'idle' | 'unknown';
+  readonly reason: string;
+  readonly sources: readonly IActivitySource[];
+  readonly ends_at: number | null;
+  readonly ends_why: 'idle' | 'session' | 'deadline' | 'budget' | null;
+  readonly is_warning: boolean;
+  readonly kept_until: number | null;
+  readonly kept_while_busy: boolean;
+  /** Whether the agent on the node can end it while no server runs. */
+  readonly guard: {
+    readonly state: 'armed' | 'off' | 'cannot' | 'unknown';
+    readonly detail: string;
+  };
+}
+
+export interface IBrakes {
+  readonly as_of: number | null;
+  readonly nodes: readonly IBrake[];
+}
+
+/** What the user sets of a node's brakes. */
+export interface IBrakeTerms {
+  readonly idle_after_s?: number | null;
+  readonly session_s?: number | null;
+  readonly action?: 'stop' | 'delete';
+}
+
+/** What is asked of the brakes of a node: a time more, as long as a cell runs, or nothing more. */
+export interface IKeep {
+  readonly for_s?: number;
+  readonly until?: number;
+  readonly while_busy?: true;
+}
+
+export interface IQuotaUser {
+  readonly name: string;
+  readonly kind: 'node' | 'queued_resource';
+  readonly state: string;
+  readonly amount: number;
+  readonly is_husk: boolean;
+}
+
+export interface IQuotaLimit {
+  readonly quota_id: string;
+  readonly label: string;
+  readonly unit: string;
+  readonly scope: 'zone' | 'region';
+  readonly location: string;
+  readonly limit: number | null;
+  readonly used: number;
+  readonly free: number | null;
+  readonly users: readonly IQuotaUser[];
+}
+
+/** Lists that may be partial say so, with the zones that did not answer. */
+export interface ICompleteness {
+  readonly as_of: number | null;
+  readonly is_complete: boolean;
+  readonly unreachable: readonly string[];
+}
+
+export interface IQuota extends ICompleteness {
+  readonly error: unknown;
+  readonly limits: readonly IQuotaLimit[];
+}
+
+/** What a request would leave of one quota. */
+export interface IQuotaAfter {
+  readonly quota_id: string;
+  readonly label: string;
+  readonly location: string;
+  readonly unit: string;
+  readonly limit: number | null;
+  readonly used: number;
+  readonly asked: number;
+  readonly after: number | null;
+  readonly fits: boolean | null;
+}
+
+/** Something that costs or holds quota. */
+export interface ISweepItem {
+  readonly kind: 'node' | 'queued_resource';
+  readonly name: string;
+  readonly node_id: string;
+  readonly zone: string;
+  readonly state: string;
+  readonly usd_per_hour: number | null;
+  readonly is_billed: boolean;
+  readonly holds_quota: boolean;
+  readonly is_husk: boolean;
+  readonly is_ours: boolean;
+  readonly create_time: string;
+  readonly description: string;
+}
+
+export interface ISweep extends ICompleteness {
+  readonly items: readonly ISweepItem[];
+}
+
+export interface ISweepResults {
+  readonly results: readonly {
+    readonly name: string;
+    readonly ok: boolean;
+    readonly error: unknown;
+  }[];
+}
+
+/** One place and type the user would accept. */
+export type ICandidate = Omit<INodeSpec, 'node_id'>;
+
+export interface ISearchTerms {
+  readonly node_id: string;
+  readonly candidates: readonly ICandidate[];
+  readonly queue_minutes?: number;
+}
+
+export interface ITry {
+  readonly zone: string;
+  readonly accelerator_type: string;
+  readonly spot: boolean;
+  readonly outcome: string;
+  readonly message: string;
+  readonly raw: string;
+  readonly at: number | null;
+}
+
+export interface ISearch {
+  readonly search_id: string;
+  readonly node_id: string;
+  readonly phase: 'trying' | 'found' | 'failed' | 'cancelled';
+  readonly message: string;
+  readonly tries: readonly ITry[];
+  readonly node_name: string | null;
+  readonly created_at: number;
+}
+
+export interface IQueueTerms extends INodeSpec {
+  readonly valid_for_s?: number;
+}
+
+export interface IQueued {
+  readonly name: string;
+  readonly queued_id: string;
+  readonly zone: string;
+  readonly state: string;
+  readonly state_since: number | null;
+  readonly accelerator_type: string;
+  readonly spot: boolean;
+  readonly node_ids: readonly string[];
+  readonly valid_until: number | null;
+  readonly error: unknown;
+  readonly holds_quota: boolean;
+  readonly is_husk: boolean;
+}
+
+export interface IQueue extends ICompleteness {
+  readonly items: readonly IQueued[];
+}
+
+/** The user's standing choice for a node that is taken back. */
+export interface IRecovery {
+  readonly node_name: string;
+  readonly is_on: boolean;
+  readonly attempts: number;
+  readonly max_attempts: number;
+  readonly max_usd: number | null;
+  readonly state: string;
+  readonly message: string;
+}
+
+export interface IAuditEntry {
+  readonly at: number;
+  readonly action: string;
+  readonly subject: string;
+  readonly reason: string;
+  /** More of it, by name. */
+  readonly detail: { readonly [name: string]: unknown };
+}
+
+/** What each part of the faces is told by the server, by the name of the part. */
+export interface IAnswers {
+  readonly spend: ISpend;
+  readonly brakes: IBrakes;
+  readonly recovery: { readonly choices: readonly IRecovery[] };
+  readonly searches: { readonly searches: readonly ISearch[] };
+  readonly grants: { readonly grants: readonly IGrant[] };
+  readonly quota: IQuota;
+  readonly queue: IQueue;
+  readonly sweep: ISweep;
+  readonly audit: { readonly entries: readonly IAuditEntry[] };
+}
+
+export type Part = keyof IAnswers;

@@ -1,0 +1,42 @@
+import React from 'react';
+import { formatDetail, formatMoment } from '../words';
+import { ISectionProps, PartBody, Section } from './section';
+
+/** What was done about money and access, newest first, each with its reason. */
+export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Element {
+  return (
+    <Section
+      name="audit"
+      title={trans.__('Activity log')}
+      isOpen={model.open.has('audit')}
+      onToggle={acts.onToggle}
+    >
+      <PartBody part={model.parts.audit} trans={trans}>
+        {({ entries }, now_s) =>
+          entries.length === 0 ? (
+            <div className="jp-tpu-Muted">{trans.__('Nothing was done yet.')}</div>
+          ) : (
+            <ul className="jp-tpu-Items" aria-label={trans.__('Activity log')}>
+              {entries.slice(0, 20).map((entry, index) => (
+                <li key={index}>
+                  <div className="jp-tpu-Split">
+                    <span className="jp-tpu-Name" title={entry.subject}>
+                      {entry.action} · {entry.subject.split('/').pop()}
+                    </span>
+                    <span className="jp-tpu-Muted">{formatMoment(entry.at, now_s)}</span>
+                  </div>
+                  {entry.reason && <div className="jp-tpu-Muted">{entry.reason}</div>}
+                  <Detail text={formatDetail(entry.detail)} />
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </PartBody>
+    </Section>
+  );
+}
+
+function Detail({ text }: { text: string }): JSX.Element | null {
+  return text ? <div className="jp-tpu-Muted">{text}</div> : null;
+}

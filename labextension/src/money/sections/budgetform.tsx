@@ -1,0 +1,197 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { Field, Select } from '../../components/field';
+import { Problem } from '../../components/problem';
+import { useSending } from '../../components/sending';
+import { BudgetAction, BudgetPeriod, BudgetUnit, IBudgetTerms } from '../records';
+
+interface IProps {
+  taken: readonly string[];
+  trans: TranslationBundle;
+  onSet: (name: string, terms: IBudgetTerms) => Promise<void>;
+  onClose: () => void;
+}
+
+interface IDraft {
+  name: string;
+  amount: string;
+  unit: BudgetUnit;
+  period: BudgetPeriod;
+  resets_on: string;
+  resets_at: string;
+  action: BudgetAction;
+}
+
+const DRAFT: IDraft = {
+  name: '',
+  amount: '',
+  unit: 'usd',
+  period: 'week',
+  resets_on: 'monday',
+  resets_at: '00:00',
+  action: 'stop'
+};
+
+/** Asks how much may be spent, how often anew, and what happens then. */
+export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
+  const heading = useId();
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName(taken) });
+  const { isSending, problem, send } = useSending();
+  const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
+  const amount = Number(draft.amount);
+  const isWrong = !(draft.amount.trim() !== '' && amount > 0 && Number.isFinite(amount));
+  return (
+    <form
+      className="jp-tpu-Form jp-mod-inner"
+      aria-labelledby={heading}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (!isWrong && draft.name) {
+          send(async () => {
+            await onSet(draft.name, termsOf(draft, amount));
+            onClose();
+          });
+        }
+      }}
+    >
+      <h4 id={heading}>{trans.__('Set a budget')}</h4>
+      <Text label={trans.__('Name')} value={draft.name} onChange={name => change({ name })} />
+      <div className="jp-tpu-Pair">
+        <Text
+          label={trans.__('Amount')}
+          value={draft.amount}
+          complaint={draft.amount && isWrong ? trans.__('Use a number above 0.') : ''}
+          onChange={amount => change({ amount })}
+        />
+        <Select
+          label={trans.__('Unit')}
+          value={draft.unit}
+          onChange={unit => change({ unit: unit as BudgetUnit })}
+        >
+          <option value="usd">{trans.__('US dollars')}</option>
+          <option value="hours">{trans.__('node hours')}</option>
+        </Select>
+      </div>
+      <Window draft={draft} change={change} trans={trans} />
+      <Select
+        label={trans.__('At the cap')}
+        value={draft.action}
+        onChange={action => change({ action: action as BudgetAction })}
+      >
+        <option value="stop">{trans.__('stop all that is billed')}</option>
+        <option value="warn">{trans.__('only warn')}</option>
+      </Select>
+      {problem && <Problem problem={problem} trans={trans} />}
+      <div className="jp-tpu-Actions jp-mod-end">
+        <Button onClick={onClose}>{trans.__('Cancel')}</Button>
+        <Button kind="accept" type="submit" disabled={isSending || isWrong || !draft.name}>
+          {trans.__('Set the budget')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface IWindowProps {
+  draft: IDraft;
+  change: (part: Partial<IDraft>) => void;
+  trans: TranslationBundle;
+}
+
+/** How often the budget starts anew, and when. */
+function Window({ draft, change, trans }: IWindowProps): JSX.Element {
+  return (
+    <>
+      <Select
+        label={trans.__('Period')}
+        value={draft.period}
+        onChange={period => change({ period: period as BudgetPeriod })}
+      >
+        <option value="day">{trans.__('each day')}</option>
+        <option value="week">{trans.__('each week')}</option>
+        <option value="month">{trans.__('each month')}</option>
+        <option value="total">{trans.__('in total')}</option>
+      </Select>
+      {draft.period === 'week' && (
+        <Select
+          label={trans.__('Starts anew on')}
+          value={draft.resets_on}
+          onChange={resets_on => change({ resets_on })}
+        >
+          {daysOf(trans).map(([day, label]) => (
+            <option key={day} value={day}>
+              {label}
+            </option>
+          ))}
+        </Select>
+      )}
+      {draft.period !== 'total' && (
+        <Text
+          label={trans.__('Starts anew at')}
+          type="time"
+          value={draft.resets_at}
+          onChange={resets_at => change({ resets_at })}
+        />
+      )}
+    </>
+  );
+}
+
+interface ITextProps {
+  label: string;
+  type?: string;
+  value: string;
+  complaint?: string;
+  note?: string;
+  onChange: (value: string) => void;
+}
+
+/** A labelled line of text. */
+export function Text({ label, type, value, complaint, note, onChange }: ITextProps): JSX.Element {
+  return (
+    <Field label={label} complaint={complaint} note={note}>
+      {attributes => (
+        <input
+          className="jp-mod-styled"
+          type={type ?? 'text'}
+          autoComplete="off"
+          spellCheck={false}
+          value={value}
+          onChange={event => onChange(event.target.value)}
+          {...attributes}
+        />
+      )}
+    </Field>
+  );
+}
+
+/** Only what matters for the period is sent. */
+function termsOf(draft: IDraft, amount: number): IBudgetTerms {
+  const { unit, period, resets_on, resets_at, action } = draft;
+  return {
+    ...{ amount, unit, period, action },
+    ...(period === 'week' ? { resets_on } : {}),
+    ...(period === 'total' ? {} : { resets_at })
+  };
+}
+
+function freeName(taken: readonly string[]): string {
+  const isFree = (name: string): boolean => !taken.includes(name);
+  return isFree('budget')
+    ? 'budget'
+    : `budget-${taken.map((_, index) => index + 2).find(number => isFree(`budget-${number}`))}`;
+}
+
+function daysOf(trans: TranslationBundle): [string, string][] {
+  return [
+    ['monday', trans.__('Monday')],
+    ['tuesday', trans.__('Tuesday')],
+    ['wednesday', trans.__('Wednesday')],
+    ['thursday', trans.__('Thursday')],
+    ['friday', trans.__('Friday')],
+    ['saturday', trans.__('Saturday')],
+    ['sunday', trans.__('Sunday')]
+  ];
+}

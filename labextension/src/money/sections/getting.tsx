@@ -1,0 +1,169 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React from 'react';
+import { Button } from '../../components/button';
+import { Problem } from '../../components/problem';
+import { ISending, useSending } from '../../components/sending';
+import { State } from '../../components/state';
+import { IQueued, ISearch, ITry } from '../records';
+import { formatMoment, formatSpan, outcomeName, phaseName, textOf } from '../words';
+import { IMoneyActs, ISectionProps, PartBody, Partial, Section } from './section';
+
+/** Searches and queued resources: what was tried, what was refused and why, and what still waits. */
+export function GettingSection({ model, acts, trans }: ISectionProps): JSX.Element {
+  const sending = useSending();
+  const searches = model.parts.searches.dated?.data.searches ?? [];
+  const running = searches.filter(({ phase }) => phase === 'trying').length;
+  return (
+    <Section
+      name="getting"
+      title={trans.__('Search and queue')}
+      summary={running ? trans._n('%1 search runs', '%1 searches run', running) : undefined}
+      isOpen={model.open.has('getting')}
+      onToggle={acts.onToggle}
+    >
+      {sending.problem && (
+        <Problem problem={sending.problem} trans={trans} onDismiss={sending.dismiss} />
+      )}
+      <h4>{trans.__('Searches')}</h4>
+      <PartBody part={model.parts.searches} trans={trans}>
+        {({ searches }, now_s) =>
+          searches.length === 0 ? (
+            <div className="jp-tpu-Muted">{trans.__('None runs.')}</div>
+          ) : (
+            <ul className="jp-tpu-Items" aria-label={trans.__('Searches')}>
+              {searches.map(search => (
+                <li key={search.search_id}>
+                  <Search {...{ search, now_s, acts, sending, trans }} />
+                </li>
+              ))}
+            </ul>
+          )
+        }
+      </PartBody>
+      <h4>{trans.__('Queued resources')}</h4>
+      <PartBody part={model.parts.queue} trans={trans}>
+        {(queue, now_s) => (
+          <>
+            <Partial list={queue} trans={trans} />
+            {queue.items.length === 0 && queue.is_complete && (
+              <div className="jp-tpu-Muted">{trans.__('None waits.')}</div>
+            )}
+            <ul className="jp-tpu-Items" aria-label={trans.__('Queued resources')}>
+              {queue.items.map(queued => (
+                <li key={queued.name}>
+                  <Queued {...{ queued, now_s, acts, sending, trans }} />
+                </li>
+              ))}
+            </ul>
+          </>
+        )}
+      </PartBody>
+    </Section>
+  );
+}
+
+interface IRowProps {
+  now_s: number;
+  acts: IMoneyActs;
+  sending: ISending;
+  trans: TranslationBundle;
+}
+
+function Search(props: IRowProps & { search: ISearch }): JSX.Element {
+  const { search, now_s, acts, sending, trans } = props;
+  return (
+    <>
+      <div className="jp-tpu-Split">
+        <strong className="jp-tpu-Name" title={search.node_id}>
+          {search.node_id}
+        </strong>
+        <span>{phaseName(search.phase, trans)}</span>
+      </div>
+      {search.message && <div className="jp-tpu-Muted">{search.message}</div>}
+      <ol className="jp-tpu-Tries" aria-label={trans.__('Tries of %1', search.node_id)}>
+        {search.tries.map((one, index) => (
+          <li key={index}>
+            <Try one={one} now_s={now_s} trans={trans} />
+          </li>
+        ))}
+      </ol>
+      {search.phase === 'trying' && (
+        <div className="jp-tpu-Actions">
+          <Button
+            isOff={sending.isSending}
+            aria-label={trans.__('Cancel the search for %1', search.node_id)}
+            onClick={() => sending.send(() => acts.onCancelSearch(search.search_id))}
+          >
+            {trans.__('Cancel')}
+          </Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+interface ITryProps {
+  one: ITry;
+  now_s: number;
+  trans: TranslationBundle;
+}
+
+function Try({ one, now_s, trans }: ITryProps): JSX.Element {
+  const where = `${one.accelerator_type} · ${one.zone}`;
+  return (
+    <>
+      <div>
+        {where}
+        {one.spot && ` · ${trans.__('spot')}`}: <strong>{outcomeName(one.outcome, trans)}</strong>
+        {one.at !== null && <span className="jp-tpu-Muted"> · {formatMoment(one.at, now_s)}</span>}
+      </div>
+      {one.message && <div className="jp-tpu-Muted">{one.message}</div>}
+      {one.raw && (
+        <details className="jp-tpu-Raw">
+          <summary>{trans.__('Original message')}</summary>
+          <pre>{one.raw}</pre>
+        </details>
+      )}
+    </>
+  );
+}
+
+function Queued(props: IRowProps & { queued: IQueued }): JSX.Element {
+  const { queued, now_s, acts, sending, trans } = props;
+  const error = textOf(queued.error);
+  return (
+    <>
+      <div className="jp-tpu-Split">
+        <strong className="jp-tpu-Name" title={queued.name}>
+          {queued.queued_id}
+        </strong>
+        <State state={queued.state} />
+      </div>
+      <div className="jp-tpu-Muted">{describe(queued, now_s, trans)}</div>
+      {error && <div className="jp-tpu-Complaint">{error}</div>}
+      <div className="jp-tpu-Actions">
+        <Button
+          isOff={sending.isSending}
+          aria-label={trans.__('Remove the queued resource %1', queued.queued_id)}
+          onClick={() => sending.send(() => acts.onRemoveQueued(queued.zone, queued.queued_id))}
+        >
+          {trans.__('Remove')}
+        </Button>
+      </div>
+    </>
+  );
+}
+
+function describe(queued: IQueued, now_s: number, trans: TranslationBundle): string {
+  const { state_since, valid_until } = queued;
+  return [
+    queued.accelerator_type,
+    queued.zone,
+    queued.spot && trans.__('spot'),
+    state_since !== null && trans.__('for %1', formatSpan(now_s - state_since, trans)),
+    valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
+    queued.is_husk && trans.__('husk: only holds quota')
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}

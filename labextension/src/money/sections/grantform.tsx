@@ -1,0 +1,172 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { Field, Select } from '../../components/field';
+import { Problem } from '../../components/problem';
+import { useSending } from '../../components/sending';
+import { IGrantRow, IGrantTerms, IParsedMail } from '../grantrecords';
+import { textOf } from '../words';
+import { Text } from './budgetform';
+import { GrantRows } from './grantrows';
+
+interface IProps {
+  trans: TranslationBundle;
+  onParse: (text: string) => Promise<IParsedMail>;
+  onSave: (name: string, terms: IGrantTerms) => Promise<void>;
+  onClose: () => void;
+}
+
+interface IDraft {
+  kind: IGrantTerms['kind'];
+  name: string;
+  rows: readonly IGrantRow[];
+  starts_on: string;
+  days: string;
+  usd: string;
+}
+
+const DRAFT: IDraft = { kind: 'trc', name: 'trc', rows: [], starts_on: '', days: '', usd: '' };
+
+/** Asks what was granted. Start and term are asked for: mails do not always say them. */
+export function GrantForm({ trans, onParse, onSave, onClose }: IProps): JSX.Element {
+  const heading = useId();
+  const [draft, setDraft] = useState<IDraft>(DRAFT);
+  const { isSending, problem, send } = useSending();
+  const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
+  const terms = termsOf(draft);
+  return (
+    <form
+      className="jp-tpu-Form jp-mod-inner"
+      aria-labelledby={heading}
+      noValidate
+      onSubmit={event => {
+        event.preventDefault();
+        if (terms && draft.name) {
+          send(async () => {
+            await onSave(draft.name, terms);
+            onClose();
+          });
+        }
+      }}
+    >
+      <h4 id={heading}>{trans.__('Add a grant or credit')}</h4>
+      <Select
+        label={trans.__('Kind')}
+        value={draft.kind}
+        onChange={kind => change({ kind: kind as IDraft['kind'], name: kind })}
+      >
+        <option value="trc">{trans.__('TRC grant (chips for a time)')}</option>
+        <option value="credit">{trans.__('Credit (money until a day)')}</option>
+      </Select>
+      {draft.kind === 'trc' ? (
+        <Chips draft={draft} change={change} trans={trans} onParse={onParse} />
+      ) : (
+        <Text
+          label={trans.__('Amount in US dollars')}
+          value={draft.usd}
+          complaint={draft.usd && !isPositive(draft.usd) ? trans.__('Use a number above 0.') : ''}
+          onChange={usd => change({ usd })}
+        />
+      )}
+      <Text label={trans.__('Name')} value={draft.name} onChange={name => change({ name })} />
+      <div className="jp-tpu-Pair">
+        <Text
+          label={trans.__('First day')}
+          type="date"
+          value={draft.starts_on}
+          onChange={starts_on => change({ starts_on })}
+        />
+        <Text
+          label={trans.__('Days')}
+          value={draft.days}
+          complaint={draft.days && !isDays(draft.days) ? trans.__('Use a whole number.') : ''}
+          onChange={days => change({ days })}
+        />
+      </div>
+      {problem && <Problem problem={problem} trans={trans} />}
+      <div className="jp-tpu-Actions jp-mod-end">
+        <Button onClick={onClose}>{trans.__('Cancel')}</Button>
+        <Button kind="accept" type="submit" disabled={isSending || !terms || !draft.name}>
+          {trans.__('Save')}
+        </Button>
+      </div>
+    </form>
+  );
+}
+
+interface IChipsProps extends Pick<IProps, 'onParse' | 'trans'> {
+  draft: IDraft;
+  change: (part: Partial<IDraft>) => void;
+}
+
+/** The mail, and the rows that were read in it or added by hand. */
+function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
+  const [mail, setMail] = useState('');
+  const [parsed, setParsed] = useState<IParsedMail | null>(null);
+  const { isSending, problem, send } = useSending();
+  const read = async (): Promise<void> => {
+    const answer = await onParse(mail);
+    setParsed(answer);
+    change({ rows: answer.rows, days: answer.days === null ? draft.days : String(answer.days) });
+  };
+  return (
+    <>
+      <Field label={trans.__('Text of the mail')}>
+        {attributes => (
+          <textarea
+            className="jp-mod-styled jp-tpu-Mail"
+            rows={5}
+            spellCheck={false}
+            value={mail}
+            onChange={event => setMail(event.target.value)}
+            {...attributes}
+          />
+        )}
+      </Field>
+      <div className="jp-tpu-Actions">
+        <Button isOff={isSending || !mail.trim()} onClick={() => send(read)}>
+          {trans.__('Read the mail')}
+        </Button>
+      </div>
+      {problem && <Problem problem={problem} trans={trans} />}
+      {parsed && (
+        <div role="status">
+          {trans._n('%1 row was read.', '%1 rows were read.', parsed.rows.length)}
+          {parsed.days === null && ` ${trans.__('It does not say for how many days.')}`}
+          {parsed.notes?.map((one, index) => (
+            <div key={index} className="jp-tpu-Muted">
+              {textOf(one)}
+            </div>
+          ))}
+          {parsed.problems.map((one, index) => (
+            <div key={index} className="jp-tpu-Complaint">
+              {textOf(one)}
+            </div>
+          ))}
+        </div>
+      )}
+      <GrantRows rows={draft.rows} trans={trans} onChange={rows => change({ rows })} />
+    </>
+  );
+}
+
+/** What is to be saved, or null while something is missing. */
+function termsOf(draft: IDraft): IGrantTerms | null {
+  const { kind, starts_on, rows } = draft;
+  if (!starts_on || !isDays(draft.days)) {
+    return null;
+  }
+  const days = Number(draft.days);
+  if (kind === 'trc') {
+    return rows.length > 0 ? { kind, starts_on, days, rows } : null;
+  }
+  return isPositive(draft.usd) ? { kind, starts_on, days, usd: Number(draft.usd) } : null;
+}
+
+function isDays(text: string): boolean {
+  return /^[1-9]\d{0,4}$/.test(text.trim());
+}
+
+function isPositive(text: string): boolean {
+  return text.trim() !== '' && Number(text) > 0 && Number.isFinite(Number(text));
+}

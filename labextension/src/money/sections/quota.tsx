@@ -1,0 +1,134 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { Problem } from '../../components/problem';
+import { useSending } from '../../components/sending';
+import { IQuotaLimit, IQuotaUser } from '../records';
+import { limitsInUse, textOf } from '../words';
+import { IMoneyActs, ISectionProps, Meter, PartBody, Partial, Section } from './section';
+
+/** More rows than this help nobody. */
+const LONGEST = 100;
+
+/** What the project may use, what of it is used, and by what. */
+export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element {
+  return (
+    <Section
+      name="quota"
+      title={trans.__('Quota')}
+      isOpen={model.open.has('quota')}
+      onToggle={acts.onToggle}
+    >
+      <PartBody part={model.parts.quota} trans={trans}>
+        {quota => (
+          <>
+            <Partial list={quota} trans={trans} />
+            {quota.error !== null && (
+              <div className="jp-tpu-Notice jp-tpu-Line">
+                {trans.__('Limits are not known: %1', textOf(quota.error))}
+              </div>
+            )}
+            <Limits limits={quota.limits} acts={acts} trans={trans} />
+          </>
+        )}
+      </PartBody>
+    </Section>
+  );
+}
+
+interface ILimitsProps {
+  limits: readonly IQuotaLimit[];
+  acts: Pick<IMoneyActs, 'onSweep'>;
+  trans: TranslationBundle;
+}
+
+function Limits({ limits, acts, trans }: ILimitsProps): JSX.Element {
+  const id = useId();
+  const [isAll, setAll] = useState(false);
+  const { isSending, problem, send, dismiss } = useSending();
+  const shown = isAll ? limits : limitsInUse(limits);
+  const free = (user: IQuotaUser): void => send(() => acts.onSweep([user.name]));
+  return (
+    <>
+      <div className="jp-tpu-Check">
+        <input
+          id={id}
+          type="checkbox"
+          checked={isAll}
+          onChange={event => setAll(event.target.checked)}
+        />
+        <label htmlFor={id}>
+          {trans.__('All %1 limits, not only those in use', limits.length)}
+        </label>
+      </div>
+      {shown.length === 0 && <div className="jp-tpu-Muted">{trans.__('No quota is in use.')}</div>}
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+      <ul className="jp-tpu-Items" aria-label={trans.__('Quota limits')}>
+        {shown.slice(0, LONGEST).map(limit => (
+          <li key={`${limit.quota_id} ${limit.location}`}>
+            <Limit limit={limit} isBusy={isSending} trans={trans} onFree={free} />
+          </li>
+        ))}
+      </ul>
+      {shown.length > LONGEST && (
+        <div className="jp-tpu-Muted">{trans.__('and %1 more', shown.length - LONGEST)}</div>
+      )}
+    </>
+  );
+}
+
+interface ILimitProps {
+  limit: IQuotaLimit;
+  isBusy: boolean;
+  trans: TranslationBundle;
+  onFree: (user: IQuotaUser) => void;
+}
+
+function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
+  const text = useOf(limit, trans);
+  return (
+    <>
+      <div title={limit.quota_id}>
+        {limit.label} · {limit.location}
+      </div>
+      <div className="jp-tpu-Muted">{text}</div>
+      {limit.limit !== null && (
+        <Meter
+          label={trans.__('%1 in %2', limit.label, limit.location)}
+          fraction={limit.limit > 0 ? limit.used / limit.limit : 1}
+          text={text}
+          level={limit.used >= limit.limit ? 'full' : 'ok'}
+        />
+      )}
+      {limit.users.map(user => (
+        <div key={user.name} className="jp-tpu-Split">
+          <span className="jp-tpu-Name" title={user.name}>
+            {user.name.split('/').pop()} · {user.state} · {user.amount}
+          </span>
+          {user.is_husk && (
+            <>
+              <span className="jp-tpu-Badge jp-mod-full">{trans.__('husk')}</span>
+              <Button
+                isOff={isBusy}
+                title={trans.__('It does nothing but hold quota.')}
+                aria-label={trans.__(
+                  'Delete %1 to free its quota',
+                  user.name.split('/').pop() ?? ''
+                )}
+                onClick={() => onFree(user)}
+              >
+                {trans.__('Free it…')}
+              </Button>
+            </>
+          )}
+        </div>
+      ))}
+    </>
+  );
+}
+
+function useOf({ used, limit, unit }: IQuotaLimit, trans: TranslationBundle): string {
+  return limit === null
+    ? trans.__('%1 %2 in use; the limit is not known', used, unit)
+    : trans.__('%1 of %2 %3 in use', used, limit, unit);
+}

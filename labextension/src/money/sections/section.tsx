@@ -1,0 +1,168 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import React, { useId } from 'react';
+import { useNow } from '../../components/now';
+import { STALE_AFTER_S } from '../../fleet';
+import { INodeKey } from '../../tokens';
+import { serverNow } from '../model';
+import { IGrantTerms, IParsedMail } from '../grantrecords';
+import { IBrakeTerms, IBudgetTerms, ICompleteness, IKeep, ISweepResults } from '../records';
+import { IDated, IMoneyModel, IPart, SectionName } from '../tokens';
+import { formatSpan } from '../words';
+
+/** What can be done in the sections; each is a command, and rejects with what is to be shown. */
+export interface IMoneyActs {
+  onToggle: (section: SectionName) => void;
+  onKeep: (key: INodeKey, keep: IKeep) => Promise<void>;
+  onSetBrakes: (key: INodeKey, change: IBrakeTerms) => Promise<void>;
+  onSetRecovery: (key: INodeKey, isOn: boolean) => Promise<void>;
+  onSetBudget: (name: string, terms: IBudgetTerms) => Promise<void>;
+  onRemoveBudget: (name: string) => Promise<void>;
+  onParseGrant: (text: string) => Promise<IParsedMail>;
+  onSaveGrant: (name: string, terms: IGrantTerms) => Promise<void>;
+  onRemoveGrant: (name: string) => Promise<void>;
+  onCancelSearch: (searchId: string) => Promise<void>;
+  onRemoveQueued: (zone: string, queuedId: string) => Promise<void>;
+  /** Resolves with null when the user has thought better of it. */
+  onSweep: (names: readonly string[]) => Promise<ISweepResults | null>;
+  onPanic: () => Promise<ISweepResults | null>;
+}
+
+/** What every section is given. */
+export interface ISectionProps {
+  model: Pick<IMoneyModel, 'parts' | 'open'>;
+  acts: IMoneyActs;
+  trans: TranslationBundle;
+}
+
+interface IProps {
+  name: SectionName;
+  title: string;
+  /** What is said beside the title, open or closed. */
+  summary?: string;
+  isWarning?: boolean;
+  isOpen: boolean;
+  onToggle: (section: SectionName) => void;
+  children: React.ReactNode;
+}
+
+/** A part of the panel that opens and closes. */
+export function Section(props: IProps): JSX.Element {
+  const { name, title, summary, isWarning, isOpen, onToggle, children } = props;
+  const id = useId();
+  const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
+  return (
+    <section className="jp-tpu-Section" aria-labelledby={id}>
+      <h3>
+        <button
+          type="button"
+          className="jp-tpu-Section-head"
+          aria-expanded={isOpen}
+          aria-controls={isOpen ? `${id}-body` : undefined}
+          onClick={() => onToggle(name)}
+        >
+          <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
+          <span id={id}>{title}</span>
+          {summary && (
+            <span className={`jp-tpu-Section-summary${isWarning ? ' jp-mod-warning' : ''}`}>
+              {summary}
+            </span>
+          )}
+        </button>
+      </h3>
+      {isOpen && (
+        <div id={`${id}-body`} className="jp-tpu-Section-body">
+          {children}
+        </div>
+      )}
+    </section>
+  );
+}
+
+interface IPartProps<T> {
+  part: IPart<T>;
+  trans: TranslationBundle;
+  /** Gets what was said last, and the server's time now. */
+  children: (data: T, now_s: number) => React.ReactNode;
+}
+
+/** What is known of a part, with its age where it is old, and one line where it could not be asked. */
+export function PartBody<T extends object>({ part, trans, children }: IPartProps<T>): JSX.Element {
+  const now_ms = useNow();
+  const { dated, problem } = part;
+  return (
+    <>
+      {problem && (
+        <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
+          {trans.__('Could not be asked: %1', problem.message || problem.code)}
+        </div>
+      )}
+      {dated && <Age dated={dated} problem={problem !== null} now_ms={now_ms} trans={trans} />}
+      {dated && children(dated.data, serverNow(dated, now_ms))}
+      {!dated && !problem && (
+        <div className="jp-tpu-Muted" role="status">
+          {trans.__('Asking…')}
+        </div>
+      )}
+    </>
+  );
+}
+
+interface IAgeProps {
+  dated: IDated<object>;
+  problem: boolean;
+  now_ms: number;
+  trans: TranslationBundle;
+}
+
+function Age({ dated, problem, now_ms, trans }: IAgeProps): JSX.Element | null {
+  const { as_of } = dated.data as { as_of?: number | null };
+  const age = serverNow(dated, now_ms) - (as_of ?? dated.server_s);
+  return age > STALE_AFTER_S || problem ? (
+    <div className="jp-tpu-Muted">{trans.__('As of %1 ago', formatSpan(age, trans))}</div>
+  ) : null;
+}
+
+/** Says that a list is not whole, and where it is not. */
+export function Partial(props: {
+  list: ICompleteness;
+  trans: TranslationBundle;
+}): JSX.Element | null {
+  const { list, trans } = props;
+  if (list.is_complete) {
+    return null;
+  }
+  return (
+    <div className="jp-tpu-Notice jp-tpu-Line" role="status">
+      {list.unreachable.length > 0
+        ? trans.__('Partial: no answer from %1.', list.unreachable.join(', '))
+        : trans.__('Partial: not everything could be asked for.')}
+    </div>
+  );
+}
+
+interface IMeterProps {
+  label: string;
+  /** From 0 to 1; more is shown as full. */
+  fraction: number;
+  text: string;
+  level: 'ok' | 'near' | 'full';
+}
+
+/** A bar that says how much of something is used. */
+export function Meter({ label, fraction, text, level }: IMeterProps): JSX.Element {
+  const percent = Math.round(Math.min(1, Math.max(0, fraction)) * 100);
+  return (
+    <div
+      className={`jp-tpu-Meter jp-mod-${level}`}
+      role="meter"
+      aria-label={label}
+      aria-valuemin={0}
+      aria-valuemax={100}
+      aria-valuenow={percent}
+      aria-valuetext={text}
+    >
+      <div style={{ width: `${percent}%` }} />
+    </div>
+  );
+}

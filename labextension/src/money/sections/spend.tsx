@@ -1,0 +1,181 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useState } from 'react';
+import { Button } from '../../components/button';
+import { Problem } from '../../components/problem';
+import { useSending } from '../../components/sending';
+import { IBudget, ISpend } from '../records';
+import {
+  formatAmount,
+  formatMoment,
+  formatRate,
+  formatSpan,
+  formatSum,
+  periodName
+} from '../words';
+import { BudgetForm } from './budgetform';
+import { ISectionProps, Meter, PartBody, Section } from './section';
+
+/** What is paid now, what was paid, and what is left of each budget. */
+export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element {
+  const spend = model.parts.spend.dated?.data;
+  return (
+    <Section
+      name="spend"
+      title={trans.__('Spend')}
+      summary={spend && formatRate(spend, trans)}
+      isWarning={spend?.budgets.some(({ level }) => level === '80' || level === '100')}
+      isOpen={model.open.has('spend')}
+      onToggle={acts.onToggle}
+    >
+      <PartBody part={model.parts.spend} trans={trans}>
+        {(data, now_s) => (
+          <>
+            <Sums spend={data} trans={trans} />
+            <Budgets budgets={data.budgets} now_s={now_s} acts={acts} trans={trans} />
+          </>
+        )}
+      </PartBody>
+    </Section>
+  );
+}
+
+function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JSX.Element {
+  const sums: [string, string][] = [
+    [trans.__('Now'), formatRate(spend, trans)],
+    [trans.__('Today'), formatSum(spend.today, trans)],
+    [trans.__('This week'), formatSum(spend.week, trans)],
+    [trans.__('Total'), formatSum(spend.total, trans)]
+  ];
+  return (
+    <>
+      <dl className="jp-tpu-Details jp-tpu-Sums">
+        {sums.map(([term, text]) => (
+          <React.Fragment key={term}>
+            <dt>{term}</dt>
+            <dd>{text}</dd>
+          </React.Fragment>
+        ))}
+      </dl>
+      {spend.unpriced.length > 0 && (
+        <div className="jp-tpu-Notice jp-tpu-Line">
+          {trans.__('No price is known for %1: sums leave it out.', spend.unpriced.join(', '))}
+        </div>
+      )}
+      {!spend.is_complete && (
+        <div className="jp-tpu-Notice jp-tpu-Line">
+          {trans.__('Partial: there may be more that was not seen.')}
+        </div>
+      )}
+    </>
+  );
+}
+
+interface IBudgetsProps extends Pick<ISectionProps, 'acts' | 'trans'> {
+  budgets: readonly IBudget[];
+  now_s: number;
+}
+
+function Budgets({ budgets, now_s, acts, trans }: IBudgetsProps): JSX.Element {
+  const [isAsking, setAsking] = useState(false);
+  const { problem, send, dismiss } = useSending();
+  return (
+    <>
+      {budgets.length > 0 && (
+        <ul className="jp-tpu-Items" aria-label={trans.__('Budgets')}>
+          {budgets.map(budget => (
+            <li key={budget.name}>
+              <Budget budget={budget} now_s={now_s} trans={trans} />
+              <div className="jp-tpu-Actions">
+                <Button
+                  aria-label={trans.__('Remove the budget %1', budget.name)}
+                  onClick={() => send(() => acts.onRemoveBudget(budget.name))}
+                >
+                  {trans.__('Remove')}
+                </Button>
+              </div>
+            </li>
+          ))}
+        </ul>
+      )}
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+      {isAsking ? (
+        <BudgetForm
+          taken={budgets.map(({ name }) => name)}
+          trans={trans}
+          onSet={acts.onSetBudget}
+          onClose={() => setAsking(false)}
+        />
+      ) : (
+        <div className="jp-tpu-Actions">
+          <Button onClick={() => setAsking(true)}>{trans.__('Set a budget…')}</Button>
+        </div>
+      )}
+    </>
+  );
+}
+
+interface IBudgetProps {
+  budget: IBudget;
+  now_s: number;
+  trans: TranslationBundle;
+}
+
+function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
+  const text = usedOf(budget, trans);
+  return (
+    <>
+      <div className="jp-tpu-Split">
+        <strong className="jp-tpu-Name" title={budget.name}>
+          {budget.name}
+        </strong>
+        <Level budget={budget} trans={trans} />
+      </div>
+      <div>{text}</div>
+      {budget.fraction !== null && (
+        <Meter
+          label={trans.__('Budget %1', budget.name)}
+          fraction={budget.fraction}
+          text={text}
+          level={levelOf(budget)}
+        />
+      )}
+      <div className="jp-tpu-Muted">{termsOf(budget, now_s, trans)}</div>
+      {budget.error && <div className="jp-tpu-Complaint">{budget.error}</div>}
+    </>
+  );
+}
+
+function Level({ budget, trans }: Omit<IBudgetProps, 'now_s'>): JSX.Element | null {
+  return budget.level === 'ok' ? null : (
+    <span className={`jp-tpu-Badge jp-mod-${levelOf(budget)}`}>
+      {budget.level === '100' ? trans.__('used up') : trans.__('over %1 %', budget.level)}
+    </span>
+  );
+}
+
+function levelOf({ level }: IBudget): 'ok' | 'near' | 'full' {
+  const looks = { ok: 'ok', '50': 'ok', '80': 'near', '100': 'full' } as const;
+  return looks[level] ?? 'full';
+}
+
+function usedOf(budget: IBudget, trans: TranslationBundle): string {
+  const amount = formatAmount(budget.amount, budget, trans);
+  const period = periodName(budget.period, trans);
+  return budget.used === null
+    ? trans.__('Use unknown, of %1 %2', amount, period)
+    : trans.__('%1 of %2 %3', formatAmount(budget.used, budget, trans), amount, period);
+}
+
+/** What happens at the cap, and when. */
+function termsOf(budget: IBudget, now_s: number, trans: TranslationBundle): string {
+  const { action, runs_out_at, window_end } = budget;
+  return [
+    action === 'stop' ? trans.__('stops all at the cap') : trans.__('only warns'),
+    runs_out_at !== null &&
+      runs_out_at > now_s &&
+      trans.__('runs out in %1', formatSpan(runs_out_at - now_s, trans)),
+    window_end !== null && trans.__('starts anew %1', formatMoment(window_end, now_s))
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}

@@ -1,0 +1,178 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { Problem } from '../../components/problem';
+import { ISending, useSending } from '../../components/sending';
+import { State } from '../../components/state';
+import { formatUsd } from '../../format';
+import { ISweep, ISweepItem, ISweepResults } from '../records';
+import { textOf } from '../words';
+import { IMoneyActs, ISectionProps, PartBody, Partial, Section } from './section';
+
+/** Everything in the project that costs or holds quota, whoever made it, and the way to end it. */
+export function SweepSection({ model, acts, trans }: ISectionProps): JSX.Element {
+  const sending = useSending();
+  const [results, setResults] = useState<ISweepResults | null>(null);
+  const end = (act: () => Promise<ISweepResults | null>): void =>
+    sending.send(async () => setResults(await act()));
+  return (
+    <Section
+      name="sweep"
+      title={trans.__('Sweep')}
+      isOpen={model.open.has('sweep')}
+      onToggle={acts.onToggle}
+    >
+      <Outcome {...{ sending, results, trans }} />
+      <PartBody part={model.parts.sweep} trans={trans}>
+        {sweep => (
+          <>
+            <Partial list={sweep} trans={trans} />
+            <Items sweep={sweep} isBusy={sending.isSending} trans={trans} onEnd={end} acts={acts} />
+          </>
+        )}
+      </PartBody>
+      <div className="jp-tpu-Actions">
+        <Button
+          kind="warn"
+          isOff={sending.isSending}
+          title={trans.__('Stop all spending of this project now')}
+          onClick={() => end(acts.onPanic)}
+        >
+          {trans.__('Panic: stop all spending…')}
+        </Button>
+      </div>
+    </Section>
+  );
+}
+
+interface IOutcomeProps {
+  sending: ISending;
+  results: ISweepResults | null;
+  trans: TranslationBundle;
+}
+
+/** How it went, for each thing that was to be ended. */
+function Outcome({ sending, results, trans }: IOutcomeProps): JSX.Element {
+  const failed = results?.results.filter(({ ok }) => !ok) ?? [];
+  const done = (results?.results.length ?? 0) - failed.length;
+  return (
+    <>
+      {sending.problem && (
+        <Problem problem={sending.problem} trans={trans} onDismiss={sending.dismiss} />
+      )}
+      {results && (
+        <div role="status">
+          {trans.__('%1 ended, %2 not.', done, failed.length)}
+          {failed.map(({ name, error }) => (
+            <div key={name} className="jp-tpu-Complaint">
+              {name.split('/').pop()}: {textOf(error) || trans.__('not ended')}
+            </div>
+          ))}
+        </div>
+      )}
+    </>
+  );
+}
+
+interface IItemsProps {
+  sweep: ISweep;
+  isBusy: boolean;
+  trans: TranslationBundle;
+  onEnd: (act: () => Promise<ISweepResults | null>) => void;
+  acts: Pick<IMoneyActs, 'onSweep'>;
+}
+
+function Items({ sweep, isBusy, trans, onEnd, acts }: IItemsProps): JSX.Element {
+  const [marked, setMarked] = useState<ReadonlySet<string>>(new Set());
+  const names = sweep.items.map(({ name }) => name).filter(name => marked.has(name));
+  if (sweep.items.length === 0) {
+    return (
+      <div className="jp-tpu-Muted">
+        {sweep.is_complete
+          ? trans.__('Nothing in the project costs or holds quota.')
+          : trans.__('Nothing was found where it could be asked.')}
+      </div>
+    );
+  }
+  const mark = (name: string, isOn: boolean): void => {
+    const next = new Set(marked);
+    if (isOn) {
+      next.add(name);
+    } else {
+      next.delete(name);
+    }
+    setMarked(next);
+  };
+  return (
+    <>
+      <ul className="jp-tpu-Items" aria-label={trans.__('What costs or holds quota')}>
+        {sweep.items.map(item => (
+          <li key={item.name}>
+            <Item item={item} isMarked={marked.has(item.name)} trans={trans} onMark={mark} />
+          </li>
+        ))}
+      </ul>
+      <div className="jp-tpu-Actions">
+        {sweep.is_complete && names.length < sweep.items.length && (
+          <Button onClick={() => setMarked(new Set(sweep.items.map(({ name }) => name)))}>
+            {trans.__('Mark all')}
+          </Button>
+        )}
+        <Button
+          isOff={isBusy || names.length === 0}
+          onClick={() => onEnd(() => acts.onSweep(names))}
+        >
+          {trans._n('Delete %1 marked…', 'Delete %1 marked…', names.length)}
+        </Button>
+      </div>
+    </>
+  );
+}
+
+interface IItemProps {
+  item: ISweepItem;
+  isMarked: boolean;
+  trans: TranslationBundle;
+  onMark: (name: string, isOn: boolean) => void;
+}
+
+function Item({ item, isMarked, trans, onMark }: IItemProps): JSX.Element {
+  const id = useId();
+  return (
+    <div className="jp-tpu-Check">
+      <input
+        id={id}
+        type="checkbox"
+        checked={isMarked}
+        onChange={event => onMark(item.name, event.target.checked)}
+      />
+      <label htmlFor={id} className="jp-tpu-Grow">
+        <span className="jp-tpu-Split">
+          <strong className="jp-tpu-Name" title={item.name}>
+            {item.node_id || item.name.split('/').pop()}
+          </strong>
+          <State state={item.state} />
+        </span>
+        <span className="jp-tpu-Muted">{describe(item, trans)}</span>
+      </label>
+    </div>
+  );
+}
+
+function describe(item: ISweepItem, trans: TranslationBundle): string {
+  const price =
+    item.usd_per_hour === null
+      ? trans.__('price unknown')
+      : trans.__('%1 per hour', formatUsd(item.usd_per_hour));
+  return [
+    item.kind === 'queued_resource' && trans.__('queued resource'),
+    item.zone,
+    item.is_billed && price,
+    item.holds_quota && trans.__('holds quota'),
+    item.is_husk && trans.__('husk'),
+    !item.is_ours && trans.__('made elsewhere'),
+    item.description
+  ]
+    .filter(Boolean)
+    .join(' · ');
+}

@@ -1,0 +1,182 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import React, { useId, useState } from 'react';
+import { Button } from '../../components/button';
+import { useNow } from '../../components/now';
+import { Problem } from '../../components/problem';
+import { useSending } from '../../components/sending';
+import { serverNow } from '../model';
+import { IBrake, IRecovery } from '../records';
+import { IPart, IParts } from '../tokens';
+import { formatEnd, formatKept, sourceName, sourceState } from '../words';
+import { BrakesForm } from './brakesform';
+import { IMoneyActs } from './section';
+
+const HOUR_S = 3600;
+
+interface IProps {
+  /** The node's full name. */
+  name: string;
+  parts: Pick<IParts, 'brakes' | 'recovery'>;
+  acts: Pick<IMoneyActs, 'onKeep' | 'onSetBrakes' | 'onSetRecovery'>;
+  trans: TranslationBundle;
+}
+
+/** When a node ends and why, and how to keep it longer. */
+export function TimeLeft({ name, parts, acts, trans }: IProps): JSX.Element | null {
+  const brake = parts.brakes.dated?.data.nodes.find(one => one.name === name);
+  const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === name);
+  const now_s = useServerNow(parts.brakes);
+  const { isSending, problem, send, dismiss } = useSending();
+  if (!brake) {
+    return null;
+  }
+  const kept = formatKept(brake, now_s, trans);
+  const busy = { isBusy: isSending, send };
+  return (
+    <div
+      className={`jp-tpu-TimeLeft${brake.is_warning ? ' jp-mod-warning' : ''}`}
+      role="group"
+      aria-label={trans.__('Time left of %1', brake.node_id)}
+    >
+      <div role={brake.is_warning ? 'alert' : undefined}>
+        <strong>{formatEnd(brake, now_s, trans)}</strong>
+      </div>
+      {brake.reason && <div className="jp-tpu-Muted">{brake.reason}</div>}
+      {kept && <div>{kept}</div>}
+      {brake.guard.state === 'cannot' && (
+        <div className="jp-tpu-Complaint">
+          {trans.__('It cannot end itself while no server runs. %1', brake.guard.detail)}
+        </div>
+      )}
+      <KeepButtons brake={brake} isKept={Boolean(kept)} acts={acts} trans={trans} {...busy} />
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+      <More brake={brake} recovery={recovery} acts={acts} trans={trans} {...busy} />
+    </div>
+  );
+}
+
+function useServerNow(part: IPart<object>): number {
+  const now_ms = useNow();
+  return part.dated ? serverNow(part.dated, now_ms) : now_ms / 1000;
+}
+
+interface IPartProps extends Pick<IProps, 'acts' | 'trans'> {
+  brake: IBrake;
+  isBusy: boolean;
+  send: (act: () => Promise<unknown>) => void;
+}
+
+function KeepButtons(props: IPartProps & { isKept: boolean }): JSX.Element {
+  const { brake, isKept, isBusy, send, acts, trans } = props;
+  const runsCell = brake.sources.some(
+    ({ source, state }) => source === 'execution' && state === 'active'
+  );
+  return (
+    <div className="jp-tpu-Actions">
+      <Button
+        isOff={isBusy}
+        kind={brake.is_warning ? 'accept' : 'plain'}
+        aria-label={trans.__('Keep %1 for 1 h', brake.node_id)}
+        onClick={() => send(() => acts.onKeep(brake, { for_s: HOUR_S }))}
+      >
+        {trans.__('Keep 1 h')}
+      </Button>
+      {runsCell && !brake.kept_while_busy && (
+        <Button
+          isOff={isBusy}
+          aria-label={trans.__('Keep %1 until this cell ends', brake.node_id)}
+          onClick={() => send(() => acts.onKeep(brake, { while_busy: true }))}
+        >
+          {trans.__('Until this cell ends')}
+        </Button>
+      )}
+      {isKept && (
+        <Button
+          isOff={isBusy}
+          aria-label={trans.__('Take back that %1 is kept', brake.node_id)}
+          onClick={() => send(() => acts.onKeep(brake, {}))}
+        >
+          {trans.__('Take back')}
+        </Button>
+      )}
+    </div>
+  );
+}
+
+function More(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Element {
+  const { brake, recovery, isBusy, send, acts, trans } = props;
+  const [isAsking, setAsking] = useState(false);
+  return (
+    <details className="jp-tpu-Raw">
+      <summary>{trans.__('What counts as use')}</summary>
+      <dl className="jp-tpu-Details">
+        {brake.sources.map(source => (
+          <React.Fragment key={source.source}>
+            <dt>{sourceName(source.source, trans)}</dt>
+            <dd title={source.detail}>
+              {sourceState(source, trans)}
+              {source.detail && <span className="jp-tpu-Muted"> · {source.detail}</span>}
+            </dd>
+          </React.Fragment>
+        ))}
+        <dt>{trans.__('Guard on the node')}</dt>
+        <dd>
+          {guardState(brake.guard.state, trans)}
+          {brake.guard.detail && <span className="jp-tpu-Muted"> · {brake.guard.detail}</span>}
+        </dd>
+      </dl>
+      <Again {...{ brake, recovery, isBusy, send, acts, trans }} />
+      {isAsking ? (
+        <BrakesForm
+          brake={brake}
+          trans={trans}
+          onSet={change => acts.onSetBrakes(brake, change)}
+          onClose={() => setAsking(false)}
+        />
+      ) : (
+        <div className="jp-tpu-Actions">
+          <Button
+            aria-label={trans.__('Change when %1 ends', brake.node_id)}
+            onClick={() => setAsking(true)}
+          >
+            {trans.__('Change…')}
+          </Button>
+        </div>
+      )}
+    </details>
+  );
+}
+
+/** The standing choice for a node that is taken back. */
+function Again(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Element | null {
+  const { brake, recovery, isBusy, send, acts, trans } = props;
+  const id = useId();
+  if (!recovery) {
+    return null;
+  }
+  return (
+    <>
+      <div className="jp-tpu-Check">
+        <input
+          id={id}
+          type="checkbox"
+          checked={recovery.is_on}
+          disabled={isBusy}
+          onChange={event => send(() => acts.onSetRecovery(brake, event.target.checked))}
+        />
+        <label htmlFor={id}>{trans.__('Make it again when it is taken back')}</label>
+      </div>
+      {recovery.message && <div className="jp-tpu-Muted">{recovery.message}</div>}
+    </>
+  );
+}
+
+function guardState(state: string, trans: TranslationBundle): string {
+  const words: { readonly [state: string]: string } = {
+    armed: trans.__('armed'),
+    off: trans.__('off'),
+    cannot: trans.__('cannot end the node'),
+    unknown: trans.__('unknown')
+  };
+  return words[state] ?? state;
+}

@@ -1,0 +1,74 @@
+/** What runs up costs and what ends next, in the status bar; nothing where nothing is billed. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { VDomRenderer } from '@jupyterlab/ui-components';
+import React from 'react';
+import { useNow } from '../components/now';
+import { serverNow } from './model';
+import { IMoneyModel } from './tokens';
+import { formatEnd, formatRate, formatSpan, isBilled, nearestEnd } from './words';
+import { formatUsd } from '../format';
+import { ISpend } from './records';
+
+export class MoneyStatus extends VDomRenderer<IMoneyModel> {
+  /** @param _open shows the panel */
+  constructor(
+    model: IMoneyModel,
+    private readonly _trans: TranslationBundle,
+    private readonly _open: () => void
+  ) {
+    super(model);
+    this.addClass('jp-tpu-MoneyStatus');
+  }
+
+  protected render(): JSX.Element | null {
+    const { spend } = this.model.parts;
+    return spend.dated && isBilled(spend.dated.data) ? (
+      <Item spend={spend.dated.data} model={this.model} trans={this._trans} onOpen={this._open} />
+    ) : null;
+  }
+}
+
+interface IProps {
+  spend: ISpend;
+  model: Pick<IMoneyModel, 'parts'>;
+  trans: TranslationBundle;
+  onOpen: () => void;
+}
+
+/** One button with both, which opens the panel. */
+export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
+  const now_ms = useNow();
+  const { dated } = model.parts.brakes;
+  const brakes = dated?.data.nodes ?? [];
+  const next = nearestEnd(brakes);
+  const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
+  const isWarning = brakes.some(({ is_warning }) => is_warning);
+  const end =
+    next && next.ends_at !== null
+      ? trans.__('%1 ends in %2', next.node_id, formatSpan(next.ends_at - now_s, trans))
+      : '';
+  const title = [
+    trans.__('TPU: %1', formatRate(spend, trans)),
+    next && `${next.node_id}: ${formatEnd(next, now_s, trans)}`,
+    model.parts.spend.problem && trans.__('This is old: the server does not answer.')
+  ];
+  return (
+    <button
+      type="button"
+      className={isWarning ? 'jp-mod-warning' : undefined}
+      title={title.filter(Boolean).join('\n')}
+      onClick={onOpen}
+    >
+      {[shortRate(spend, trans), end].filter(Boolean).join(' · ')}
+    </button>
+  );
+}
+
+function shortRate({ usd_per_hour, unpriced }: ISpend, trans: TranslationBundle): string {
+  if (usd_per_hour === null) {
+    return trans.__('TPU price unknown');
+  }
+  const usd = formatUsd(usd_per_hour);
+  return unpriced.length > 0 ? trans.__('TPU ≥ %1/h', usd) : trans.__('TPU %1/h', usd);
+}

@@ -1,0 +1,198 @@
+/** What money, time and quota mean in words; pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { formatUsd } from '../format';
+import { IGrantRow } from './grantrecords';
+import { IActivitySource, IBrake, IBudget, IQuotaLimit, ISpend, ISum, ISweepItem } from './records';
+
+/** A span as people say it: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */
+export function formatSpan(seconds: number, trans: TranslationBundle): string {
+  const whole = Math.max(0, Math.round(seconds));
+  if (whole < 90) {
+    return trans.__('%1 s', whole);
+  }
+  const minutes = Math.round(whole / 60);
+  if (minutes < 60) {
+    return trans.__('%1 min', minutes);
+  }
+  if (minutes >= 48 * 60) {
+    return trans.__('%1 d', Math.round(minutes / (24 * 60)));
+  }
+  const rest = minutes % 60;
+  const hours = Math.floor(minutes / 60);
+  return rest ? trans.__('%1 h %2 min', hours, rest) : trans.__('%1 h', hours);
+}
+
+/** A moment in the browser's own format; a clock time where it is near. */
+export function formatMoment(seconds: number, now_s: number): string {
+  const near = Math.abs(seconds - now_s) < 20 * 3600;
+  const date = new Date(seconds * 1000);
+  return near
+    ? date.toLocaleTimeString(undefined, { timeStyle: 'short' })
+    : date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
+}
+
+/** A foreign error as text: a sentence, or a record that has one. */
+export function textOf(error: unknown): string {
+  if (typeof error === 'string') {
+    return error;
+  }
+  const { message, text } = (error ?? {}) as { message?: unknown; text?: unknown };
+  const words = message ?? text;
+  return typeof words === 'string' ? words : '';
+}
+
+/** A record of plain values in one line. */
+export function formatDetail(detail: { readonly [name: string]: unknown }): string {
+  return Object.entries(detail)
+    .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+    .join(', ');
+}
+
+/** Whether something runs up costs now, be its price known or not. */
+export function isBilled({ usd_per_hour, unpriced }: ISpend): boolean {
+  return (usd_per_hour ?? 0) > 0 || unpriced.length > 0;
+}
+
+/** What is paid per hour; a lower bound where a price is unknown. */
+export function formatRate(spend: ISpend, trans: TranslationBundle): string {
+  const { usd_per_hour, unpriced } = spend;
+  if (usd_per_hour === null) {
+    return isBilled(spend) ? trans.__('price unknown') : trans.__('unknown');
+  }
+  const usd = formatUsd(usd_per_hour);
+  return unpriced.length > 0 ? trans.__('at least %1 per hour', usd) : trans.__('%1 per hour', usd);
+}
+
+export function formatSum({ usd, ready_s }: ISum, trans: TranslationBundle): string {
+  const money = usd === null ? trans.__('cost unknown') : formatUsd(usd);
+  return ready_s > 0 ? `${money} · ${formatSpan(ready_s, trans)}` : money;
+}
+
+export function formatAmount(
+  amount: number,
+  { unit }: Pick<IBudget, 'unit'>,
+  trans: TranslationBundle
+): string {
+  return unit === 'usd' ? formatUsd(amount) : trans.__('%1 h', Number(amount.toFixed(1)));
+}
+
+export function periodName(period: IBudget['period'], trans: TranslationBundle): string {
+  const words: { readonly [period in IBudget['period']]: string } = {
+    day: trans.__('a day'),
+    week: trans.__('a week'),
+    month: trans.__('a month'),
+    total: trans.__('in total')
+  };
+  return words[period] ?? period;
+}
+
+/** Why a node will end, in a word. */
+function endName(why: IBrake['ends_why'], trans: TranslationBundle): string {
+  const words: { readonly [why: string]: string } = {
+    idle: trans.__('idle'),
+    session: trans.__('longest session'),
+    deadline: trans.__('deadline'),
+    budget: trans.__('budget used up')
+  };
+  return words[why ?? ''] ?? why ?? '';
+}
+
+/** When and how a node ends: `Stops in 42 min: idle`. */
+export function formatEnd(brake: IBrake, now_s: number, trans: TranslationBundle): string {
+  const { ends_at, ends_why, action } = brake;
+  if (ends_at === null) {
+    return trans.__('No end is set');
+  }
+  const span = formatSpan(ends_at - now_s, trans);
+  const why = endName(ends_why, trans);
+  const what =
+    action === 'stop' ? trans.__('Stops in %1', span) : trans.__('Is deleted in %1', span);
+  return why ? `${what}: ${why}` : what;
+}
+
+/** How a node was kept by the user, or an empty string. */
+export function formatKept(brake: IBrake, now_s: number, trans: TranslationBundle): string {
+  if (brake.kept_while_busy) {
+    return trans.__('Kept until the running cell ends');
+  }
+  return brake.kept_until !== null && brake.kept_until > now_s
+    ? trans.__('Kept until %1', formatMoment(brake.kept_until, now_s))
+    : '';
+}
+
+export function sourceName(source: IActivitySource['source'], trans: TranslationBundle): string {
+  const words: { readonly [source: string]: string } = {
+    execution: trans.__('Running cells'),
+    accelerator: trans.__('Use of the chips'),
+    human: trans.__('Your own acts')
+  };
+  return words[source] ?? source;
+}
+
+export function sourceState({ state, age_s }: IActivitySource, trans: TranslationBundle): string {
+  if (state === 'unknown') {
+    return trans.__('unknown, so taken for busy');
+  }
+  if (state === 'active') {
+    return trans.__('now');
+  }
+  return age_s === null ? trans.__('none') : trans.__('%1 ago', formatSpan(age_s, trans));
+}
+
+/** The node that ends first, of those whose end is known. */
+export function nearestEnd(brakes: readonly IBrake[]): IBrake | undefined {
+  return [...brakes]
+    .filter(({ ends_at }) => ends_at !== null)
+    .sort((left, right) => (left.ends_at ?? 0) - (right.ends_at ?? 0))[0];
+}
+
+export function formatGrantRow(row: IGrantRow, trans: TranslationBundle): string {
+  const chips = trans._n('%1 chip', '%1 chips', row.chips);
+  const kind = row.spot ? trans.__('spot') : trans.__('on demand');
+  const what = row.device ? `${row.generation} (${row.device})` : row.generation;
+  return `${chips} ${what} · ${kind} · ${row.zone}`;
+}
+
+/** Limits that matter where the user has something, by zone or region. */
+export function limitsInUse(limits: readonly IQuotaLimit[]): readonly IQuotaLimit[] {
+  return limits.filter(({ used, users }) => used > 0 || users.length > 0);
+}
+
+/** What the marked items cost together now, for the question before they are deleted. */
+export function formatSweepCost(items: readonly ISweepItem[], trans: TranslationBundle): string {
+  const billed = items.filter(({ is_billed }) => is_billed);
+  if (billed.length === 0) {
+    return trans.__('None of it is billed by the hour now.');
+  }
+  const usd = billed.reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
+  const isPartial = billed.some(({ usd_per_hour }) => usd_per_hour === null);
+  return isPartial
+    ? trans.__('It costs at least %1 per hour now; some prices are unknown.', formatUsd(usd))
+    : trans.__('It costs %1 per hour now.', formatUsd(usd));
+}
+
+/** What a try of a search ended with. */
+export function outcomeName(outcome: string, trans: TranslationBundle): string {
+  const words: { readonly [outcome: string]: string } = {
+    trying: trans.__('trying'),
+    quota: trans.__('quota used up'),
+    stockout: trans.__('no capacity'),
+    not_allowed: trans.__('not allowed for this project'),
+    address: trans.__('no external addresses left'),
+    other: trans.__('refused'),
+    won: trans.__('created'),
+    waiting: trans.__('waits in the queue')
+  };
+  return words[outcome] ?? outcome;
+}
+
+export function phaseName(phase: string, trans: TranslationBundle): string {
+  const words: { readonly [phase: string]: string } = {
+    trying: trans.__('searching'),
+    found: trans.__('found'),
+    failed: trans.__('nothing found'),
+    cancelled: trans.__('cancelled')
+  };
+  return words[phase] ?? phase;
+}
