@@ -78,6 +78,9 @@ class Rules:
 DEFAULT_RULES = Rules(idle_after_s=3600.0)
 """Those of a node that we created and for which nobody has said anything."""
 
+DEFAULT_RULES_OF_DELETION = Rules(idle_after_s=4 * 3600.0, action="delete")
+"""The same where the cloud can only delete the node, with its disk: then there is more time to come back."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:

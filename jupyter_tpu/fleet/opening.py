@@ -18,6 +18,8 @@ from jupyter_tpu.lifecycle.limits import Limits
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.brake_hearing import Agents
+    from jupyter_tpu.fleet.braking import Braking
     from jupyter_tpu.fleet.queueing import Queue
     from jupyter_tpu.fleet.search_desk import SearchDesk
     from jupyter_tpu.journal import Journal
@@ -38,6 +40,7 @@ class OpenFleet:
     journal: Journal
     searches: SearchDesk
     queue: Queue
+    braking: Braking
 
     @property
     def settings(self) -> CloudSettings:
@@ -62,58 +65,72 @@ async def open_cloud(settings: CloudSettings) -> AsyncIterator[CloudApi]:
 
 @asynccontextmanager
 async def open_fleet(
-    settings: CloudSettings, *, ssh_user: str = "", on_change: OnChange = _ignore, limits: Limits | None = None
+    settings: CloudSettings,
+    *,
+    ssh_user: str = "",
+    on_change: OnChange = _ignore,
+    limits: Limits | None = None,
+    agents: Agents | None = None,
 ) -> AsyncIterator[OpenFleet]:
     """A started fleet; what it has not finished at the end stays in the journal for the next process.
+
+    `agents` is the way to the agents, for a process that has links to them.
 
     Raises:
         BadInput: `ssh_user` can be no login name.
         CredentialsMissing: nobody is signed in.
         JournalUnwritable: the journal cannot be opened, so nothing may be asked for.
     """
+    from jupyter_tpu.fleet.braking import Braking
     from jupyter_tpu.fleet.queueing import Queue
     from jupyter_tpu.fleet.search_desk import SearchDesk
 
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
-        fleet, journal = await asyncio.to_thread(_assembled, cloud, stack, ssh_user, on_change, limits)
+        journal = await asyncio.to_thread(_open_journal, cloud, stack)
+        braking = Braking(cloud, journal, agents)
+        fleet = await asyncio.to_thread(_assembled, cloud, journal, ssh_user, on_change, limits, braking)
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchDesk(cloud, journal), Queue(fleet, cloud, journal)
-        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue)
+        yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue, braking=braking)
+
+
+def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
+    from jupyter_tpu.fleet.searching import release_searches
+    from jupyter_tpu.journal import Journal, data_dir
+
+    journal = Journal.open(data_dir())
+    stack.callback(journal.close)
+    stack.callback(release_searches, cloud, journal)
+    return journal
 
 
 def _assembled(
-    cloud: CloudApi, stack: AsyncExitStack, ssh_user: str, on_change: OnChange, limits: Limits | None
-) -> tuple[Fleet, Journal]:
+    cloud: CloudApi, journal: Journal, ssh_user: str, on_change: OnChange, limits: Limits | None, braking: Braking
+) -> Fleet:
     """The parts that read and write files, off the event loop."""
     from jupyter_tpu.fleet.accounting import Accounting
-    from jupyter_tpu.fleet.searching import release_searches
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import data_dir
     from jupyter_tpu.ssh.keys import UserKey, login_name
 
-    folder = data_dir()
-    key = UserKey.load_or_create(folder / "ssh")
-    journal = Journal.open(folder)
-    stack.callback(journal.close)
-    stack.callback(release_searches, cloud, journal)
+    key = UserKey.load_or_create(data_dir() / "ssh")
     user = login_name(ssh_user)
     accounting = Accounting(cloud, journal)
-    fleet = Fleet(
+    return Fleet(
         cloud,
         journal,
         ssh_user=user,
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        keepers=(accounting, *_keepers(cloud, journal)),
+        keepers=(accounting, braking, *_keepers(cloud, journal)),
         guards=(accounting,),
     )
-    return fleet, journal
 
 
 def _keepers(cloud: CloudApi, journal: Journal) -> tuple[Keeper, ...]:
-    """In the order in which they look, after the accounting."""
+    """In the order in which they look, after the accounting and the brakes."""
     from jupyter_tpu.fleet.recovering import Recovering
     from jupyter_tpu.fleet.searching import Searching
 

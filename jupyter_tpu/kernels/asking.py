@@ -50,7 +50,7 @@ async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
         KernelFailed: there is no such kernel.
         TpuError: the worker does not answer.
     """
-    await _ask(key, "forget_kernel", {"kernel_id": kernel_id})
+    await ask_agent(key, "forget_kernel", {"kernel_id": kernel_id})
     KernelNotes().remove(kernel_id)
 
 
@@ -61,7 +61,9 @@ async def end_noted_kernel(note: KernelNote) -> None:
         TpuError: the worker does not answer this time either; the note stays.
     """
     try:
-        await _ask(_worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id})
+        await ask_agent(
+            _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
+        )
     except (KernelFailed, NodeNotFound, WrongState):  # it is gone without us
         pass
     except TpuError:
@@ -72,12 +74,17 @@ async def end_noted_kernel(note: KernelNote) -> None:
 
 async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
     try:
-        return list((await _ask(key, "list_kernels", {}))["kernels"])
+        return list((await ask_agent(key, "list_kernels", {}))["kernels"])
     except TpuError as error:
         return error
 
 
-async def _ask(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+async def ask_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a method of a worker's agent over a link of its own, see `Link.call`.
+
+    Raises:
+        TpuError: it refuses, or the worker does not answer.
+    """
     try:
         async with asyncio.timeout(PATIENCE_S), _agent_of(key) as link:
             return await link.call(method, params)

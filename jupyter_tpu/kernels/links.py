@@ -20,6 +20,7 @@ import zmq
 
 from jupyter_tpu.kernels.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link, LinkState
+from jupyter_tpu.models import NodeName
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -125,6 +126,15 @@ class LinkPool:
         shared.begin()
         return shared
 
+    def find_up(self, node: NodeName, endpoint: str) -> WorkerLink | None:
+        """A link to the first worker of a node that is up now, whoever uses it; it stays theirs."""
+        found = (
+            shared
+            for key, shared in self._links.items()
+            if (key.node, key.endpoint, key.worker_id) == (node, endpoint, 0) and shared.link.is_up
+        )
+        return next(found, None)
+
     def _take(self, key: WorkerKey) -> WorkerLink:
         shared = self._links.get(key)
         if shared is None or shared.link.state == "lost":
@@ -151,6 +161,11 @@ class LinkThread:
         self._lock = threading.Lock()
         self._users = 0
         self._running: _Running | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the thread runs."""
+        return self._running is not None
 
     def enter(self) -> LinkPool:
         """Start the thread if it does not run; must be followed by `leave`."""

@@ -24,6 +24,7 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.opening import OpenFleet, open_fleet
 from jupyter_tpu.fleet.views import error_view
+from jupyter_tpu.kernels.agents import LinkedAgents
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.limits import Limits
@@ -199,11 +200,13 @@ class TPUApp(ExtensionApp):
             return CloudSettings()
 
     def _open_fleet(self) -> AbstractAsyncContextManager[OpenFleet]:
+        settings = self.cloud_settings()
         return open_fleet(
-            self.cloud_settings(),
+            settings,
             ssh_user=self.ssh_user,
             on_change=self._changes.put,
             limits=Limits(unsure_s=self.unsure_s),
+            agents=LinkedAgents(settings.endpoint, self.ssh_user),
         )
 
     async def _tell(self, change: FleetChange) -> None:

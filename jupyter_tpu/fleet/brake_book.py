@@ -1,0 +1,152 @@
+"""What is written of the brakes of nodes: rules and wishes to keep, by the node's full name. Blocks on the disk."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from jupyter_tpu.brakes import DEFAULT_RULES, DEFAULT_RULES_OF_DELETION, NO_KEEP, Keep, Rules
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.fleet.accounting import can_stop
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.documents import Document, Documents
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.models import Node
+
+DEADLINE_LABEL = "jupyter-tpu-deadline"
+"""A node that carries it ends then (Unix seconds), whichever server sees it."""
+
+_RULES, _KEEP = "brakes", "keep"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Laid:
+    """What is laid down for one node.
+
+    Attributes:
+        revision, keep_revision: when that was; 0 for what nobody has said.
+        ready_since: since when the node has been READY, as far as this journal knows.
+        is_ours: this journal had the node made.
+    """
+
+    rules: Rules = field(default_factory=Rules)
+    revision: float = 0.0
+    keep: Keep = NO_KEEP
+    keep_revision: float = 0.0
+    ready_since: float | None = None
+    is_ours: bool = False
+
+
+class BrakeBook:
+    """Of the nodes of a project in a cloud."""
+
+    def __init__(self, journal: Journal, settings: CloudSettings) -> None:
+        place = {"endpoint": settings.endpoint, "project": settings.project}
+        self._journal = journal
+        self._documents = Documents(journal, **place)
+        self._ledger = Ledger(journal, **place)
+        self._audit = Audit(journal, **place)
+        self._ours: dict[str, bool] = {}
+
+    def read(self, nodes: Iterable[Node]) -> dict[str, Laid]:
+        """Full name → what is laid down.
+
+        Raises:
+            JournalUnwritable: something of it cannot be read; then nothing is known of any.
+        """
+        rules = {document.name: document for document in self._documents.all(_RULES)}
+        keeps = {document.name: document for document in self._documents.all(_KEEP)}
+        ready = {(str(span.name), span.uid): span.began_at for span in self._ledger.spans() if span.is_open}
+        return {
+            str(node.name): self._laid(
+                node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((str(node.name), node.uid))
+            )
+            for node in nodes
+        }
+
+    def _laid(self, node: Node, rules: Document | None, keep: Document | None, ready_since: float | None) -> Laid:
+        found = _rules(rules, node) if rules else self._default(node)
+        is_kept = keep is not None and keep.body.get("uid") == node.uid
+        return Laid(
+            rules=_with_label(found, node),
+            revision=rules.updated_at if rules else 0.0,
+            keep=_keep(keep) if keep and is_kept else NO_KEEP,
+            keep_revision=keep.updated_at if keep and is_kept else 0.0,
+            ready_since=ready_since if node.is_billed else None,
+            is_ours=self._is_ours(node),
+        )
+
+    def _default(self, node: Node) -> Rules:
+        if not self._is_ours(node):
+            return Rules()
+        return DEFAULT_RULES if can_stop(node) else DEFAULT_RULES_OF_DELETION
+
+    def _is_ours(self, node: Node) -> bool:
+        """Whether this journal had it made: what others have made has no rules until somebody says so."""
+        intent_id = node.intent_id
+        if intent_id and not self._ours.get(intent_id):
+            self._ours[intent_id] = self._journal.find(intent_id) is not None
+        return self._ours.get(intent_id, False)
+
+    def put_rules(self, node: Node, rules: Rules, *, now: float) -> None:
+        """Raises `JournalUnwritable`: they are as they were."""
+        self._documents.put(_RULES, str(node.name), {**rules.to_json(), "uid": node.uid}, now=now)
+        self.note(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
+
+    def put_keep(self, node: Node, keep: Keep, *, now: float) -> None:
+        """Raises `JournalUnwritable`: it is as it was."""
+        self._documents.put(_KEEP, str(node.name), {**keep.to_json(), "uid": node.uid}, now=now)
+        detail = keep.to_json()
+        reason = "An earlier wish was taken back." if keep.is_none else "The user wants to keep the node."
+        self.note(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
+
+    def note(self, entry: Entry) -> None:
+        """A line of the audit log; raises `JournalUnwritable`."""
+        self._audit.note(entry)
+
+
+def rules_text(rules: Rules) -> str:
+    """``Idle after 3600 s, session 43200 s: stop.``"""
+    parts = [
+        f"idle after {rules.idle_after_s:g} s" if rules.idle_after_s else "never for being idle",
+        f"session {rules.session_s:g} s" if rules.session_s else "no end of the session",
+        *([f"deadline {rules.deadline_at:.0f}"] if rules.deadline_at else []),
+    ]
+    return f"The node ends {', '.join(parts)}: {rules.action}."
+
+
+def _rules(document: Document, node: Node) -> Rules:
+    """A deadline is for the node that it was laid down for, not for the next of its name."""
+    body = {name: value for name, value in document.body.items() if name != "uid"}
+    if document.body.get("uid") != node.uid:
+        body.pop("deadline_at", None)
+    return _checked(document, lambda: Rules.from_json(body))
+
+
+def _keep(document: Document) -> Keep:
+    body: Mapping[str, Any] = document.body
+    return _checked(document, lambda: Keep(until=body["until"], while_busy=body["while_busy"]))
+
+
+def _checked(document: Document, read: Callable[[], T]) -> T:
+    try:
+        return read()
+    except (BadInput, KeyError, TypeError) as error:
+        raise JournalUnwritable(
+            f"The brakes of {document.name[:200]} in the journal are damaged.",
+            exists="Nothing was asked of the cloud; a guard on the node goes on with what it was told last.",
+            hint="Lay them down anew with `jupyter tpu brakes`.",
+            raw=repr(error),
+        ) from error
+
+
+def _with_label(rules: Rules, node: Node) -> Rules:
+    text = node.labels.get(DEADLINE_LABEL, "")
+    if not text.isdecimal() or len(text) > 12:
+        return rules
+    at = float(text) if rules.deadline_at is None else min(float(text), rules.deadline_at)
+    return Rules(idle_after_s=rules.idle_after_s, session_s=rules.session_s, deadline_at=at, action=rules.action)

@@ -1,0 +1,165 @@
+"""What the agents say of their nodes, and what they are told: asked over links that are there, never over new ones."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from jupyter_tpu.brakes import NO_KEEP, Activity, Keep, Moment, Source, never_connected, span_text, unknown
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.fleet.brake_book import Laid
+from jupyter_tpu.models import Node, NodeName
+
+_FRESH_S = 30.0
+_AFTER_SILENCE_S = 30.0
+_READY_DIFFERS_S = 120.0
+
+
+class Agents(Protocol):
+    """The way to the agents that the process has; handed in by whoever has links."""
+
+    async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """Ask the agent of the node's first worker; None where there is no link to it now.
+
+        Raises:
+            TpuError: it refuses.
+        """
+
+    def was_reached(self, node: NodeName) -> bool:
+        """Whether this machine has ever come in to the node."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Heard:
+    """One answer; `at` is when it came.
+
+    Attributes:
+        activity: None where the agent is older than this question.
+    """
+
+    at: Moment
+    activity: Activity | None = None
+    keep: Keep = NO_KEEP
+    keep_revision: float = 0.0
+    guard: Mapping[str, str] = field(default_factory=dict)
+
+
+def heard(said: Mapping[str, Any], at: Moment) -> Heard:
+    """Read an answer; one that makes no sense tells nothing."""
+    try:
+        sources, keep = said["sources"], said["keep"]
+        names = ("execution", "accelerator", "human")
+        until = None if keep["for_s"] is None else at.wall + float(keep["for_s"])
+        return Heard(
+            at=at,
+            activity=Activity(**{name: _source(sources[name], at.wall) for name in names}),
+            keep=Keep(until=until, while_busy=keep["while_busy"]),
+            keep_revision=float(said["keep_revision"]),
+            guard={name: str(said["guard"][name])[:500] for name in ("state", "detail")},
+        )
+    except (KeyError, TypeError, ValueError, BadInput):
+        return Heard(at=at)
+
+
+class Hearing:
+    """Remembers the last answer of each node, by full name and uid.
+
+    Args:
+        every_s: how often an agent is asked.
+        answer_s: how long it may take.
+    """
+
+    def __init__(self, agents: Agents | None, *, every_s: float, answer_s: float) -> None:
+        self._agents = agents
+        self._every_s = every_s
+        self._answer_s = answer_s
+        self._heard: dict[tuple[str, str], Heard] = {}
+        self._ask_at: dict[tuple[str, str], float] = {}
+
+    async def listen(self, nodes: Iterable[Node], laid: Mapping[str, Laid], now: Moment) -> None:
+        """Ask those whose time has come, and tell them what they do not know; never raises for one of them."""
+        due = [node for node in nodes if node.is_billed and now.steady >= self._ask_at.get(_key(node), 0.0)]
+        await asyncio.gather(*(self._ask(node, laid[str(node.name)], now) for node in due))
+
+    async def _ask(self, node: Node, laid: Laid, now: Moment) -> None:
+        if self._agents is None:
+            return
+        self._ask_at[_key(node)] = now.steady + self._every_s
+        try:
+            async with asyncio.timeout(self._answer_s):
+                said = await self._exchange(self._agents, node, laid, now)
+        except BadInput:
+            self._heard[_key(node)] = Heard(at=now)
+        except (TpuError, TimeoutError):
+            self._ask_at[_key(node)] = now.steady + _AFTER_SILENCE_S
+        else:
+            if said is not None:
+                self._heard[_key(node)] = heard(said, now)
+
+    async def _exchange(self, agents: Agents, node: Node, laid: Laid, now: Moment) -> dict[str, Any] | None:
+        said = await agents.call(node.name, "activity", {})
+        news = _news(said, laid, now) if said is not None else {}
+        return await agents.call(node.name, "set_brakes", news) if news else said
+
+    def hurry(self, node: Node) -> None:
+        """Ask that node at the next occasion."""
+        self._ask_at.pop(_key(node), None)
+
+    def activity(self, node: Node, laid: Laid, now: Moment) -> Activity:
+        """What is known now; what is too old is not. A node that others have made may be used by them."""
+        last = self._heard.get(_key(node))
+        if last is None and laid.is_ours and self._agents is not None and not self._agents.was_reached(node.name):
+            return never_connected()
+        if last is None or last.activity is None:
+            return unknown("the agent on the node cannot tell" if last else "the node cannot be asked now")
+        if last.at.age_s(now) > _FRESH_S:
+            return unknown(f"the node was last heard of {span_text(last.at.age_s(now))} ago")
+        return last.activity
+
+    def keep(self, node: Node, laid: Laid) -> Keep:
+        """The agent's, who may have been asked in a notebook, unless it has not heard of a newer wish from here."""
+        last = self._heard.get(_key(node))
+        is_newer = last is not None and last.activity is not None and last.keep_revision >= laid.keep_revision
+        return last.keep if last is not None and is_newer else laid.keep
+
+    def guard(self, node: Node) -> Mapping[str, str]:
+        """``{"state", "detail"}`` of the guard on the node."""
+        last = self._heard.get(_key(node))
+        if last is None or not last.guard:
+            return {"state": "unknown", "detail": "its agent has no guard" if last else "no agent has answered yet"}
+        return last.guard
+
+
+def _key(node: Node) -> tuple[str, str]:
+    return str(node.name), node.uid
+
+
+def _source(said: Mapping[str, Any], heard_at: float) -> Source:
+    age_s = said["age_s"]
+    last_at = None if age_s is None else heard_at - float(age_s)
+    return Source(state=str(said["state"]), last_at=last_at, detail=str(said["detail"])[:500])
+
+
+def _news(said: Mapping[str, Any], laid: Laid, now: Moment) -> dict[str, Any]:
+    """What the agent must be told; newer rules win, whoever laid them down."""
+    try:
+        revision, keep_revision = float(said["revision"]), float(said["keep_revision"])
+        agent_ready_s, has_rules = float(said["ready_for_s"] or 0.0), bool(said["has_rules"])
+    except (KeyError, TypeError, ValueError):
+        return {}
+    news: dict[str, Any] = {}
+    if laid.revision > revision or not (has_rules or laid.rules.is_off):
+        rules = laid.rules
+        deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall
+        lengths = {"idle_after_s": rules.idle_after_s, "session_s": rules.session_s, "deadline_in_s": deadline_in_s}
+        news |= {"rules": {**lengths, "action": rules.action}, "revision": laid.revision}
+    if laid.keep_revision > keep_revision:
+        for_s = None if laid.keep.until is None else laid.keep.until - now.wall
+        keep = {"for_s": for_s, "while_busy": laid.keep.while_busy}
+        news |= {"keep": keep, "keep_revision": laid.keep_revision}
+    ready_s = None if laid.ready_since is None else now.wall - laid.ready_since
+    if ready_s is not None and abs(ready_s - agent_ready_s) > _READY_DIFFERS_S:
+        news |= {"ready_for_s": max(0.0, ready_s)}
+    return news

@@ -1,0 +1,197 @@
+"""The local brake: judges every node by its rules, tells the guards on the nodes, and ends what is due.
+
+It is one of three: a guard on each node does the same without us, and a budget stops what costs too much.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.brakes import Activity, Keep, Moment, Rules, Verdict, earliest_end, judge, span_text
+from jupyter_tpu.errors import CloudRefused, TpuError
+from jupyter_tpu.fleet.accounting import can_stop
+from jupyter_tpu.fleet.brake_book import BrakeBook, Laid
+from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
+from jupyter_tpu.journal.audit import Entry
+from jupyter_tpu.models import Node
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.fleet import Fleet
+    from jupyter_tpu.journal import Journal
+
+log = logging.getLogger(__name__)
+
+_ASK_EVERY_S = 5.0
+_ANSWER_S = 3.0
+_AGAIN_AFTER_S = 30.0
+_OVER = ("STOPPED", "STOPPING", "DELETING")
+
+
+def this_moment() -> Moment:
+    """Both clocks of this machine."""
+    return Moment(wall=time.time(), steady=time.monotonic())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brake:
+    """How one node stands with its brakes; `rules.action` is what the node allows."""
+
+    node: Node
+    rules: Rules
+    keep: Keep
+    activity: Activity
+    verdict: Verdict
+    guard: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Asked:
+    intent_id: str
+    at: float
+    was_refused: bool
+
+
+class Braking:
+    """Keeper of a fleet, see `Keeper`.
+
+    Args:
+        agents: the way to the agents; None: nothing is known of what goes on, so the idle rule ends nothing.
+        every_s: how often an agent is asked.
+        answer_s: how long it may take; the loop of the fleet waits for it.
+        look_at_clocks: gives both clocks.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudApi,
+        journal: Journal,
+        agents: Agents | None = None,
+        *,
+        every_s: float = _ASK_EVERY_S,
+        answer_s: float = _ANSWER_S,
+        look_at_clocks: Callable[[], Moment] = this_moment,
+    ) -> None:
+        self._owner = journal.owner
+        self._book = BrakeBook(journal, cloud.settings)
+        self._hearing = Hearing(agents, every_s=every_s, answer_s=answer_s)
+        self._clocks = look_at_clocks
+        self._first_seen: dict[tuple[object, ...], Moment] = {}
+        self._asked: dict[tuple[str, str], _Asked] = {}
+
+    async def tick(self, fleet: Fleet, now: float) -> None:
+        """Judge all nodes, and begin to end those that are due; the fault of one is not the others'."""
+        for brake in await self.look(fleet.snapshot().nodes):
+            if _is_due(brake):
+                try:
+                    await self._end(fleet, brake, now)
+                except TpuError as error:
+                    log.warning("%s could not be ended by its rules: %s", brake.node.name, error)
+
+    async def look(self, nodes: Iterable[Node]) -> list[Brake]:
+        """How each of these nodes stands now.
+
+        Raises:
+            JournalUnwritable: the rules cannot be read.
+        """
+        nodes = tuple(nodes)
+        laid = await asyncio.to_thread(self._book.read, nodes)
+        laid = {str(node.name): self._possible(node, laid[str(node.name)]) for node in nodes}
+        await self._hearing.listen(nodes, laid, self._clocks())
+        return [self._brake(node, laid[str(node.name)]) for node in nodes]
+
+    async def set_rules(self, node: Node, changes: Mapping[str, Any]) -> Brake:
+        """Lay down other rules; what is not named stays.
+
+        Raises:
+            BadInput: they make no sense; the rules are as they were.
+            JournalUnwritable: they cannot be written down.
+        """
+        laid = (await asyncio.to_thread(self._book.read, (node,)))[str(node.name)]
+        rules = replace(laid.rules, **changes)
+        await asyncio.to_thread(self._book.put_rules, node, rules, now=self._clocks().wall)
+        return await self._told(node)
+
+    async def keep(self, node: Node, keep: Keep) -> Brake:
+        """Hold the idle rule off and the end of the session out, or no longer; raises as `set_rules`."""
+        await asyncio.to_thread(self._book.put_keep, node, keep, now=self._clocks().wall)
+        return await self._told(node)
+
+    async def _told(self, node: Node) -> Brake:
+        self._hearing.hurry(node)
+        return (await self.look((node,)))[0]
+
+    def _possible(self, node: Node, laid: Laid) -> Laid:
+        """The cloud does not stop every node."""
+        return laid if can_stop(node) else replace(laid, rules=replace(laid.rules, action="delete"))
+
+    def _brake(self, node: Node, laid: Laid) -> Brake:
+        now = self._clocks()
+        rules, keep, activity = laid.rules, self._hearing.keep(node, laid), self._hearing.activity(node, laid, now)
+        if rules.deadline_at is not None:
+            rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
+        if keep.until is not None:
+            keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
+        verdict = judge(rules, activity, keep, self._ready_since(node, laid, now), now.wall)
+        return Brake(
+            node=node, rules=rules, keep=keep, activity=activity, verdict=verdict, guard=self._hearing.guard(node)
+        )
+
+    def _earliest(self, node: Node, what: str, end_at: float, now: Moment) -> float:
+        # a keep that an agent tells of differs a little each time
+        first = self._first_seen.setdefault((str(node.name), node.uid, what, round(end_at / 60)), now)
+        return earliest_end(end_at, first, now)
+
+    def _ready_since(self, node: Node, laid: Laid, now: Moment) -> float | None:
+        """A clock that was set back makes no node younger."""
+        if laid.ready_since is None:
+            return None
+        first = self._first_seen.setdefault((str(node.name), node.uid, "ready", laid.ready_since), now)
+        counted_s = (first.wall - laid.ready_since) + first.age_s(now)
+        return now.wall - max(now.wall - laid.ready_since, counted_s)
+
+    # The end
+
+    async def _end(self, fleet: Fleet, brake: Brake, now: float) -> None:
+        node, key = brake.node, (str(brake.node.name), brake.node.uid)
+        if any(each.node_name == node.name and not each.settled for each in fleet.snapshot().intents):
+            return
+        asked = self._asked.get(key)
+        if asked is not None and math.fabs(now - asked.at) < _AGAIN_AFTER_S:
+            return
+        refused = asked is not None and await self._was_refused(fleet, asked)
+        verb = "delete" if refused else brake.rules.action
+        intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+        self._asked[key] = _Asked(intent_id=intent.intent_id, at=now, was_refused=refused)
+        log.warning("%s ends by its rules: %s", node.name, why_text(brake))
+        if intent.owner == self._owner:
+            entry = Entry(at=now, action=verb, subject=str(node.name), reason=why_text(brake))
+            await asyncio.to_thread(self._book.note, entry)
+
+    async def _was_refused(self, fleet: Fleet, asked: _Asked) -> bool:
+        """What the cloud would not stop is deleted."""
+        intent = await fleet.intent(asked.intent_id)
+        return asked.was_refused or (intent is not None and isinstance(intent.error, CloudRefused))
+
+
+def why_text(brake: Brake) -> str:
+    """Why a node ends, for people."""
+    rules = brake.rules
+    if brake.verdict.ends_why == "idle" and rules.idle_after_s is not None:
+        return f"It was idle for longer than {span_text(rules.idle_after_s)}: {brake.verdict.reason}."
+    if brake.verdict.ends_why == "session" and rules.session_s is not None:
+        return f"Its session of {span_text(rules.session_s)} is over."
+    return "Its deadline has passed."
+
+
+def _is_due(brake: Brake) -> bool:
+    """A node that is not READY costs nothing by the hour, so only a deadline ends it."""
+    if not brake.verdict.is_due or brake.node.state in _OVER:
+        return False
+    return brake.node.is_billed or (brake.verdict.ends_why == "deadline" and brake.rules.action == "delete")

@@ -1,0 +1,75 @@
+"""Asks the agents of nodes over links that this process has open: for the brakes, which must not open any.
+
+`WorkerAgents` is for a process that has none and may wait: it opens one for each question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.asking import ask_agent, workers_with_kernels
+from jupyter_tpu.kernels.known_addresses import KnownAddresses
+from jupyter_tpu.kernels.links import LinkPool, link_thread
+from jupyter_tpu.kernels.worker import WorkerKey, known_as
+from jupyter_tpu.models import Node, NodeName
+
+
+class LinkedAgents:
+    """The agents of the first workers of nodes in one cloud.
+
+    Args:
+        endpoint: of the cloud, see `CloudSettings`.
+        ssh_user: the login name that links are opened with.
+    """
+
+    def __init__(self, endpoint: str, ssh_user: str = "") -> None:
+        self._endpoint = endpoint
+        self._ssh_user = ssh_user
+        self._reached: set[NodeName] = set()
+
+    async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer; None where no link is up now. Raises `TpuError`: the agent refuses."""
+        if not link_thread.is_used:
+            return None
+        pool = link_thread.enter()
+        try:
+            return await link_thread.run(self._call_in_thread(pool, node, method, params))
+        finally:
+            await asyncio.to_thread(link_thread.leave)
+
+    async def _call_in_thread(
+        self, pool: LinkPool, node: NodeName, method: str, params: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        shared = pool.find_up(node, self._endpoint)
+        return None if shared is None else await shared.link.call(method, params)
+
+    def was_reached(self, node: NodeName) -> bool:
+        """Whether any process of this user on this machine has ever come in to the node."""
+        if node not in self._reached and _is_known(node, self._endpoint, self._ssh_user):
+            self._reached.add(node)
+        return node in self._reached
+
+
+class WorkerAgents:
+    """The same by a link of its own for each question; for a command that shows one node."""
+
+    def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
+        self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}
+
+    async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer. Raises `TpuError`: the worker does not answer, or refuses."""
+        return await ask_agent(self._keys[node], method, params) if node in self._keys else None
+
+    def was_reached(self, node: NodeName) -> bool:
+        """Whether any process of this user on this machine has ever come in to the node."""
+        key = self._keys.get(node)
+        return key is None or _is_known(node, key.endpoint, key.ssh_user)
+
+
+def _is_known(node: NodeName, endpoint: str, ssh_user: str) -> bool:
+    key = WorkerKey(node=node, endpoint=endpoint, ssh_user=ssh_user)
+    return KnownAddresses(data_dir() / "workers").load(known_as(key)) is not None

@@ -1,0 +1,204 @@
+"""The local brake: nodes end by their rules, judged by the emulator's ledger, with nobody else's help."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.brakes import DEFAULT_RULES, Keep, Moment, Rules
+from jupyter_tpu.errors import BadInput, LinkDown
+from jupyter_tpu.fleet.accounting import Accounting
+from jupyter_tpu.fleet.brake_book import DEADLINE_LABEL
+from jupyter_tpu.fleet.brake_views import brake_view
+from jupyter_tpu.fleet.braking import Brake, Braking
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit
+from jupyter_tpu.models import Node, NodeName
+
+HOUR = 3600.0
+BUSY = {"state": "active", "age_s": 0.0, "detail": "a cell of train.ipynb runs"}
+QUIET = {"state": "quiet", "age_s": None, "detail": ""}
+
+
+class NobodyThere:
+    """No link was ever up."""
+
+    async def call(self, _node: NodeName, _method: str, _params: Mapping[str, Any]) -> dict[str, Any] | None:
+        return None
+
+    def was_reached(self, _node: NodeName) -> bool:
+        return False
+
+
+class Saying:
+    """An agent that says always the same, and remembers what it was told."""
+
+    def __init__(self, **said: Any) -> None:
+        self.told: list[Mapping[str, Any]] = []
+        self._said = {
+            "sources": {"execution": QUIET, "accelerator": QUIET, "human": QUIET},
+            "has_rules": False,
+            "revision": 0,
+            "keep": {"for_s": None, "while_busy": False},
+            "keep_revision": 0,
+            "ready_for_s": None,
+            "guard": {"state": "armed", "detail": "it ends the node"},
+            **said,
+        }
+
+    async def call(self, _node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        if method == "set_brakes":
+            self.told.append(params)
+        return self._said
+
+    def was_reached(self, _node: NodeName) -> bool:
+        return True
+
+
+class Failing(NobodyThere):
+    def __init__(self, error: Exception) -> None:
+        self._error = error
+
+    async def call(self, _node: NodeName, _method: str, _params: Mapping[str, Any]) -> dict[str, Any] | None:
+        raise self._error
+
+
+class Clocks:
+    """Both clocks, some way ahead of the machine's."""
+
+    def __init__(self) -> None:
+        self.wall_s = self.steady_s = 0.0
+
+    def __call__(self) -> Moment:
+        return Moment(wall=time.time() + self.wall_s, steady=time.monotonic() + self.steady_s)
+
+
+class Ready:
+    """A READY node of a fleet with brakes."""
+
+    def __init__(self, bench: Any, fleet: Any, journal: Journal, braking: Braking, node: Node) -> None:
+        self.bench, self.fleet, self.braking, self.node = bench, fleet, braking, node
+        settings = bench.cloud.settings
+        self.audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
+
+    async def brake(self) -> Brake:
+        (found,) = await self.braking.look([self.node])
+        return found
+
+    async def is_ended(self) -> None:
+        """By the ledger."""
+        async with asyncio.timeout(60):
+            while await asyncio.to_thread(self.bench.emulator.control.billing):  # noqa: ASYNC110 - it never calls
+                await asyncio.sleep(0.05)
+
+    async def noted(self, action: str) -> str:
+        """The reason in the audit log."""
+        async with asyncio.timeout(60):
+            while True:
+                for entry in await asyncio.to_thread(self.audit.newest):
+                    if entry.action == action:
+                        return entry.reason
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture
+def make_ready(bench: Any) -> Any:
+    async def make(agents: Any = None, clocks: Callable[[], Moment] | None = None, **spec: Any) -> Ready:
+        options = {"look_at_clocks": clocks} if clocks else {}
+        journal = bench.journal()
+        braking = Braking(bench.cloud, journal, agents, every_s=0.0, **options)
+        fleet = await bench.fleet(Accounting, lambda *_: braking, journal=journal)
+        intent = await fleet.wait((await fleet.create(bench.spec(**spec))).intent_id)
+        assert intent.succeeded
+        node = (await fleet.refresh()).node(bench.name())
+        return Ready(bench, fleet, journal, braking, node)
+
+    return make
+
+
+async def test_a_node_to_which_nobody_ever_came_ends_by_the_idle_rule(make_ready: Any) -> None:
+    ready = await make_ready(NobodyThere())
+    await ready.braking.set_rules(ready.node, {"idle_after_s": 1.0, "action": "delete"})
+    await ready.is_ended()
+    assert "It was idle for longer than 1 s" in await ready.noted("delete")
+
+
+async def test_a_session_ends_a_node_of_which_nothing_is_known(make_ready: Any) -> None:
+    ready = await make_ready()
+    brake = await ready.braking.set_rules(ready.node, {"session_s": 1.0})
+    assert brake.verdict.verdict == "unknown"
+    await ready.is_ended()
+    assert "Its session of 1 s is over" in await ready.noted("stop")
+
+
+async def test_a_deadline_on_the_node_itself_is_obeyed_by_any_server(make_ready: Any) -> None:
+    ready = await make_ready(labels={DEADLINE_LABEL: str(int(time.time()) - 1)})
+    await ready.is_ended()
+    assert "deadline" in await ready.noted("stop")
+
+
+async def test_a_busy_node_is_not_idle_however_long_nobody_has_typed(make_ready: Any) -> None:
+    clocks = Clocks()
+    agents = Saying(sources={"execution": BUSY, "accelerator": QUIET, "human": {**QUIET, "age_s": 5 * HOUR}})
+    ready = await make_ready(agents, clocks)
+    clocks.wall_s = clocks.steady_s = 5 * HOUR
+    brake = await ready.brake()
+    assert (brake.verdict.verdict, brake.verdict.ends_at, brake.rules) == ("busy", None, DEFAULT_RULES)
+    assert brake.verdict.reason == "execution: a cell of train.ipynb runs"
+
+
+async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any) -> None:
+    agents = Saying()
+    ready = await make_ready(agents)
+    await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
+    await ready.braking.keep(ready.node, Keep(until=time.time() + HOUR))
+    told: dict[str, Any] = {}
+    for params in agents.told:
+        told |= params
+    assert told["rules"] == {"idle_after_s": HOUR, "session_s": 7200.0, "deadline_in_s": None, "action": "stop"}
+    assert told["keep"] == {"for_s": pytest.approx(HOUR, abs=60), "while_busy": False}
+
+
+async def test_a_clock_that_is_set_back_a_day_moves_no_end_outwards(make_ready: Any) -> None:
+    clocks = Clocks()
+    ready = await make_ready(None, clocks)
+    before = (await ready.braking.set_rules(ready.node, {"session_s": 8 * HOUR})).verdict
+    left_s = before.ends_at - clocks().wall
+    clocks.wall_s, clocks.steady_s = -86400.0, HOUR
+    after = (await ready.brake()).verdict
+    assert after.ends_at - clocks().wall == pytest.approx(left_s - HOUR, abs=60)
+
+
+async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench: Any) -> None:
+    ready = await make_ready(NobodyThere())
+    await bench.cloud.create_node(bench.spec("theirs"))
+    async with asyncio.timeout(60):
+        while (theirs := await bench.cloud.get_node(bench.name("theirs"))).state != "READY":  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    (brake,) = await ready.braking.look([theirs])
+    assert (brake.rules, brake.verdict.ends_at, brake.verdict.verdict) == (Rules(), None, "unknown")
+
+
+@pytest.mark.parametrize(
+    ("agents", "detail"),
+    [
+        (Failing(BadInput("The agent has no method 'activity'.")), "the agent on the node cannot tell"),
+        (Failing(LinkDown("cut")), "nobody has connected to the node yet"),
+        (Saying(sources=7), "the agent on the node cannot tell"),
+        (Saying(revision="new"), ""),
+    ],
+    ids=["older agent", "no answer", "nonsense", "nonsense in numbers"],
+)
+async def test_agents_that_do_not_answer_well_are_told_of(make_ready: Any, agents: Any, detail: str) -> None:
+    view = brake_view(await (await make_ready(agents)).brake())
+    assert next(source["detail"] for source in view["sources"]) == detail
+
+
+async def test_a_spot_node_is_deleted_since_the_cloud_does_not_stop_it(make_ready: Any) -> None:
+    ready = await make_ready(NobodyThere(), spot=True)
+    brake = await ready.brake()
+    assert (brake.rules.action, brake.rules.idle_after_s) == ("delete", 4 * HOUR)
