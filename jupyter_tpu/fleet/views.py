@@ -12,6 +12,7 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.accelerators import Accelerator
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.models import Node, Price
+from jupyter_tpu.money.spending import NO_COSTS, NodeCosts, node_cost
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet import FleetSnapshot, Intent
@@ -31,8 +32,12 @@ def node_price(node: Node) -> Price | None:
     return accelerators.list_price(node.accelerator_type, node.name.zone, node.spot or node.preemptible)
 
 
-def node_view(node: Node, *, kernelspec: str | None = None) -> JSON:
-    """A node; `kernelspec` is the name of the kernelspec that runs on it, where one is written."""
+def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | None = None) -> JSON:
+    """A node.
+
+    `kernelspec` is the name of the kernelspec that runs on it, where one is written; `cost_usd` is what it has cost by
+    the ledger, where that is known.
+    """
     price = node_price(node)
     return {
         "name": str(node.name),
@@ -51,7 +56,7 @@ def node_view(node: Node, *, kernelspec: str | None = None) -> JSON:
         "managed": bool(node.intent_id),
         "billing": node.is_billed,
         "price": price.to_json() if price else None,
-        "cost_usd": None,  # READY seconds are not in the API; the ledger will know them
+        "cost_usd": cost_usd,
         "kernelspec": kernelspec,
         "description": node.description,
     }
@@ -87,11 +92,14 @@ def intent_view(intent: Intent) -> JSON:
     }
 
 
-def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str]) -> JSON:
+def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: NodeCosts = NO_COSTS) -> JSON:
     """The whole list; `kernelspecs` maps a node's full name to its kernelspec's name."""
     return {
         "as_of": snapshot.as_of or None,
-        "nodes": [node_view(node, kernelspec=kernelspecs.get(str(node.name))) for node in snapshot.nodes],
+        "nodes": [
+            node_view(node, kernelspec=kernelspecs.get(str(node.name)), cost_usd=node_cost(costs, node))
+            for node in snapshot.nodes
+        ],
         "unreachable": list(snapshot.unreachable),
         "intents": [intent_view(intent) for intent in snapshot.intents],
         "notices": list(snapshot.notices),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from jupyter_tpu.models import Node
@@ -13,6 +14,8 @@ from jupyter_tpu.money.spans import EVER, Cost, Span, Window, cost
 JSON = dict[str, Any]
 NodeCosts = Mapping[tuple[str, str], float | None]
 """What nodes have cost, by full name and uid; None where a price is unknown."""
+
+NO_COSTS: NodeCosts = MappingProxyType({})
 
 CURRENCY = "USD"
 

@@ -6,7 +6,9 @@ Handlers read the request, ask the fleet and write a view. An exception of our t
 
 from __future__ import annotations
 
+import asyncio
 import json
+import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -17,9 +19,11 @@ from tornado import web
 
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
 from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.fleet.views import intent_view, no_nodes_view, node_view, nodes_view, offers_view
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.server.bodies import node_spec_from_body
+from jupyter_tpu.money.spending import NodeCosts, node_cost
+from jupyter_tpu.server.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
     from jupyter_tpu.server.kernelspecs import KernelspecKeeper
@@ -54,6 +58,14 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 
     async def fleet(self) -> Fleet:
         return (await self.app.fleet.get()).fleet
+
+    async def books(self) -> Books:
+        opened = await self.app.fleet.get()
+        return Books(opened.journal, opened.settings)
+
+    async def costs(self) -> NodeCosts:
+        """What the nodes have cost."""
+        return await asyncio.to_thread((await self.books()).node_costs, time.time())
 
     async def project(self) -> str:
         return (await self.app.fleet.get()).settings.project
@@ -115,13 +127,14 @@ class NodesHandler(TpuHandler):
         snapshot = fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
             snapshot = await fleet.refresh()
-        self.write_json(nodes_view(snapshot, self.app.kernelspecs.names()))
+        self.write_json(nodes_view(snapshot, self.app.kernelspecs.names(), await self.costs()))
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
         spec = node_spec_from_body(self.request.body, await self.project())
-        intent = await (await self.fleet()).create(spec)
+        accepts = accepts_unknown_price(self.request.body)
+        intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
         self.write_json(intent_view(intent), status=202)
 
 
@@ -136,7 +149,8 @@ class NodeHandler(TpuHandler):
         node = fleet.snapshot().node(name) or (await fleet.refresh()).node(name)
         if node is None:
             raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
-        self.write_json(node_view(node, kernelspec=self.app.kernelspecs.names().get(str(name))))
+        kernelspec = self.app.kernelspecs.names().get(str(name))
+        self.write_json(node_view(node, kernelspec=kernelspec, cost_usd=node_cost(await self.costs(), node)))
 
     @web.authenticated
     @authorized

@@ -7,6 +7,7 @@ from jupyter_tpu.server.getting_handlers import GETTING_ROUTES
 from jupyter_tpu.server.grant_handlers import GRANT_ROUTES
 from jupyter_tpu.server.handlers import NODE_ROUTES, TpuHandler
 from jupyter_tpu.server.kernel_handlers import KERNEL_ROUTES
+from jupyter_tpu.server.money_handlers import MONEY_ROUTES
 from jupyter_tpu.server.quota_handlers import QUOTA_ROUTES
 from jupyter_tpu.server.recovery_handlers import RECOVERY_ROUTES
 from jupyter_tpu.server.sweep_handlers import SWEEP_ROUTES
@@ -21,5 +22,6 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *RECOVERY_ROUTES,
     *QUOTA_ROUTES,
     *SWEEP_ROUTES,
+    *MONEY_ROUTES,
 )
 """Path pattern (below the server's base URL) and handler; those of the switchboard exist only in a demo."""

@@ -1,0 +1,58 @@
+"""The routes of what nodes have cost and of what they may: the ledger and the budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.money.budgets import FIELDS, usage_of
+from jupyter_tpu.money.spending import JSON, budget_view, spend_view
+from jupyter_tpu.server.bodies import json_object
+from jupyter_tpu.server.handlers import TpuHandler
+
+
+class SpendHandler(TpuHandler):
+    """What nodes have cost, and how far the budgets are used."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        snapshot = (await self.fleet()).snapshot()
+        account = await asyncio.to_thread((await self.books()).account, time.time())
+        is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
+        self.write_json(spend_view(account, as_of=snapshot.as_of or None, is_complete=is_complete))
+
+
+class BudgetHandler(TpuHandler):
+    """One budget."""
+
+    @web.authenticated
+    @authorized
+    async def put(self, name: str) -> None:
+        body = json_object(self.request.body, ", ".join(FIELDS))
+        self.write_json(await asyncio.to_thread(_set, await self.books(), name, body))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, name: str) -> None:
+        books = await self.books()
+        await asyncio.to_thread(lambda: books.remove_budget(name, now=time.time()))
+        self.set_status(204)
+        self.finish()
+
+
+def _set(books: Books, name: str, body: JSON) -> JSON:
+    now = time.time()
+    budget = books.set_budget(name, body, now=now)
+    account = books.account(now)
+    return budget_view(budget, usage_of(budget, account.spans, now, account.utc_offset_s), account)
+
+
+MONEY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/spend", SpendHandler),
+    (r"/jupyter-tpu/v1/budgets/(?P<name>[^/]+)", BudgetHandler),
+)
