@@ -6,14 +6,15 @@ import argparse
 import asyncio
 import sys
 import time
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.fleet.granting import grant_book
+from jupyter_tpu.fleet.granting import read_grant_book
 from jupyter_tpu.fleet.records import FleetSnapshot
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import checked_name, grant_from_json
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.journal import Journal
     from jupyter_tpu.journal.grants import Grants
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
@@ -185,29 +187,31 @@ def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict
 
 async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) -> None:
     from jupyter_tpu.fleet.opening import open_cloud
-
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where none is named
-        await asyncio.to_thread(_written, cloud, change)
-
-
-def _written(cloud: CloudApi, work: Callable[[Grants], Any]) -> Any:
-    from jupyter_tpu.journal import Journal, data_dir
     from jupyter_tpu.journal.grants import Grants
 
-    settings = cloud.settings
-    with closing(Journal.open(data_dir())) as journal:
-        for notice in journal.notices:
-            warn(notice)
-        return work(Grants(journal, endpoint=settings.endpoint, project=settings.project))
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where none is named
+        with _journal() as journal:
+            settings = cloud.settings
+            grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)
+            await asyncio.to_thread(change, grants)
 
 
 async def _listed(options: argparse.Namespace) -> dict[str, Any]:
     from jupyter_tpu.fleet.opening import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        written = await asyncio.to_thread(_written, cloud, lambda grants: grants.read())
-        snapshot = await _seen(cloud)
-    return grant_book(written, snapshot, now=time.time(), spent={}).to_json()
+        with _journal() as journal:
+            return (await read_grant_book(journal, cloud.settings, await _seen(cloud))).to_json()
+
+
+@contextmanager
+def _journal() -> Iterator[Journal]:
+    from jupyter_tpu.journal import Journal, data_dir
+
+    with closing(Journal.open(data_dir())) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        yield journal
 
 
 async def _seen(cloud: CloudApi) -> FleetSnapshot:

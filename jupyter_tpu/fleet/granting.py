@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.records import FleetSnapshot
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.grants import Grants, WrittenGrants
+from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.chips import Allotment, allot
 from jupyter_tpu.money.coverage import Coverage, Request, coverage
+from jupyter_tpu.money.credit import credits_used
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
 
@@ -81,8 +83,14 @@ async def read_grant_book(journal: Journal, settings: CloudSettings, snapshot: F
     Raises:
         JournalUnwritable: they cannot be read.
     """
-    written = Grants(journal, endpoint=settings.endpoint, project=settings.project)
-    return grant_book(await asyncio.to_thread(written.read), snapshot, now=time.time(), spent={})
+    return await asyncio.to_thread(_read, journal, settings, snapshot, time.time())
+
+
+def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, now: float) -> GrantBook:
+    place = {"endpoint": settings.endpoint, "project": settings.project}
+    written = Grants(journal, **place).read()
+    spans = Ledger(journal, **place).spans() if any(grant.kind == "credit" for grant in written.grants) else ()
+    return grant_book(written, snapshot, now=now, spent=credits_used(written.grants, spans, now=now))
 
 
 def grant_book(
@@ -106,6 +114,6 @@ def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     return (*snapshot.nodes, *coming)
 
 
-def _broken_view(name: str, problem: BadInput) -> JSON:
+def _broken_view(name: str, problem: TpuError) -> JSON:
     empty = dict.fromkeys(("kind", "starts_on", "ends_on", "days_left", "is_over", "usd", "usd_used", "usd_left"))
     return {"name": name, **empty, "rows": [], "error": problem.message}

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.journal.audit import Audit, Entry
-from jupyter_tpu.journal.documents import Documents
+from jupyter_tpu.journal.documents import Document, Documents
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
 
@@ -20,7 +20,7 @@ class WrittenGrants:
     """What is written down; `broken` has those that make no sense (any more), by name."""
 
     grants: tuple[Grant, ...] = ()
-    broken: Mapping[str, BadInput]
+    broken: Mapping[str, TpuError]
 
 
 class Grants:
@@ -36,13 +36,19 @@ class Grants:
         Raises:
             JournalUnwritable: the journal cannot be read.
         """
-        grants, broken = list[Grant](), dict[str, BadInput]()
-        for document in self._documents.all(_KIND):
-            try:
-                grants.append(grant_from_json(document.name, document.body))
-            except BadInput as problem:
-                broken[document.name] = problem
+        grants, broken = list[Grant](), dict[str, TpuError]()
+        for each in self._documents.each(_KIND):
+            if isinstance(each, Document):
+                self._sort(each, grants, broken)
+            else:
+                broken[each[0]] = each[1]
         return WrittenGrants(grants=tuple(grants), broken=broken)
+
+    def _sort(self, document: Document, grants: list[Grant], broken: dict[str, TpuError]) -> None:
+        try:
+            grants.append(grant_from_json(document.name, document.body))
+        except BadInput as problem:
+            broken[document.name] = problem
 
     def put(self, grant: Grant, *, now: float) -> None:
         """Write one down, in place of what had this name.
@@ -61,8 +67,7 @@ class Grants:
             JournalUnwritable: it is as it was.
         """
         if not self._documents.remove(_KIND, checked_name(name)):
-            names = ", ".join(document.name for document in self._documents.all(_KIND)) or "none"
-            raise BadInput(f"There is no grant {name}.", hint=f"Grants that are written down: {names}.")
+            raise BadInput(f"There is no grant {name}.", hint="`jupyter tpu grant list` shows those that there are.")
         reason = "The user removed the grant: what it covered counts as billed from now on."
         self._note(name, reason, {}, now)
 

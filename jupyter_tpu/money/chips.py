@@ -51,7 +51,8 @@ def allot(
     listed, missing = sorted(nodes, key=_age), set(unreachable)
     used: Counter[Place] = Counter()
     for node in listed:
-        _give(node, places, used)
+        if not node.reserved:
+            give(places, used, node.accelerator_type, node.name.zone, node.spot or node.preemptible)
     unknown = {(grant.name, number): _why_unknown(grant.rows[number], listed, missing) for grant, number in places}
     return Allotment(used=dict(used), unknown={place: why for place, why in unknown.items() if why})
 
@@ -63,22 +64,21 @@ def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
     return same and row.device in ("", accelerator_type)
 
 
-def _age(node: Node) -> tuple[str, str]:
-    return (node.create_time or "9", str(node.name))  # one that the cloud has not dated is the newest
-
-
-def _give(node: Node, places: list[tuple[Grant, int]], used: Counter[Place]) -> None:
-    kind = find_accelerator(node.accelerator_type)
+def give(
+    places: Iterable[tuple[Grant, int]], used: Counter[Place], accelerator_type: str, zone: str, spot: bool
+) -> bool:
+    """Give a node to the first row that is for it and has room for all of it; whether there was one."""
+    kind = find_accelerator(accelerator_type)
     for grant, number in places:
         row, place = grant.rows[number], (grant.name, number)
-        if kind and _is_for_node(row, node) and used[place] + kind.chips <= row.chips:
+        if kind and is_for(row, accelerator_type, zone, spot) and used[place] + kind.chips <= row.chips:
             used[place] += kind.chips
-            return
+            return True
+    return False
 
 
-def _is_for_node(row: GrantRow, node: Node) -> bool:
-    spot = node.spot or node.preemptible
-    return not node.reserved and is_for(row, node.accelerator_type, node.name.zone, spot)
+def _age(node: Node) -> tuple[str, str]:
+    return (node.create_time or "9", str(node.name))  # one that the cloud has not dated is the newest
 
 
 def _why_unknown(row: GrantRow, nodes: list[Node], missing: set[str]) -> str:

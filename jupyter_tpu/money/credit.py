@@ -1,0 +1,71 @@
+"""How much of the credits in dollars the nodes have used, by the ledger's list prices.
+
+What a TRC grant paid for uses no credit. Of credits that hold at the same time, the one that ends first is used first.
+Only the chips are counted: disks, addresses and egress use credit too, and no API tells how much.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+
+from jupyter_tpu.money.chips import Place, give
+from jupyter_tpu.money.days import began_at, day_of
+from jupyter_tpu.money.grants import Grant
+from jupyter_tpu.money.spans import HOUR_S, Span
+
+
+def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) -> Mapping[str, float | None]:
+    """Dollars used of each credit since it began, by name; None where the price of a node that used it is unknown."""
+    known = tuple(grants)
+    credits = sorted((grant for grant in known if grant.kind == "credit"), key=lambda grant: grant.last_day)
+    if not credits:
+        return {}
+    used: dict[str, float | None] = dict.fromkeys((credit.name for credit in credits), 0.0)
+    since = min(credit.starts_at for credit in credits)
+    for start, end, running in _slices(known, spans, since, now):
+        holding = [credit for credit in credits if credit.holds(day_of(start))]
+        _charge(holding, used, _billed(known, running, day_of(start)), (end - start) / HOUR_S)
+    return used
+
+
+def _slices(
+    grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
+) -> Iterator[tuple[float, float, list[Span]]]:
+    """From `since` to `now`, the times in which the same nodes ran under the same grants; the oldest node first."""
+    waiting = sorted((span for span in spans if _end(span, now) > since), key=lambda span: span.began_at, reverse=True)
+    days = (day for grant in grants for day in (began_at(grant.first_day), began_at(grant.last_day + 1)))
+    moments = {since, now, *days, *(moment for span in waiting for moment in (span.began_at, _end(span, now)))}
+    running: list[Span] = []
+    for start, end in itertools.pairwise(sorted(moment for moment in moments if since <= moment <= now)):
+        while waiting and waiting[-1].began_at <= start:
+            running.append(waiting.pop())
+        running = [span for span in running if _end(span, now) > start]
+        if running:
+            yield start, end, running
+
+
+def _end(span: Span, now: float) -> float:
+    return now if span.is_open else min(span.ended_at, now)
+
+
+def _billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
+    """The nodes that no TRC grant paid for."""
+    places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
+    used: Counter[Place] = Counter()
+    return [span for span in running if not give(places, used, span.accelerator_type, span.name.zone, span.spot)]
+
+
+def _charge(credits: list[Grant], used: dict[str, float | None], billed: list[Span], hours: float) -> None:
+    prices = [span.usd_per_hour for span in billed]
+    if None in prices:
+        used.update(dict.fromkeys((credit.name for credit in credits), None))
+        return
+    rest = sum(price for price in prices if price is not None) * hours
+    for credit in credits:
+        before = used[credit.name]
+        if before is not None and credit.usd is not None:
+            taken = min(rest, max(0.0, credit.usd - before))
+            used[credit.name] = before + taken
+            rest -= taken
