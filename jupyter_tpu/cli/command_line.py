@@ -8,7 +8,22 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from jupyter_tpu.cli import access, audit, changing, demo, grant, kernels, listing, making, other, quota, recover, sweep
+from jupyter_tpu.cli import (
+    access,
+    audit,
+    changing,
+    demo,
+    grant,
+    kernels,
+    listing,
+    making,
+    other,
+    queue,
+    quota,
+    recover,
+    search,
+    sweep,
+)
 from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import TpuError
@@ -22,7 +37,22 @@ def build_parser() -> argparse.ArgumentParser:
     """All commands; each group adds its own."""
     parser = argparse.ArgumentParser(prog="jupyter tpu", description=_DESCRIPTION)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for group in (listing, making, changing, kernels, access, grant, audit, recover, quota, sweep, demo, other):
+    for group in (
+        listing,
+        making,
+        search,
+        queue,
+        changing,
+        kernels,
+        access,
+        grant,
+        audit,
+        recover,
+        quota,
+        sweep,
+        demo,
+        other,
+    ):
         group.add_commands(commands)
     return parser
 
