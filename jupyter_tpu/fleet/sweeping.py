@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, TpuError
+from jupyter_tpu.errors import BadInput, CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
 from jupyter_tpu.fleet.holdings import Holdings
 from jupyter_tpu.fleet.views import node_price
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -288,7 +288,7 @@ class Broom:
 
     async def _perform(self, verb: str, kind: Kind, name: str) -> None:
         if kind == "queued_resource":
-            await self._ended(await self._cloud.delete_queued_resource(QueuedName.parse(name), force=True))
+            await self._delete_queued(QueuedName.parse(name))
             return
         node = NodeName.parse(name)
         try:
@@ -299,6 +299,14 @@ class Broom:
             return
         if self._wait:
             _check(await self._fleet.wait(intent.intent_id))
+
+    async def _delete_queued(self, name: QueuedName) -> None:
+        try:
+            await self._ended(await self._cloud.delete_queued_resource(name, force=True))
+        except (CloudUnavailable, WrongState):  # it may be under way all the same
+            listed = await self._cloud.list_queued_resources(name.zone)
+            if any(each.name == name and each.state != "DELETING" for each in listed.items):
+                raise
 
     async def _ended(self, operation: Operation) -> None:
         """Until an operation is done.

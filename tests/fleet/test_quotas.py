@@ -137,7 +137,7 @@ async def test_use_that_was_not_all_seen_is_said_to_be_so(bench: Any, cloud: Any
 
 
 async def test_a_desk_reads_once_for_all_who_ask(bench: Any, cloud: Any) -> None:
-    desk = QuotaDesk(cloud)
+    desk = QuotaDesk(cloud, keep_s=3600.0)
 
     first, second = await asyncio.gather(desk.report("same"), desk.report("same"))
     await node(bench, "first")

@@ -162,6 +162,20 @@ async def test_one_failure_does_not_keep_the_others(bench: Any, opened: Hands) -
     assert await names(bench) == ["first"]
 
 
+async def test_a_deletion_whose_answer_got_lost_is_looked_after(bench: Any, opened: Hands) -> None:
+    await queue(bench, "lost-answer")
+    await queue(bench, "never-asked")
+    holdings = await look_at_all(bench.cloud)
+    bench.emulator.control.add_fault("DeleteQueuedResource", "applied_then_drop")
+    (first,) = await delete_items(opened, marked(holdings, ["lost-answer"]), reason="Swept.", wait=True)
+    bench.emulator.control.add_fault("DeleteQueuedResource", "drop")
+    (second,) = await delete_items(opened, marked(holdings, ["never-asked"]), reason="Swept.", wait=True)
+
+    assert first.error is None
+    assert second.error is not None
+    assert second.error.code == "cloud_unavailable"
+
+
 def name(node_id: str, zone: str = ZONE) -> NodeName:
     return NodeName(project="demo-project", zone=zone, node_id=node_id)
 

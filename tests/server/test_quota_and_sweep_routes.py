@@ -1,0 +1,177 @@
+"""The routes of quota, sweep and panic on a real Jupyter server."""
+
+from __future__ import annotations
+
+import json
+import urllib.request
+from collections.abc import Iterator
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from openapi_schema_validator import OAS31Validator
+
+if TYPE_CHECKING:
+    from conftest import Cloud, Server, StartServer
+
+ZONE = "us-central1-a"
+SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
+AFTER = f"quota/after?zone={ZONE}&accelerator_type=v5litepod-8"
+SPOT = {"schedulingConfig": {"spot": True}}
+
+
+@pytest.fixture(scope="module")
+def server(cloud: Cloud, start_lasting_server: StartServer) -> Server:
+    """One that knows where the emulator's REST services are."""
+    return start_lasting_server(**cloud.variables, JUPYTER_TPU_EMULATOR=cloud.rest)
+
+
+@pytest.fixture(autouse=True)
+def empty(cloud: Cloud) -> Iterator[None]:
+    yield
+    cloud.control.reset()
+
+
+def assert_fits(body: Any, schema: str) -> None:
+    """The body is as rest-api.yml says."""
+    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
+    responses, schemas = described["components"]["responses"], described["components"]["schemas"]
+    found = schemas.get(schema) or responses[schema]["content"]["application/json"]["schema"]
+    OAS31Validator({**found, "components": described["components"]}).validate(body)
+
+
+def create_elsewhere(cloud: Cloud, node_id: str, **fields: Any) -> str:
+    parent = f"projects/{cloud.project}/locations/{ZONE}"
+    body = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", **fields}
+    request = urllib.request.Request(
+        f"{cloud.rest}/v2/{parent}/nodes?nodeId={node_id}",
+        data=json.dumps(body).encode(),
+        headers={"Content-Type": "application/json"},
+        method="POST",
+    )
+    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
+        pass
+    cloud.control.advance(3600)
+    return f"{parent}/nodes/{node_id}"
+
+
+def swept(server: Server) -> dict[str, str]:
+    return {item["name"]: item["state"] for item in server.tpu("GET", "sweep").json["items"]}
+
+
+def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(server: Server, cloud: Cloud) -> None:
+    husk = create_elsewhere(cloud, "husk", **SPOT)
+    cloud.control.preempt(husk)
+
+    first = server.tpu("GET", "quota").json
+    assert_fits(first, "Quota")
+    assert first["source"] == "Cloud Quotas API"
+    assert first["is_complete"] is True
+    users = [user for row in first["limits"] for user in row["users"]]
+    assert [(user["name"], user["is_husk"]) for user in users] == [(husk, True)] * 2
+
+    results = server.tpu("POST", "sweep", {"names": [husk]}).json
+    assert_fits(results, "Results")
+    assert results == {"results": [{"name": husk, "ok": True, "error": None}]}
+    second = server.tpu("GET", "quota").json
+    holding = [user for row in second["limits"] for user in row["users"] if user["state"] != "DELETING"]
+    assert holding == []
+
+
+def test_what_a_node_would_leave(server: Server) -> None:
+    answer = server.tpu("GET", AFTER).json
+
+    assert_fits(answer, "QuotaAfter")
+    by_zone, by_region = answer["rows"]
+    assert (by_zone["quota_id"], by_zone["location"], by_zone["asked"]) == (SERVING, ZONE, 8)
+    assert by_zone["after"] == by_zone["limit"] - by_zone["used"] - 8
+    assert (by_region["location"], by_region["fits"]) == ("us-central1", True)
+    spot = server.tpu("GET", f"{AFTER}&spot=true").json["rows"][0]
+    assert spot["quota_id"] == "TPUV5sPreemptibleLitepodServingPerProjectPerZoneForTPUAPI"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "",
+        f"zone={ZONE}",
+        f"zone={ZONE}&accelerator_type=v9x-1",
+        "zone=..&accelerator_type=v5litepod-8",
+        f"zone={ZONE}&accelerator_type=v5litepod-8&spot=perhaps",
+    ],
+)
+def test_a_request_that_cannot_be_leaves_nothing(server: Server, query: str) -> None:
+    refused = server.tpu("GET", f"quota/after?{query}")
+
+    assert (refused.status, refused.json["reason"]) == (400, "bad_input")
+
+
+def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(server: Server, cloud: Cloud) -> None:
+    kept, marked = create_elsewhere(cloud, "kept"), create_elsewhere(cloud, "marked")
+
+    listed = server.tpu("GET", "sweep").json
+    assert_fits(listed, "Sweep")
+    assert listed["is_complete"] is True
+    assert [(item["name"], item["is_ours"], item["is_billed"]) for item in listed["items"]] == [
+        (kept, False, True),
+        (marked, False, True),
+    ]
+
+    missing = server.tpu("POST", "sweep", {"names": [marked, f"{marked}-not"]})
+    assert (missing.status, missing.json["error"]["exists"]) == (400, "Nothing was deleted.")
+    assert swept(server) == {kept: "READY", marked: "READY"}
+
+    assert server.tpu("POST", "sweep", {"names": [marked]}).json["results"][0]["ok"] is True
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"names": []}, {"names": "all"}, {"names": [""]}, {"names": [1]}, {"names": ["x"], "all": True}, []]
+)
+def test_there_is_no_word_for_everything(server: Server, cloud: Cloud, body: Any) -> None:
+    create_elsewhere(cloud, "kept")
+
+    refused = server.tpu("POST", "sweep", body)
+
+    assert (refused.status, refused.json["reason"]) == (400, "bad_input")
+    assert len(cloud.control.billing()) == 1
+
+
+def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud) -> None:
+    kept = create_elsewhere(cloud, "kept")
+    cloud.control.add_fault("ListQueuedResources", "error", code=13, message="broken", times=2)
+
+    partial = server.tpu("GET", "sweep").json
+    refused = server.tpu("POST", "sweep", {"names": ["all"]})
+
+    assert_fits(partial, "Sweep")
+    assert (partial["is_complete"], partial["error"]["code"]) == (False, "cloud_unavailable")
+    assert (refused.status, "as far as the cloud answered" in refused.json["message"]) == (400, True)
+    assert cloud.control.billing() == [kept]
+
+
+def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: Cloud) -> None:
+    held = create_elsewhere(cloud, "held", **SPOT)
+    gone = create_elsewhere(cloud, "gone", **SPOT)
+    cloud.control.add_fault("DeleteNode", "permission_denied", target=held)
+
+    done = server.tpu("POST", "panic", {}).json
+
+    assert_fits(done, "Results")
+    results = {result["name"]: result["error"] for result in done["results"]}
+    assert results[gone] is None
+    assert results[held]["code"] == "permission_denied"
+    assert cloud.control.billing() == [held]
+    entries = server.tpu("GET", "audit").json["entries"]
+    assert {entry["subject"] for entry in entries if entry["reason"].startswith("Panic")} == {held, gone}
+
+
+def test_without_a_cloud_there_is_an_answer(start_server: StartServer) -> None:
+    nowhere = start_server(JUPYTER_TPU_ENDPOINT="nonsense", JUPYTER_TPU_PROJECT="demo-project")
+
+    for route, schema in (("quota", "Quota"), ("sweep", "Sweep")):
+        answer = nowhere.tpu("GET", route)
+        assert answer.status == 200
+        assert_fits(answer.json, schema)
+        assert answer.json["error"]["code"] == "bad_input"
+    assert nowhere.tpu("POST", "panic", {}).status == 400
