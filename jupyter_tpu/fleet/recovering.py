@@ -219,7 +219,7 @@ async def choose(
     known = await asyncio.to_thread(recoveries.get, name)
     if known is not None and not is_on:
         return await _laid_down(recoveries, _off(known, now), now)
-    if known is not None and known.is_on and known.phase in ("clearing", "waiting", "making"):
+    if known is not None and known.is_being_made:
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)
         return await _laid_down(recoveries, capped, now)
     node = await cloud.get_node(name)

@@ -30,6 +30,7 @@ from jupyter_tpu.errors import (
 )
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.known_addresses import Known, KnownAddresses
+from jupyter_tpu.kernels.taken_away import how_it_was_made_again, with_outlook
 from jupyter_tpu.link import Memory, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
 from jupyter_tpu.ssh import HostKeyStore, SshConnection, UserKey, WorkerAddress, connect, login_name
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
 _KNOWN_ANSWERS_S = 3.0
+_TAKEN_BACK = "The cloud has taken it back. Delete it and create another."
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
 OnProgress = Callable[[Mapping[str, Any]], None]
@@ -145,19 +147,27 @@ class Worker:
         await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")  # takes a second; kernels must not wait
         cloud = await connect_cloud(self.key.settings)
         try:
-            node, identity = await find_worker(cloud, self.key.node, self.key.worker_id)
-            self._refuse_another_node(node)
+            node, identity = await self._found(cloud)
+            await self._refuse_another_node(node)
             user, key_is_new = await ensure_login(cloud, node, user_key, self.key.ssh_user)
         finally:
             await cloud.aclose()
         return await asyncio.to_thread(worker_address, node, identity, user), key_is_new
 
-    def _refuse_another_node(self, node: Node) -> None:
+    async def _found(self, cloud: CloudApi) -> tuple[Node, WorkerIdentity]:
+        try:
+            return await find_worker(cloud, self.key.node, self.key.worker_id)
+        except (NodeNotFound, WrongState) as error:
+            is_taken = error.hint == _TAKEN_BACK
+            key = self.key
+            raise await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_taken=is_taken) from error
+
+    async def _refuse_another_node(self, node: Node) -> None:
         """A node made again under the same name has none of the kernels that the old one had."""
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
             raise NodeNotFound(
-                f"The node {node.name.node_id} was deleted and made again.",
+                await asyncio.to_thread(how_it_was_made_again, self.key.endpoint, node.name),
                 exists="The kernels of the old one are gone; the new one is READY.",
                 hint="Start a new kernel.",
             )
@@ -270,8 +280,8 @@ def login_of(node: Node, user_key: UserKey) -> str:
 def _not_ready(node: Node) -> WrongState:
     advice = {
         "STOPPED": f"Start it in the TPU panel, or with `jupyter tpu start {node.name.node_id}`; that costs money.",
-        "PREEMPTED": "The cloud has taken it back. Delete it and create another.",
-        "TERMINATED": "The cloud has taken it back. Delete it and create another.",
+        "PREEMPTED": _TAKEN_BACK,
+        "TERMINATED": _TAKEN_BACK,
     }
     return WrongState(
         f"The node {node.name.node_id} is {node.state}, not READY.",

@@ -95,6 +95,11 @@ class Recovery:
         """``attempt 2 of 3``."""
         return f"attempt {self.attempts} of {self.max_attempts}"
 
+    @property
+    def is_being_made(self) -> bool:
+        """Whether the node was lost and is on its way back."""
+        return self.is_on and self.phase in ("clearing", "waiting", "making")
+
     def to_json(self) -> dict[str, Any]:
         """All of it; `from_json` reads it back."""
         return {
@@ -366,11 +371,11 @@ def watching_text(recovery: Recovery) -> str:
 
 def outlook(recovery: Recovery) -> str:
     """What a user of a kernel that was lost with its node is to expect."""
-    if recovery.phase in ("clearing", "waiting", "making"):
+    if recovery.is_being_made:
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return (
-            f"The node is being made again, attempt {attempt} of {recovery.max_attempts}; "
-            "start a new kernel when it is READY."
+            "The cloud has taken the node away. The node is being made again, "
+            f"attempt {attempt} of {recovery.max_attempts}; start a new kernel when it is READY."
         )
     if recovery.phase == "watching" and recovery.is_on:
         return "The node is made again by your standing choice; start a new kernel when it is READY."

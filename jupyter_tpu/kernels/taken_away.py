@@ -1,0 +1,52 @@
+"""What a kernel's user is told when its node was taken away: that it was, and what is being done about it."""
+
+from __future__ import annotations
+
+from jupyter_tpu.errors import NodeNotFound, TpuError
+from jupyter_tpu.journal.journal import FILE_NAME, Journal
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.lifecycle.recovery import Recovery, outlook
+from jupyter_tpu.models import NodeName
+
+
+def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
+    """The choice to make a node again, as the journal has it; None also where it cannot be read. Blocks on the disk."""
+    try:
+        folder = data_dir()
+        if not (folder / FILE_NAME).exists():
+            return None
+        journal = Journal.open(folder)
+        try:
+            return Recoveries(journal, endpoint=endpoint, project=name.project).get(name)
+        finally:
+            journal.close()
+    except TpuError:  # the words are worth less than the error that they are for
+        return None
+
+
+def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_taken: bool) -> TpuError:
+    """The error that a node is gone or not READY, with what comes next where the user has laid that down.
+
+    `is_taken`: the cloud says that it took the node; else only what is under way already is told.
+    """
+    choice = standing_choice(endpoint, name)
+    if choice is None or not _says_more(choice, error, is_taken):
+        return error
+    return type(error)(error.message, exists=choice.message, hint=outlook(choice), raw=error.raw)
+
+
+def _says_more(choice: Recovery, error: TpuError, is_taken: bool) -> bool:
+    if choice.is_being_made:
+        return True
+    if choice.phase == "given_up":
+        return is_taken or isinstance(error, NodeNotFound)
+    return is_taken and choice.is_on
+
+
+def how_it_was_made_again(endpoint: str, name: NodeName) -> str:
+    """One sentence about a node that another one has replaced under its name."""
+    choice = standing_choice(endpoint, name)
+    if choice is None or not choice.attempts:
+        return f"The node {name.node_id} was deleted and made again."
+    return f"The node {name.node_id} was taken away by the cloud and made again, {choice.counted}."

@@ -1,0 +1,84 @@
+"""A kernel whose node was taken away says so, and what is being done about it."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Entry
+from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.kernels.taken_away import how_it_was_made_again, with_outlook
+from jupyter_tpu.kernels.worker import Worker, WorkerKey
+from jupyter_tpu.lifecycle.recovery import Recovery
+from jupyter_tpu.models import NodeName, NodeSpec
+
+NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
+SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
+COMING = "The node is being made again, attempt 1 of 3; start a new kernel when it is READY."
+
+
+def lay_down(folder: Path, endpoint: str = "", **changes: Any) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    journal = Journal.open(folder)
+    recovery = replace(Recovery(choice_id="c", spec=SPEC, message="It was taken away."), **changes)
+    entry = Entry(at=0, action="recover-on", subject=str(NAME), reason="for a test")
+    Recoveries(journal, endpoint=endpoint, project=NAME.project).put(recovery, entry)
+    journal.close()
+
+
+def told(error: TpuError, *, is_taken: bool = False) -> str:
+    return with_outlook(error, "", NAME, is_taken=is_taken).hint
+
+
+@pytest.mark.parametrize(("phase", "attempts"), [("clearing", 0), ("waiting", 0), ("making", 1)])
+def test_a_node_that_is_being_made_again_is_waited_for(data_dir: Path, phase: Any, attempts: int) -> None:
+    lay_down(data_dir, phase=phase, attempts=attempts)
+    error = with_outlook(NodeNotFound("There is no node."), "", NAME, is_taken=False)
+    assert isinstance(error, NodeNotFound)
+    assert (error.message, error.exists) == ("There is no node.", "It was taken away.")
+    assert error.hint.endswith(COMING)
+
+
+def test_what_was_not_taken_away_is_told_as_ever(data_dir: Path) -> None:
+    stopped = WrongState("The node is STOPPED, not READY.", hint="Start it.")
+    assert told(stopped) == "Start it."
+    assert not (data_dir / "journal.db").exists()
+    lay_down(data_dir, phase="watching")
+    assert told(stopped) == "Start it."
+    assert "by your standing choice" in told(stopped, is_taken=True)
+    lay_down(data_dir, phase="off", is_on=False)
+    assert told(stopped, is_taken=True) == "Start it."
+    lay_down(data_dir, phase="given_up")
+    assert told(stopped) == "Start it."
+    assert "`jupyter tpu recover my-node" in told(stopped, is_taken=True)
+
+
+def test_a_node_of_the_same_name_is_said_to_be_another(data_dir: Path) -> None:
+    assert how_it_was_made_again("", NAME) == "The node my-node was deleted and made again."
+    lay_down(data_dir, phase="watching", attempts=2)
+    assert how_it_was_made_again("", NAME) == (
+        "The node my-node was taken away by the cloud and made again, attempt 2 of 3."
+    )
+
+
+async def test_a_kernel_on_a_preempted_node_hears_what_happens_next(emulator: Any, data_dir: Path) -> None:
+    from jupyter_tpu.cloud import connect_cloud
+
+    cloud = await connect_cloud(emulator.settings)
+    operation = await cloud.create_node(SPEC)
+    async with asyncio.timeout(60):
+        while not operation.done:
+            operation = await cloud.get_operation(operation.name)
+    await cloud.aclose()
+    emulator.control.preempt(str(NAME))
+    lay_down(data_dir, emulator.grpc, phase="clearing")
+    worker = Worker(WorkerKey(node=NAME, endpoint=emulator.grpc), lambda progress: None)
+    with pytest.raises(WrongState, match="is PREEMPTED, not READY") as refused:
+        await worker.connect()
+    assert refused.value.hint.endswith(COMING)
