@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from jupyter_tpu import accelerators
@@ -19,13 +20,15 @@ from jupyter_tpu.cli.options import (
     add_yes_option,
     cloud_settings,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, warn
 from jupyter_tpu.cli.wording import EMULATED, price_text
 from jupyter_tpu.cli.work import SIGINT_EXIT, Work, fleet_at_work, performed, say_end
+from jupyter_tpu.cloud.buckets import read_egress
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.granting import read_grant_book
 from jupyter_tpu.models import NodeName, NodeSpec, Price
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, Request
+from jupyter_tpu.money.egress import buckets_in
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -44,6 +47,12 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
     add_internal_ips_option(parser)
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    parser.add_argument(
+        "--accept-unknown-price", action="store_true", help="create it under a budget though no list price is known"
+    )
+    parser.add_argument(
+        "--notebook", default="", metavar="FILE", help="warn of the gs:// buckets in it that lie in another region"
+    )
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -52,9 +61,12 @@ def add_commands(commands: Commands) -> None:
 
 def run_create(options: argparse.Namespace) -> int:
     wanted = _wanted(options)
+    buckets = (
+        buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
+    )
     _require_consent_to_unknown_price(options, wanted)
     try:
-        intent = asyncio.run(_create(options, wanted))
+        intent = asyncio.run(_create(options, wanted, buckets))
     except KeyboardInterrupt:
         _say_what_exists(wanted)
         return SIGINT_EXIT
@@ -125,7 +137,7 @@ def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
 
 
 def _require_consent_to_unknown_price(options: argparse.Namespace, wanted: Wanted) -> None:
-    if wanted.price or options.yes:
+    if wanted.price or options.yes or options.accept_unknown_price:
         return
     if not is_confirmed(f"The price of {wanted.accelerator_type} in {wanted.zone} is not known. Create it?"):
         raise BadInput(
@@ -133,25 +145,38 @@ def _require_consent_to_unknown_price(options: argparse.Namespace, wanted: Wante
             exists="Nothing was asked of the cloud.",
             hint="Add --yes to create it all the same.",
         )
+    options.accept_unknown_price = True
 
 
-async def _create(options: argparse.Namespace, wanted: Wanted) -> Intent:
+async def _create(options: argparse.Namespace, wanted: Wanted, buckets: tuple[str, ...]) -> Intent:
     async with fleet_at_work(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
         wanted.coverage = await _who_pays(opened, wanted)
         note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
         note(f"Never covered by a grant: {'; '.join(NEVER_COVERED)}.")
+        await _say_egress(opened, wanted, buckets)
         progress.show(
             f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
         )
         wanted.was_asked = True
-        return await performed(opened, lambda fleet: fleet.create(spec), ssh_user=options.ssh_user)
+        accepts = options.accept_unknown_price
+        return await performed(
+            opened, lambda fleet: fleet.create(spec, accept_unknown_price=accepts), ssh_user=options.ssh_user
+        )
 
 
 async def _who_pays(work: Work, wanted: Wanted) -> Coverage:
     """By the grants, against the nodes that there are now."""
     book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
     return book.coverage(Request(accelerator_type=wanted.accelerator_type, zone=wanted.zone, spot=wanted.spot))
+
+
+async def _say_egress(work: Work, wanted: Wanted, buckets: tuple[str, ...]) -> None:
+    for egress in await read_egress(work.settings, buckets, wanted.zone):
+        if egress.is_warning:
+            warn(egress.text)
+        else:
+            note(plain(egress.text))
 
 
 def _say_what_exists(wanted: Wanted) -> None:

@@ -110,7 +110,8 @@ def test_a_mail_without_a_grant_writes_nothing_down(tpu: Ask, tmp_path: Path) ->
     assert tpu("grant", "add", "trc", "--from", str(tmp_path / "no-such-file"), *TERM)[0] == 1
 
 
-def test_a_create_says_who_pays_before_it_asks(tpu: Ask) -> None:
+def test_a_create_says_who_pays_before_it_asks(tpu: Ask, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text('load("gs://my-bucket/data")')
     assert tpu("grant", "add", "trc", "--row", ROW, *TERM)[0] == 0
     _, said, told = tpu("create", "outside", *V5E)
     lines = told.splitlines()
@@ -121,7 +122,8 @@ def test_a_create_says_who_pays_before_it_asks(tpu: Ask) -> None:
     assert lines[2].startswith("Creating outside")
     assert "READY and costs $9.60/h" in said
 
-    _, said, told = tpu("create", "inside", *V5E, "--spot")
+    _, said, told = tpu("create", "inside", *V5E, "--spot", "--notebook", str(tmp_path / "train.py"))
+    assert "Where gs://my-bucket lies is not known: the emulated cloud has no Cloud Storage." in told
     assert "inside in us-central1-a will be free under your TRC grant trc until" in told
     assert "READY and is free under your TRC grant trc" in said
     (grant,) = listed(tpu)
