@@ -109,7 +109,7 @@ def queued_of(message: Any, project: str) -> QueuedResource:
         state=protos.enum_name(tpu_v2.QueuedResourceState.State, message.state.state),
         accelerator_type=node.accelerator_type,
         runtime_version=node.runtime_version,
-        spot=message.HasField("spot") or scheduling.spot,
+        spot=message.HasField("spot") or scheduling.spot or scheduling.preemptible,
         reserved=bool(message.reservation_name) or scheduling.reserved,
         node_ids=tuple(node_id for spec in specs for node_id in _node_ids(spec, name.queued_id)),
         valid_until=_valid_until(message),

@@ -160,11 +160,20 @@ async def test_a_desk_keeps_nothing_longer_than_it_may(bench: Any, cloud: Any) -
     assert (await desk.report()).limits is not first.limits
 
 
-async def test_what_the_cloud_holds_for_others_counts_as_well(bench: Any, cloud: Any) -> None:
-    body = {"acceleratorType": "v2-8", "runtimeVersion": "tpu-vm-tf-2.11.0", "schedulingConfig": {"preemptible": True}}
-    url = f"{bench.emulator.rest}/v2/{bench.emulator.parent.replace(ZONE, 'us-central1-b')}/nodes?nodeId=theirs"
+@pytest.mark.parametrize("is_queued", [False, True])
+async def test_what_the_cloud_holds_for_others_counts_as_well(bench: Any, cloud: Any, is_queued: bool) -> None:
+    node = {"acceleratorType": "v2-8", "runtimeVersion": "tpu-vm-tf-2.11.0", "schedulingConfig": {"preemptible": True}}
+    parent = bench.emulator.parent.replace(ZONE, "us-central1-b")
+    spec = {"parent": parent, "nodeId": "theirs", "node": node}
+    body = {"tpu": {"nodeSpec": [spec]}} if is_queued else node
+    part = "queuedResources?queuedResourceId=theirs" if is_queued else "nodes?nodeId=theirs"
+    url = f"{bench.emulator.rest}/v2/{parent}/{part}"
     request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
         pass
 
     assert rows(await read_quota(cloud)) == rows_of_the_cloud(bench)
+    assert {key[0] for key in rows(await read_quota(cloud))} == {
+        "TPUV2sPreemptiblePerProjectPerZoneForTPUAPI",
+        "TPUV2sPreemptiblePerProjectPerRegionForTPUAPI",
+    }
