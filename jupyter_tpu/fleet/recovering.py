@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError
+from jupyter_tpu.errors import BadInput, NodeNotFound, PermissionDenied, TpuError
 from jupyter_tpu.fleet.records import FleetChange
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -24,6 +24,7 @@ from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.recovery import (
     ATTEMPT_LABEL,
     DEFAULT_ATTEMPTS,
+    DeleteQueued,
     Recovery,
     Seen,
     Step,
@@ -33,7 +34,7 @@ from jupyter_tpu.lifecycle.recovery import (
     spec_of,
     watching_text,
 )
-from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.models import Node, NodeName, QueuedResource
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -113,6 +114,7 @@ class Recovering:
             at=now,
             node=node,
             missing_s=missing_s,
+            queued=await queued_of(self._cloud, recovery.name) if recovery.is_queued else None,
             deletion=next((wish for wish in wishes if wish.verb == "delete"), None),
             stop=next((wish for wish in wishes if wish.verb == "stop" and not wish.error), None),
             making=_making(recovery, wishes),
@@ -154,6 +156,8 @@ class Recovering:
             self._tell(fleet, step)
         if isinstance(action, DeleteNode):
             await self._cloud.delete_node(action.name)
+        elif isinstance(action, DeleteQueued):
+            await self._cloud.delete_queued_resource(action.name)
         elif isinstance(action, CreateNode):
             await self._create(fleet, decided, action, now)
 
@@ -177,6 +181,15 @@ class Recovering:
         state = node.state if node else ""
         log.info("%s", recovery.message)
         fleet.tell(FleetChange(kind="node", node_name=str(recovery.name), state=state, message=recovery.message))
+
+
+async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
+    """The queued resource that makes or has made a node; None also where the user may not list them."""
+    try:
+        listed = await cloud.list_queued_resources(name.zone)
+    except PermissionDenied:
+        return None
+    return next((each for each in listed.items if name.node_id in each.node_ids), None)
 
 
 def _making(recovery: Recovery, wishes: tuple[Intent, ...]) -> Intent | None:
@@ -230,6 +243,7 @@ async def choose(
         max_usd=max_usd,
         uid=node.uid,
         was_ready=node.state == "READY" or is_lost(node),
+        is_queued=await queued_of(cloud, name) is not None,
         chosen_at=now,
         since=now,
     )

@@ -28,7 +28,7 @@ from jupyter_tpu.lifecycle import words
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
+from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource
 
 Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 
@@ -36,6 +36,9 @@ ATTEMPT_LABEL = "jupyter-tpu-attempt"
 """Label of a node that was made again; its value finds the intent of the attempt in the journal."""
 
 DEFAULT_ATTEMPTS = 3
+
+# labels of ours tell what made a node, and are not those of the next one
+_OUR_LABELS = "jupyter-tpu-"
 
 # before the first attempt, the second, …; the last one serves for all that follow
 _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
@@ -58,6 +61,7 @@ class Recovery:
         message: one sentence for people about the phase.
         uid: the node that is watched, or the husk that is cleared.
         was_ready: whether that node was READY, so that there is something to make again.
+        is_queued: a queued resource made that node, and must be deleted with it.
         attempts: how many were begun.
         retry_at: when the next one begins, at the earliest (Unix seconds).
         asked_at: when the husk's deletion was asked for last (Unix seconds); 0 = never.
@@ -74,6 +78,7 @@ class Recovery:
     message: str = ""
     uid: str = ""
     was_ready: bool = False
+    is_queued: bool = False
     attempts: int = 0
     retry_at: float = 0.0
     asked_at: float = 0.0
@@ -112,6 +117,7 @@ class Recovery:
             "message": self.message,
             "uid": self.uid,
             "was_ready": self.was_ready,
+            "is_queued": self.is_queued,
             "attempts": self.attempts,
             "retry_at": self.retry_at,
             "asked_at": self.asked_at,
@@ -133,6 +139,7 @@ class Seen:
         at: Unix seconds.
         node: as the cloud shows it; None when it says that there is none.
         missing_s: for how long it has said so, in seconds.
+        queued: the queued resource that made it; None when the cloud has none.
         deletion: somebody's wish to delete the node, of after the choice.
         stop: somebody's wish to stop it, of after the choice.
         making: the intent of the attempt that was begun last.
@@ -142,13 +149,21 @@ class Seen:
     at: float
     node: Node | None = None
     missing_s: float = 0.0
+    queued: QueuedResource | None = None
     deletion: Intent | None = None
     stop: Intent | None = None
     making: Intent | None = None
     spent_usd: float | None = 0.0
 
 
-Step = tuple[Recovery, DeleteNode | CreateNode | None]
+@dataclass(frozen=True, slots=True)
+class DeleteQueued:
+    """Ask for the deletion of a queued resource whose node is gone."""
+
+    name: QueuedName
+
+
+Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
 """What is to be laid down, and then asked."""
 
 
@@ -179,12 +194,13 @@ def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
 
 def spec_of(node: Node) -> NodeSpec:
     """What to ask for to get such a node again."""
-    labels = {key: value for key, value in node.labels.items() if key not in (INTENT_LABEL, ATTEMPT_LABEL)}
+    labels = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS)}
     return NodeSpec(
         name=node.name,
         accelerator_type=node.accelerator_type,
         runtime_version=node.runtime_version,
         spot=is_taken_back(node),
+        internal_ips=bool(node.workers) and not any(worker.external_ip for worker in node.workers),
         labels=labels,
         metadata=dict(node.metadata),
     )
@@ -207,6 +223,8 @@ def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     node = seen.node
     if node is None:
         return _disappeared(recovery, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
+    if recovery.is_queued and _is_being_suspended(seen.queued):
+        return recovery, None
     if node.uid != recovery.uid:
         return _watch(recovery, node, seen.at), None
     if node.state == "READY":
@@ -224,20 +242,42 @@ def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     if not recovery.was_ready:
         message = f"{_id(recovery)} is gone, and was not READY when it was seen last; it is not made again."
         return _given_up(recovery, seen.at, message), None
-    if not recovery.spec.spot:
+    if recovery.is_queued and _is_being_suspended(seen.queued):
+        return recovery, None
+    was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_husk)
+    if not recovery.spec.spot or was_unqueued:
         return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
+    if recovery.is_queued:
+        message = f"{_id(recovery)} was taken away and is gone; its queued resource is deleted."
+        return _unqueue(_moved(recovery, "clearing", message, seen.at), seen)
     return _next_attempt(recovery, seen, f"{_id(recovery)} was taken away and is gone.")
 
 
 def _clearing(recovery: Recovery, seen: Seen) -> Step:
     node = seen.node
+    if node is None and recovery.is_queued and seen.queued is not None:
+        return _unqueue(recovery, seen)
     if node is None:
-        return _next_attempt(recovery, seen, f"What was left of {_id(recovery)} is deleted.")
+        cleared = replace(recovery, is_queued=False)
+        return _next_attempt(cleared, seen, f"What was left of {_id(recovery)} is deleted.")
     if node.uid != recovery.uid or node.state == "READY":
         return _watch(recovery, node, seen.at), None
     if node.state == "DELETING" or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
         return recovery, None
     return _clear(recovery, seen.at, recovery.message)
+
+
+def _unqueue(recovery: Recovery, seen: Seen) -> Step:
+    """A queued resource without its node holds quota, and may not be asked for again before it is gone."""
+    queued = seen.queued
+    if queued is None or not queued.is_husk or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
+        return recovery, None
+    return replace(recovery, asked_at=seen.at), DeleteQueued(queued.name)
+
+
+def _is_being_suspended(queued: QueuedResource | None) -> bool:
+    """The cloud takes the nodes of a queued resource away one by one when it has pre-empted one."""
+    return queued is not None and queued.state == "SUSPENDING"
 
 
 def _waiting(recovery: Recovery, seen: Seen) -> Step:
@@ -314,7 +354,7 @@ def _create(recovery: Recovery) -> CreateNode:
 
 def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
     """Another node of that name, which somebody made: from now on this one is meant."""
-    meant = replace(recovery, uid=node.uid, was_ready=node.state == "READY", spec=spec_of(node))
+    meant = replace(recovery, uid=node.uid, was_ready=node.state == "READY", is_queued=False, spec=spec_of(node))
     return _moved(meant, "watching", watching_text(meant), at)
 
 

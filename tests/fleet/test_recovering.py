@@ -11,6 +11,7 @@ import pytest
 
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.queueing import Queue
 from jupyter_tpu.fleet.recovering import Recovering, choose, recovery_view
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
@@ -147,6 +148,21 @@ async def test_what_disappears_is_made_again_only_where_the_cloud_may_take_it(
     await bench.fleet(quick)
     await choices.until(phase, attempts=nodes - 1)
     assert len(lives(bench)) == nodes
+
+
+async def test_what_a_queue_made_is_made_again_once_its_husk_is_gone(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    journal = Journal.open(bench.folder)
+    await Queue(fleet, bench.cloud, journal).add(bench.spec(spot=True))
+    journal.close()
+    bench.emulator.control.advance(600)
+    await bench.until(lambda: (node := fleet.snapshot().node(bench.name())) is not None and node.state == "READY")
+    assert (await choices.choose()).is_queued
+    bench.emulator.control.preempt(str(bench.name()))
+    recovery = await choices.until("watching", attempts=1)
+    assert not recovery.is_queued
+    assert (await bench.cloud.list_queued_resources()).items == ()
+    assert lives(bench) == [False, True]
 
 
 async def test_a_stock_out_is_tried_again_later(bench: Any, choices: Choices) -> None:

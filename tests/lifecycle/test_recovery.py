@@ -23,6 +23,7 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.recovery import (
     ATTEMPT_LABEL,
+    DeleteQueued,
     Recovery,
     Seen,
     decide,
@@ -31,7 +32,7 @@ from jupyter_tpu.lifecycle.recovery import (
     refused,
     spec_of,
 )
-from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
+from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec, QueuedName, QueuedResource
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPOT = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
@@ -51,6 +52,11 @@ def node(state: str, uid: str = "1", **changes: Any) -> Node:
     return Node(
         **{"name": NAME, "state": state, "uid": uid, "accelerator_type": "v5litepod-8", "spot": True, **changes}
     )
+
+
+def queued(state: str) -> QueuedResource:
+    name = QueuedName(project=NAME.project, zone=NAME.zone, queued_id="my-node")
+    return QueuedResource(name=name, state=state, spot=True, node_ids=("my-node",))
 
 
 def intent(verb: Any = "create", **changes: Any) -> Intent:
@@ -156,6 +162,36 @@ SITUATIONS = [
         "clearing",
         DeleteNode,
     ),
+    (
+        "a queue takes its node away",
+        recovery(is_queued=True),
+        Seen(at=99, node=node("DELETING"), queued=queued("SUSPENDING")),
+        "watching",
+        None,
+    ),
+    (
+        "and has taken it",
+        recovery(is_queued=True),
+        Seen(at=99, missing_s=LONG_S, queued=queued("SUSPENDED")),
+        "clearing",
+        DeleteQueued,
+    ),
+    ("and is taken away", recovery(is_queued=True), Seen(at=99, missing_s=LONG_S), "given_up", None),
+    (
+        "its husk stays",
+        recovery(phase="clearing", is_queued=True),
+        Seen(at=99, queued=queued("SUSPENDED")),
+        "clearing",
+        DeleteQueued,
+    ),
+    (
+        "or goes",
+        recovery(phase="clearing", is_queued=True),
+        Seen(at=99, queued=queued("DELETING")),
+        "clearing",
+        None,
+    ),
+    ("and is gone", recovery(phase="clearing", is_queued=True), Seen(at=99), "waiting", None),
     ("used up", recovery(phase="clearing", attempts=3), Seen(at=9), "given_up", None),
     ("too dear", recovery(phase="clearing", max_usd=5.0), Seen(at=9, spent_usd=5.0), "given_up", None),
     ("of unknown cost", recovery(phase="clearing", max_usd=5.0), Seen(at=9, spent_usd=None), "given_up", None),
@@ -242,6 +278,7 @@ sights = st.builds(
     at=st.just(0.0),
     node=st.none() | nodes,
     missing_s=st.sampled_from([0.0, LONG_S]),
+    queued=st.none() | st.sampled_from(["ACTIVE", "SUSPENDING", "SUSPENDED", "DELETING"]).map(queued),
     deletion=st.none() | st.none() | st.none() | st.just(intent("delete")),
     stop=st.none() | st.just(intent("stop")),
     making=st.none() | makings,
@@ -249,13 +286,19 @@ sights = st.builds(
 )
 stories = st.lists(st.tuples(sights, st.floats(0, 2000)), max_size=40)
 choices = st.builds(
-    lambda spot, is_on, most, usd: recovery(
-        spec=replace(SPOT, spot=spot), is_on=is_on, phase="watching" if is_on else "off", max_attempts=most, max_usd=usd
+    lambda spot, is_on, most, usd, is_queued: recovery(
+        is_queued=is_queued,
+        spec=replace(SPOT, spot=spot),
+        is_on=is_on,
+        phase="watching" if is_on else "off",
+        max_attempts=most,
+        max_usd=usd,
     ),
     st.booleans(),
     st.booleans(),
     st.integers(1, 4),
     st.none() | st.just(10.0),
+    st.booleans(),
 )
 
 
@@ -269,6 +312,7 @@ def test_no_order_of_events_makes_two_nodes_or_one_too_many(choice: Recovery, st
         if isinstance(asked, CreateNode):
             begun += choice.attempts != before.attempts
             assert seen.node is None, "one at a time"
+            assert not choice.is_queued, "nor one that may be queued still"
             assert seen.deletion is None, "nobody wants it"
             assert choice.phase == "making", "written down before it is asked"
             assert choice.attempts <= choice.max_attempts
