@@ -8,11 +8,13 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
+from jupyter_tpu.cli.books import costs_of_list, costs_of_nodes
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import EMULATED, price_text, total_text
+from jupyter_tpu.cli.wording import EMULATED, dollars_text, price_text, total_text
 from jupyter_tpu.fleet.views import node_price, node_view
 from jupyter_tpu.lifecycle.words import billing
+from jupyter_tpu.money.spending import NodeCosts, node_cost
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
-_HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "KERNEL")
+_HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "COST", "KERNEL")
 
 
 def add_commands(commands: Commands) -> None:
@@ -50,12 +52,12 @@ def run_list(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
-    listed = asyncio.run(_list_nodes(options))
+    listed, costs = asyncio.run(_list_nodes(options))
     specs = kernelspec_names(settings)
     if options.json:
-        say_json({**_list_view(listed, specs), "emulated": settings.is_emulated})
+        say_json({**_list_view(listed, specs, costs), "emulated": settings.is_emulated})
     else:
-        _say_list(listed, specs)
+        _say_list(listed, specs, costs)
         _note_emulated(settings)
     return 0
 
@@ -65,42 +67,48 @@ def _note_emulated(settings: CloudSettings) -> None:
         note(EMULATED)
 
 
-async def _list_nodes(options: argparse.Namespace) -> NodeList:
+async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts]:
     from jupyter_tpu.fleet.opening import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        return await cloud.list_nodes(options.zone or "-")
+        asked_at = time.time()
+        listed = await cloud.list_nodes(options.zone or "-")
+        return listed, costs_of_list(cloud.settings, listed, asked_at, zone=options.zone)
 
 
-def _list_view(listed: NodeList, specs: dict[str, str]) -> dict[str, Any]:
+def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
     return {
         "as_of": time.time(),
-        "nodes": [node_view(node, kernelspec=specs.get(str(node.name))) for node in listed.nodes],
+        "nodes": [
+            node_view(node, kernelspec=specs.get(str(node.name)), cost_usd=node_cost(costs, node))
+            for node in listed.nodes
+        ],
         "unreachable": list(listed.unreachable),
     }
 
 
-def _say_list(listed: NodeList, specs: dict[str, str]) -> None:
+def _say_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None:
     if listed.nodes:
-        say_table(_HEADER, (_row(node, specs) for node in listed.nodes))
+        say_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
     note(total_text(listed.nodes))
     for zone in listed.unreachable:
         note(f"{plain(zone)} did not answer: its nodes are missing here.")
 
 
-def _row(node: Node, specs: dict[str, str]) -> tuple[str, ...]:
+def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]:
     name = node.name
     price = price_text(node_price(node))
+    cost = dollars_text(node_cost(costs, node))
     kernel = specs.get(str(name), "")
-    return (name.node_id, name.zone, node.accelerator_type, node.state, node.health, price, kernel)
+    return (name.node_id, name.zone, node.accelerator_type, node.state, node.health, price, cost, kernel)
 
 
 def run_describe(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
-    node = asyncio.run(_get_node(options))
-    view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)))
+    node, cost_usd = asyncio.run(_get_node(options))
+    view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)), cost_usd=cost_usd)
     if options.json:
         say_json({**view, "emulated": settings.is_emulated})
     else:
@@ -109,12 +117,14 @@ def run_describe(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _get_node(options: argparse.Namespace) -> Node:
+async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
     from jupyter_tpu.cli.finding import find_node
     from jupyter_tpu.fleet.opening import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        return await find_node(cloud, options.node, options.zone)
+        asked_at = time.time()
+        node = await find_node(cloud, options.node, options.zone)
+        return node, node_cost(costs_of_nodes(cloud.settings, (node,), asked_at), node)
 
 
 def _say_node(node: Node, view: dict[str, Any]) -> None:
@@ -129,6 +139,7 @@ def _say_node(node: Node, view: dict[str, Any]) -> None:
         "spot": "yes" if view["spot"] else "no",
         "created": view["create_time"],
         "price": price_text(price) + f"{dated}; {billing(node)}",
+        "cost so far": dollars_text(view["cost_usd"]),
         "kernel": view["kernelspec"] or "",
         "description": view["description"],
     }

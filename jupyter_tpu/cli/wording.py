@@ -14,6 +14,21 @@ def price_text(price: Price | None) -> str:
     return f"${price.usd_per_hour:.2f}/h" if price else "price unknown"
 
 
+def dollars_text(usd: float | None) -> str:
+    """``$9.60``; small money is not rounded to nothing, and an unknown amount is said to be unknown."""
+    if usd is None:
+        return "unknown"
+    return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"
+
+
+def duration_text(seconds: float) -> str:
+    """``3 h 05 min``, ``12 min`` or ``40 s``."""
+    minutes = int(seconds // 60)
+    if minutes < 1:
+        return f"{seconds:.0f} s"
+    return f"{minutes // 60} h {minutes % 60:02} min" if minutes >= 60 else f"{minutes} min"
+
+
 def node_text(node: Node) -> str:
     """``my-node in us-central1-a (v5litepod-8, READY, $9.60/h)``."""
     facts = (node.accelerator_type or "type unknown", node.state, price_text(node_price(node)))

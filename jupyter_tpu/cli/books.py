@@ -1,0 +1,92 @@
+"""The user's ledger and budgets, for commands that open no fleet."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import warn
+from jupyter_tpu.errors import JournalUnwritable, TpuError
+from jupyter_tpu.fleet.books import Books, Place, look_of
+from jupyter_tpu.models import Node, NodeList
+from jupyter_tpu.money.accrual import Look
+from jupyter_tpu.money.spending import Account, NodeCosts
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """The books after a look at the nodes; `as_of` is None where the cloud did not answer."""
+
+    account: Account
+    as_of: float | None
+    is_complete: bool
+
+
+@contextmanager
+def open_books(place: Place) -> Iterator[Books]:
+    """The books of a project in a cloud."""
+    from jupyter_tpu.journal import Journal, data_dir
+
+    with closing(Journal.open(data_dir())) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        yield Books(journal, place)
+
+
+@asynccontextmanager
+async def books_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[CloudApi, Books]]:
+    """The books of the project that the options and the credentials name."""
+    from jupyter_tpu.fleet.opening import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        with open_books(cloud.settings) as books:
+            yield cloud, books
+
+
+async def looked(options: argparse.Namespace) -> Looked:
+    """The books after a look at all nodes; without an answer, what was READY counts as READY still.
+
+    Raises:
+        JournalUnwritable: the ledger cannot be read or written.
+    """
+    async with books_of_cloud(options) as (cloud, books):
+        asked_at = time.time()
+        try:
+            listed = await cloud.list_nodes()
+        except TpuError as error:
+            warn(f"The nodes could not be looked at: {error.message}")
+            return Looked(account=books.account(asked_at), as_of=None, is_complete=False)
+        books.take_in(look_of(listed, as_of=asked_at, is_first=True))
+        account = books.account(time.time())
+        return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
+
+
+def costs_of_list(place: Place, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
+    """What nodes have cost, after this look at all of them, or at one zone's."""
+    if zone:
+        return costs_of_nodes(place, listed.nodes, as_of)
+    return _costs(place, look_of(listed, as_of=as_of, is_first=True))
+
+
+def costs_of_nodes(place: Place, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
+    """What nodes have cost, after a look at these only."""
+    seen_at = {node.name: as_of for node in nodes}
+    return _costs(place, look_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
+
+
+def _costs(place: Place, look: Look) -> NodeCosts:
+    """A ledger that cannot be written keeps nobody from looking at nodes."""
+    with open_books(place) as books:
+        try:
+            books.take_in(look)
+        except JournalUnwritable:  # the notice of the journal has said so
+            return {}
+        return books.node_costs(time.time())

@@ -1,0 +1,93 @@
+"""`jupyter tpu cost` and `jupyter tpu budget`, as typed in a terminal."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+HERE = ("--zone", "us-central1-a")
+V5E = ("--type", "v5litepod-8", *HERE)
+UNPRICED = ("--type", "v2-8", "--zone", "us-central1-b")
+
+
+def test_what_a_node_costs_is_shown_while_it_lives_and_after(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    spent = terminal.tpu_json("cost")
+    (node,) = spent["nodes"]
+    assert (node["node_id"], node["usd_per_hour"], node["is_open"]) == ("my-node", 9.6, True)
+    assert (spent["currency"], spent["usd_per_hour"], spent["unpriced"]) == ("USD", 9.6, [])
+    assert (spent["emulated"], spent["is_complete"]) == (True, True)
+    assert node["usd"] == pytest.approx(node["ready_s"] * 9.6 / 3600)
+
+    assert terminal.tpu_json("describe", "my-node")["cost_usd"] >= node["usd"]
+    header, row = terminal.tpu("list").stdout.splitlines()
+    assert row[header.index("COST") :].startswith("$")
+
+    terminal.tpu("delete", "my-node", *HERE, "--yes")
+    spent = terminal.tpu_json("cost")
+    assert [each["is_open"] for each in spent["nodes"]] == [False]
+    assert spent["usd_per_hour"] == 0
+    assert spent["total"]["usd"] >= node["usd"]
+
+
+def test_a_budget_is_set_shown_and_removed(terminal: Terminal) -> None:
+    week = ("--per", "week", "--resets-on", "friday", "--resets-at", "09:00", "--warn-only")
+    made = terminal.tpu_json("budget", "set", "weekly", "--hours", "1000", *week)
+    assert (made["amount"], made["unit"], made["period"]) == (1000, "hours", "week")
+    assert (made["resets_on"], made["resets_at"], made["action"]) == ("friday", "09:00", "warn")
+    assert made["window_start"] < made["window_end"]
+    said = terminal.tpu("cost")
+    assert "1000.00 h per week" in said.stdout
+    assert "only warns" in said.stdout
+    assert "the cloud is emulated" in said.stderr
+    assert terminal.tpu_json("budget", "remove", "weekly") == {"removed": "weekly"}
+    assert terminal.tpu_json("budget")["budgets"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("set", "mine", "--usd", "-5", "--per", "day"), "-5.0 is not an amount for a budget"),
+        (("set", "mine", "--per", "day"), "A budget needs a limit and a period"),
+        (("remove", "mine"), "There is no budget called 'mine'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_words(terminal: Terminal, arguments: tuple[str, ...], words: str) -> None:
+    refused = terminal.tpu("budget", *arguments)
+    assert refused.returncode == 1
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
+
+
+def test_nothing_is_created_under_a_budget_that_is_used_up_damaged_or_of_unknown_price(terminal: Terminal) -> None:
+    terminal.tpu("budget", "set", "mine", "--usd", "1000", "--per", "day")
+    unknown = terminal.tpu("create", "my-node", *UNPRICED, "--yes")
+    assert unknown.returncode == 1
+    assert "--accept-unknown-price" in unknown.stderr
+
+    with sqlite3.connect(terminal.home / "tpu" / "journal.db") as database:
+        database.execute("UPDATE documents SET body = '{' WHERE kind = 'budget'")
+    damaged = terminal.tpu("create", "my-node", *V5E)
+    assert damaged.returncode == 1
+    assert "The budget 'mine' in the journal is damaged" in damaged.stderr
+    (shown,) = terminal.tpu_json("budget")["budgets"]
+    assert (shown["name"], shown["amount"], shown["level"]) == ("mine", None, "100")
+    assert "The budget 'mine' in the journal is damaged" in shown["error"]
+
+    terminal.tpu("budget", "set", "mine", "--usd", "1000", "--per", "day")
+    accepted = terminal.tpu("create", "my-node", *UNPRICED, "--accept-unknown-price")
+    assert accepted.returncode == 0, accepted.stderr
+    assert "No list price is known for v2-8" in terminal.tpu("cost").stderr
+
+    terminal.tpu("budget", "set", "mine", "--hours", "0.000001", "--per", "total")
+    used_up = terminal.tpu("create", "another", *V5E)
+    assert used_up.returncode == 1
+    assert "The budget mine is used up" in used_up.stderr
+    terminal.tpu("delete", "my-node", "--zone", "us-central1-b", "--yes")
+    terminal.tpu("budget", "remove", "mine")
+    assert terminal.cloud.billing() == []
