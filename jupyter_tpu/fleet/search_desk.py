@@ -8,7 +8,7 @@ import time
 from collections.abc import AsyncIterator, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import IntentNotFound, NodeExists
+from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.searches import Searches
@@ -44,19 +44,21 @@ class SearchDesk:
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
-            BadInput: no candidate, too many, or a name that cannot be.
+            BadInput: no candidate, too many, a name that cannot be, or more than a week.
             NodeExists: there is a node of that name in some zone, or another search for it.
             JournalUnwritable: it cannot be written down, so nothing was asked for.
             CloudUnavailable, CloudRefused: the cloud does not list the nodes.
         """
         now = time.time()
+        if for_s is not None and for_s > LONGEST_S:
+            raise BadInput("A search lasts at most a week.", hint="Begin it again when it is over.")
         wanted = checked(
             Search(
                 search_id=secrets.token_hex(8),
                 project=self._cloud.settings.project,
                 node_id=node_id,
                 candidates=tuple(dict.fromkeys(candidates)),
-                until=None if for_s is None else now + min(for_s, LONGEST_S),
+                until=None if for_s is None else now + for_s,
                 accept_unknown_price=accept_unknown_price,
                 message="The search begins.",
                 created_at=now,
@@ -73,10 +75,10 @@ class SearchDesk:
         return search
 
     async def _going_on(self, wanted: Search) -> Search | None:
-        """The same search, which has made its node perhaps."""
+        """The same search, which has made its node perhaps; the order may have changed with what is used of a grant."""
         listed = await asyncio.to_thread(self._searches.all)
-        same = (each for each in listed if (each.node_id, each.candidates) == (wanted.node_id, wanted.candidates))
-        return next((each for each in same if not each.has_ended), None)
+        open_ones = (each for each in listed if each.node_id == wanted.node_id and not each.has_ended)
+        return next((each for each in open_ones if set(each.candidates) == set(wanted.candidates)), None)
 
     async def _refuse_taken(self, wanted: Search) -> None:
         listed = await self._cloud.list_nodes()

@@ -12,11 +12,12 @@ import logging
 from dataclasses import replace
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import CloudUnavailable, NodeExists, NodeNotFound, TpuError
+from jupyter_tpu.errors import CloudRefused, NodeExists, NodeNotFound, TpuError
 from jupyter_tpu.fleet.fleet import Fleet
 from jupyter_tpu.fleet.search_desk import audit_of, search_entry, searches_of
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.journal import ClaimLost
+from jupyter_tpu.lifecycle import words
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.search import Begin, End, begun, lost, next_step, with_last, won
 from jupyter_tpu.lifecycle.searches import SEARCH_LABEL, Search
@@ -25,6 +26,7 @@ from jupyter_tpu.models import Node, NodeName
 log = logging.getLogger(__name__)
 
 _SHOWN_S = 86_400.0
+_FORGET_EVERY_S = 600.0
 _TOUCHED_S = 60.0
 _WATCHED_S = 600.0
 _ASK_AGAIN_S = 10.0
@@ -37,6 +39,7 @@ class Searching:
         self._cloud = cloud
         self._searches = searches_of(cloud, journal)
         self._audit = audit_of(cloud, journal)
+        self._forgot_at = 0.0
 
     async def tick(self, fleet: Fleet, now: float) -> None:
         for search in await asyncio.to_thread(self._searches.ours, now):
@@ -44,9 +47,11 @@ class Searching:
                 await self._look_after(fleet, search, now)
             except ClaimLost:
                 log.info("The search %s is driven by another process now.", search.search_id)
-            except CloudUnavailable as error:
+            except TpuError as error:  # it is looked after again in a second
                 log.debug("The search %s waits: %s", search.search_id, error)
-        await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
+        if now - self._forgot_at > _FORGET_EVERY_S:
+            self._forgot_at = now
+            await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
 
     async def _look_after(self, fleet: Fleet, search: Search, now: float) -> None:
         await self._delete_latecomers(fleet, search, now)
@@ -112,8 +117,8 @@ class Searching:
         """Delete what the last try left; the next one begins when nothing is there any more."""
         last = search.tries[-1]
         name = search.name(last.index)
-        node = await self._node(name)
         wish = await _wish_of(fleet, search)
+        node = await self._left_node(name, wish)
         is_left = (wish is not None and not wish.settled) or (node is not None and _is_of(node, search))
         if is_left and now - last.deleted_at > _ASK_AGAIN_S:
             asked = await self._save(with_last(search, deleted_at=now), now)
@@ -128,6 +133,14 @@ class Searching:
             await fleet.delete(name)
         except NodeNotFound:
             log.debug("The node %s is gone already.", name)
+
+    async def _left_node(self, name: NodeName, wish: Intent | None) -> Node | None:
+        try:
+            return await self._node(name)
+        except CloudRefused:  # a zone where we may not even look
+            if wish is not None and not (wish.error and wish.error.exists == words.NOTHING_CREATED):
+                raise
+            return None
 
     async def _node(self, name: NodeName) -> Node | None:
         try:

@@ -38,7 +38,7 @@ class Searches:
         with self._journal.writing() as database:
             for search in self._all(database):
                 if search.node_id == wanted.node_id and _is_at_work(search, wanted.created_at):
-                    if search.candidates == wanted.candidates:
+                    if set(search.candidates) == set(wanted.candidates):
                         return search
                     raise _goes_on(search)
             chosen = replace(wanted, owner=self._journal.owner)

@@ -124,6 +124,13 @@ async def test_a_refused_request_leaves_nothing(bench: Any, queue: Queue) -> Non
     assert await states(queue) == []
 
 
+async def test_a_project_that_the_cloud_calls_by_its_number_is_called_by_its_id(bench: Any, queue: Queue) -> None:
+    bench.emulator.control.set_project(numbers_in_names=True)
+    queued = await queue.add(bench.spec())
+    assert queued.name == queued_name(bench)
+    assert (await queue.remove(queued.name)).state == "DELETING"
+
+
 async def test_what_cannot_be_is_refused_before_the_cloud_is_asked(bench: Any, queue: Queue) -> None:
     with pytest.raises(BadInput, match="not offered") as refused:
         await queue.add(bench.spec(accelerator_type="v4-8"))

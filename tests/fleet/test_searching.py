@@ -116,6 +116,13 @@ async def test_each_refusal_is_told_apart_and_the_next_candidate_is_tried(
     assert made(bench).count(ZONES[1]) == 1
 
 
+async def test_a_zone_where_one_may_not_even_look_is_passed_over(bench: Any, seek: Any) -> None:
+    bench.emulator.control.set_project(denied_locations=[ZONES[0]])
+    seeker = await seek()
+    search = await seeker.end((await seeker.desk.begin("my-node", candidates(*ZONES[:2]))).search_id)
+    assert outcomes(search) == [(ZONES[0], "not_allowed"), (ZONES[1], "won")]
+
+
 async def test_a_region_without_addresses_is_not_tried_twice(bench: Any, seek: Any) -> None:
     bench.emulator.control.set_project(addresses_per_region=0)
     seeker = await seek()
@@ -151,6 +158,20 @@ async def test_a_node_that_was_made_without_an_answer_is_the_one_that_is_found(b
     assert made(bench) == [ZONES[0]]
 
 
+async def test_a_node_that_comes_after_its_try_was_given_up_is_deleted(bench: Any, seek: Any) -> None:
+    control = bench.emulator.control
+    control.add_fault("CreateNode", "applied_then_drop")
+    for method in ("GetNode", "ListNodes"):
+        control.add_fault(method, "not_yet_visible", target=ZONES[0], seconds=1e6)
+    seeker = await seek(limits=Limits(unsure_s=0.3))
+    search = await seeker.end((await seeker.desk.begin("my-node", candidates(*ZONES[:2]))).search_id)
+    assert outcomes(search) == [(ZONES[0], "other"), (ZONES[1], "won")]
+    control.clear_faults()
+    await bench.until(lambda: any(change.phase == "deleted" for change in bench.changes))
+    assert control.billing() == [search.node_name]
+    assert "It came after its try was given up." in [entry.reason for entry in seeker.audit.newest()]
+
+
 async def test_a_cancelled_search_leaves_nothing(bench: Any, seek: Any) -> None:
     bench.emulator.control.set_time_scale(0.1)  # the node stays CREATING
     seeker = await seek()
@@ -181,6 +202,14 @@ async def test_twenty_searches_and_two_fleets_make_one_node(bench: Any, seek: An
     assert len({search.search_id for search in begun}) == 1
     for seeker in seekers:
         assert (await seeker.end(begun[0].search_id)).phase == "found"
+    assert made(bench) == [ZONES[0]]
+
+
+async def test_twenty_creations_by_two_fleets_make_one_node(bench: Any, seek: Any) -> None:
+    fleets = [(await seek()).fleet, (await seek()).fleet]
+    begun = await asyncio.gather(*(fleets[at % 2].create(bench.spec()) for at in range(20)))
+    assert len({intent.intent_id for intent in begun}) == 1
+    assert (await fleets[0].wait(begun[0].intent_id)).succeeded
     assert made(bench) == [ZONES[0]]
 
 
