@@ -16,6 +16,7 @@ def register_magics(shell: Any) -> None:
     """Add our magics to an IPython shell."""
     magics = Magics(shell)
     shell.register_magic_function(magics.tpu_init, magic_kind="line", magic_name="tpu_init")
+    shell.register_magic_function(magics.tpu, magic_kind="line", magic_name="tpu")
 
 
 class Magics:
@@ -36,6 +37,18 @@ class Magics:
 
         report = start_jax(this_worker(os.environ))
         self._shell.display_pub.publish(data=report.to_mimebundle())
+
+    def tpu(self, line: str) -> None:
+        """Keep this node, or see when it ends by itself.
+
+        ``%tpu keep``, ``%tpu keep 3h``, ``%tpu keep until 18:00`` (the node's clock) or ``%tpu keep while-busy`` hold
+        the idle rule off and the end of the session out; ``%tpu keep off`` takes that back. ``%tpu idle`` shows what
+        is active here, and when the node ends.
+        """
+        from jupyter_tpu.notebook.agent_call import ask_agent
+        from jupyter_tpu.notebook.keep import text_now
+
+        self._shell.display_pub.publish(data={"text/plain": text_now(line, ask_agent)})
 
 
 def parse_framework(line: str) -> str:

@@ -194,3 +194,16 @@ async def test_no_token_is_sent_where_it_could_be_read(cloud: Any, node: Node) -
     environ = {"GCE_METADATA_HOST": f"127.0.0.1:{port}", API_VARIABLE: "http://example.invalid/"}
     with pytest.raises(CannotEnd, match="no token may be sent"):
         await asyncio.to_thread(OwnNode(environ).check)
+
+
+async def test_a_notebook_keeps_its_node_by_a_magic(node: Node, open_link: Any) -> None:
+    link = await open_link(node)
+    await link.call("start_kernel", {"kernel_id": "notebook", "key": "secret"})
+    stream = link.attach("notebook", from_seq=0, on_message=lambda *_: None)
+    session = Session(key=b"secret")
+    request = session.msg("execute_request", {"code": "%tpu keep 5h", "silent": False, "allow_stdin": False})
+    stream.send("shell", [b"front-end", *session.serialize(request)])
+    kept = await activity_that(link, lambda found: (found["keep"]["for_s"] or 0) > 4 * 3600)
+    assert kept["keep"]["for_s"] == pytest.approx(5 * 3600, abs=120)
+    await link.call("keep", {})
+    await link.call("forget_kernel", {"kernel_id": "notebook"})

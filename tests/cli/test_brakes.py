@@ -1,0 +1,50 @@
+"""`brakes` and `keep` in a terminal."""
+
+from __future__ import annotations
+
+import datetime
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from jupyter_tpu.cli.keep import next_time
+from jupyter_tpu.errors import BadInput
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+ZONE = "us-central1-a"
+
+
+def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
+    assert "is READY" in terminal.tpu("create", "braked", "--zone", ZONE, "--type", "v5litepod-8", "--yes").stdout
+    ruled = terminal.tpu_json("brakes", "braked", "--idle", "2h", "--session", "12h", "--action", "delete")
+    assert (ruled["idle_after_s"], ruled["session_s"], ruled["action"]) == (7200, 43200, "delete")
+    assert {each["source"] for each in ruled["sources"]} == {"execution", "accelerator", "human"}
+
+    kept = terminal.tpu_json("keep", "braked", "--for", "3h")
+    assert kept["kept_until"] - time.time() == pytest.approx(3 * 3600, abs=300)
+    shown = terminal.tpu("brakes", "braked").stdout
+    assert "kept: for" in shown
+    assert "guard on the node: armed" in shown
+    assert "braked" in terminal.tpu("brakes").stdout
+    assert terminal.tpu_json("keep", "braked", "--off")["kept_until"] is None
+
+    refused = terminal.tpu("brakes", "braked", "--idle", "soon")
+    assert (refused.returncode, "is not a duration" in refused.stderr) == (1, True)
+    audit = [entry["action"] for entry in terminal.tpu_json("audit")["entries"]]
+    assert audit.count("keep") == 2
+    assert "brakes" in audit
+
+
+@pytest.mark.parametrize("text", ["18", "25:00", "noon", "18:60", ""])
+def test_what_is_no_time_of_a_day_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        next_time(text, time.time())
+
+
+@pytest.mark.parametrize(("hour", "day"), [(11, 2), (13, 1)])
+def test_a_time_of_the_day_is_the_next_one(hour: int, day: int) -> None:
+    noon = datetime.datetime(2026, 6, 1, 12).timestamp()
+    assert next_time(f"{hour}:00", noon) == datetime.datetime(2026, 6, day, hour).timestamp()

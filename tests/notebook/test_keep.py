@@ -1,0 +1,63 @@
+"""``%tpu keep`` and ``%tpu idle``: what a line means, and what is shown."""
+
+from __future__ import annotations
+
+import datetime
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import BadInput, WorkerUnreachable
+from jupyter_tpu.notebook.agent_call import ask_agent
+from jupyter_tpu.notebook.keep import parse_tpu, told
+
+NOON = datetime.datetime(2026, 6, 1, 12).timestamp()
+
+
+@pytest.mark.parametrize(
+    ("line", "call"),
+    [
+        ("idle", ("activity", {})),
+        ("keep", ("keep", {"for_s": 3600})),
+        (" keep  90m ", ("keep", {"for_s": 5400})),
+        ("keep until 18:00", ("keep", {"until": NOON + 6 * 3600})),
+        ("keep until 11:00", ("keep", {"until": NOON + 23 * 3600})),
+        ("keep while-busy", ("keep", {"while_busy": True})),
+        ("keep off", ("keep", {})),
+    ],
+)
+def test_a_line_says_what_the_agent_is_asked(line: str, call: Any) -> None:
+    assert parse_tpu(line, NOON) == call
+
+
+@pytest.mark.parametrize("line", ["", "cost", "keep forever", "keep until noon", "keep -1h", "idle 5", "keep until"])
+def test_any_other_line_is_refused_with_what_there_is(line: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        parse_tpu(line, NOON)
+    assert "%tpu keep 1h" in caught.value.hint
+
+
+def test_a_kernel_without_an_agent_says_so() -> None:
+    with pytest.raises(WorkerUnreachable, match="not started by an agent"):
+        ask_agent("activity", {}, {})
+    with pytest.raises(WorkerUnreachable, match="does not answer"):
+        ask_agent("activity", {}, {"JUPYTER_TPU_AGENT_SOCKET": "/nowhere/agent.sock"})
+
+
+def test_what_the_guard_says_is_told_in_lines() -> None:
+    said = {
+        "sources": {"execution": {"state": "quiet", "age_s": 150, "detail": ""}},
+        "rules": {"idle_after_s": 3600, "session_s": None, "action": "stop"},
+        "ends_in_s": 900,
+        "ends_why": "idle",
+        "keep": {"for_s": 7200, "while_busy": True},
+        "guard": {"state": "cannot", "detail": "no scope"},
+    }
+    assert told(said).splitlines() == [
+        "execution: quiet, last 2 min ago",
+        "This node ends after 1 h 0 min idle; session: no limit.",
+        "As things are it ends in 15 min (idle).",
+        "It is kept for 2 h 0 min.",
+        "It is kept until what runs now has ended.",
+        "Guard: cannot (no scope).",
+    ]
