@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from importlib import resources
@@ -103,3 +104,17 @@ def test_a_type_that_nobody_knows_is_billed_at_an_unknown_price(server: Server) 
     unknown = server.tpu("GET", "coverage?zone=us-central1-a&accelerator_type=v99-1&spot=true").json
     assert unknown["usd_per_hour"] is None
     assert unknown["text"].startswith("billed: price unknown")
+
+
+def test_the_buckets_of_a_notebook_are_named(server: Server) -> None:
+    cell = {"cell_type": "code", "id": "a", "source": "load('gs://my-bucket/x')", "metadata": {}, "outputs": []}
+    notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    (server.folder / "train.ipynb").write_text(json.dumps(notebook))
+    told = server.tpu("GET", "egress?zone=us-central1-a&path=train.ipynb")
+    assert told.status == 200, told.text
+    assert_fits(told.json, "Egress")
+    (bucket,) = told.json["buckets"]
+    assert (bucket["bucket"], bucket["location"], bucket["verdict"]) == ("my-bucket", None, "unknown")
+    assert server.tpu("GET", "egress?zone=us-central1-a&path=").json == {"buckets": []}
+    assert server.tpu("GET", "egress?zone=us-central1-a&path=no-such-file").status == 404
+    assert server.tpu("GET", "egress?zone=nowhere&path=train.ipynb").status == 400
