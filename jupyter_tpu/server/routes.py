@@ -5,7 +5,6 @@ from __future__ import annotations
 from jupyter_tpu.server.audit_handlers import AUDIT_ROUTES
 from jupyter_tpu.server.brake_handlers import BRAKE_ROUTES
 from jupyter_tpu.server.egress_handlers import EGRESS_ROUTES
-from jupyter_tpu.server.egress_handlers import EGRESS_ROUTES
 from jupyter_tpu.server.getting_handlers import GETTING_ROUTES
 from jupyter_tpu.server.grant_handlers import GRANT_ROUTES
 from jupyter_tpu.server.handlers import NODE_ROUTES, TpuHandler
@@ -20,7 +19,6 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *NODE_ROUTES,
     *KERNEL_ROUTES,
     *GRANT_ROUTES,
-    *EGRESS_ROUTES,
     *EGRESS_ROUTES,
     *GETTING_ROUTES,
     *AUDIT_ROUTES,
