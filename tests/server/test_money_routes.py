@@ -1,0 +1,99 @@
+"""What nodes have cost and what they may, over REST."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from openapi_schema_validator import OAS31Validator
+
+from jupyter_tpu.server.events import FLEET_EVENT
+
+if TYPE_CHECKING:
+    from conftest import Cloud, Events, Server
+
+ZONE = "us-central1-a"
+NEW_NODE = {
+    "node_id": "my-node",
+    "zone": ZONE,
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+}
+WEEKLY = {"amount": 1000, "unit": "usd", "period": "week", "resets_on": "friday", "resets_at": "09:00"}
+
+
+def assert_fits(body: Any, schema: str) -> None:
+    """The body is as rest-api.yml says."""
+    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
+    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
+
+
+async def reached(events: Events, phase: str) -> None:
+    await events.until(lambda event: event["schema_id"] == FLEET_EVENT and event["phase"] == phase)
+
+
+@pytest.fixture(autouse=True)
+def no_budgets_left(server: Server) -> Iterator[None]:
+    yield
+    for budget in server.tpu("GET", "spend").json["budgets"]:
+        assert server.tpu("DELETE", f"budgets/{budget['name']}").status == 204
+
+
+async def test_at_the_cap_a_node_is_stopped_and_no_other_is_created(server: Server, cloud: Cloud) -> None:
+    async with server.events() as events:
+        assert server.tpu("POST", "nodes", NEW_NODE).status == 202
+        await reached(events, "ready")
+        budget = server.tpu("PUT", "budgets/tiny", {"amount": 0.000001, "unit": "usd", "period": "total"})
+        assert budget.status == 200
+        await reached(events, "stopped")
+
+    spend = server.tpu("GET", "spend").json
+    assert_fits(spend, "Spend")
+    ((node,), (tiny,)) = spend["nodes"], spend["budgets"]
+    assert (node["node_id"], node["usd_per_hour"]) == ("my-node", 9.6)
+    assert server.tpu("GET", f"nodes/{ZONE}/my-node").json["cost_usd"] is not None
+    assert server.tpu("GET", "nodes").json["nodes"][0]["cost_usd"] is not None
+    assert (tiny["name"], tiny["level"], tiny["error"]) == ("tiny", "100", None)
+    assert cloud.control.billing() == []
+    (entry,) = [each for each in server.tpu("GET", "audit").json["entries"] if each["action"] == "stop"]
+    assert entry["reason"].startswith("The budget tiny is used up")
+
+    refused = server.tpu("POST", "nodes", {**NEW_NODE, "node_id": "another"})
+    assert (refused.status, refused.json["reason"]) == (402, "budget_exceeded")
+    assert server.tpu("POST", f"nodes/{ZONE}/my-node/start").status == 402
+    assert any("The budget tiny is used up" in notice for notice in server.tpu("GET", "nodes").json["notices"])
+    async with server.events() as events:
+        server.tpu("DELETE", f"nodes/{ZONE}/my-node")
+        await reached(events, "deleted")
+
+
+def test_a_budget_is_written_and_taken_away(server: Server) -> None:
+    made = server.tpu("PUT", "budgets/my%20week", WEEKLY)
+    assert made.status == 200
+    assert_fits(made.json, "Budget")
+    assert (made.json["name"], made.json["resets_on"], made.json["action"]) == ("my week", "friday", "stop")
+    assert [each["name"] for each in server.tpu("GET", "spend").json["budgets"]] == ["my week"]
+    assert server.tpu("DELETE", "budgets/my%20week").status == 204
+    assert server.tpu("DELETE", "budgets/my%20week").status == 404
+
+
+@pytest.mark.parametrize(
+    "changes", [{"amount": -1}, {"amount": "20"}, {"unit": "eur"}, {"period": None}, {"currency": "USD"}]
+)
+def test_what_makes_no_sense_is_refused(server: Server, changes: dict[str, Any]) -> None:
+    refused = server.tpu("PUT", "budgets/mine", {**WEEKLY, **changes})
+    assert (refused.status, refused.json["reason"]) == (400, "bad_input")
+    assert refused.json["error"]["hint"]
+    assert server.tpu("GET", "spend").json["budgets"] == []
+
+
+def test_an_unknown_price_has_to_be_accepted(server: Server, cloud: Cloud) -> None:
+    server.tpu("PUT", "budgets/mine", WEEKLY)
+    unpriced = {"accelerator_type": "v2-8", "zone": "us-central1-b", "runtime_version": "tpu-ubuntu2204-base"}
+    refused = server.tpu("POST", "nodes", {**NEW_NODE, **unpriced})
+    assert (refused.status, refused.json["reason"]) == (400, "bad_input")
+    assert "--accept-unknown-price" in refused.json["error"]["hint"]
+    assert cloud.control.billing() == []
