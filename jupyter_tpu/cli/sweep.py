@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
 _KINDS = {"node": "node", "queued_resource": "queued resource"}
+_DONE = {"delete": "deleted", "stop": "stopped", "cancel": "cancelled", "recover-off": "off"}
 _REASON = "The user swept the project."
 
 
@@ -93,7 +94,8 @@ def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
     _warn_of_gaps(holdings)
     husks = sum(item.is_dead for item in items)
     if husks:
-        note(f"{husks} hold quota for nothing: `jupyter tpu sweep --delete-husks` deletes them.")
+        what = "1 husk holds" if husks == 1 else f"{husks} husks hold"
+        note(f"{what} quota and can never compute again: `jupyter tpu sweep --delete-husks` deletes that.")
     if cloud_settings(options).is_emulated:
         note(EMULATED)
 
@@ -193,7 +195,7 @@ def _say_results(options: argparse.Namespace, results: tuple[Result, ...], nothi
 
 
 def _say_result(result: Result) -> None:
-    name = plain(result.name)
-    say(f"failed  {name}" if result.error else f"done    {name}")
+    word = "failed" if result.error else _DONE.get(result.action, "done")
+    say(f"{word:<9} {plain(result.name)}")
     if result.error:
         report(result.error, as_json=False)

@@ -96,9 +96,14 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one item: `error` is None when it was done, or begun without a refusal."""
+    """What came of one item: `error` is None when it was done, or begun without a refusal.
+
+    Attributes:
+        action: what was done, as in the audit log; empty where nothing could be.
+    """
 
     name: str
+    action: str = ""
     error: TpuError | None = None
 
     def to_json(self) -> JSON:
@@ -227,7 +232,7 @@ async def delete_items(opened: Opened, items: Sequence[Item], *, reason: str, wa
     broom = Broom(opened, reason=reason, wait=wait)
     waiting = [item for item in items if item.state != "DELETING"]
     done = await broom.each([broom.deleted(item.kind, item.name) for item in waiting])
-    return (*done, *(Result(name=item.name) for item in items if item.state == "DELETING"))
+    return (*done, *(Result(name=item.name, action="delete") for item in items if item.state == "DELETING"))
 
 
 class Broom:
@@ -253,17 +258,17 @@ class Broom:
 
     async def deleted(self, kind: Kind, name: str) -> Result:
         """Delete a node, or a queued resource with its nodes."""
-        return Result(name=name, error=await self._tried("delete", kind, name))
+        return Result(name=name, action="delete", error=await self._tried("delete", kind, name))
 
     async def stopped(self, name: str) -> Result:
         """Stop a node; where that is refused, delete it."""
         if await self._tried("stop", "node", name) is None:
-            return Result(name=name)
+            return Result(name=name, action="stop")
         return await self.deleted("node", name)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
         """What came of something else, noted as well."""
-        return Result(name=name, error=await self._noted(action, name, work))
+        return Result(name=name, action=action, error=await self._noted(action, name, work))
 
     async def _tried(self, verb: str, kind: Kind, name: str) -> TpuError | None:
         return await self._noted(verb, name, self._perform(verb, kind, name))

@@ -174,8 +174,9 @@ def _rank(use: QuotaUse) -> tuple[object, ...]:
 
 
 def is_worth_showing(use: QuotaUse) -> bool:
-    """Something takes of it, or something could: there is room for it and the place has the generation."""
-    return bool(use.users) or (use.limit != 0 and use.quota.is_offered_in(use.place))
+    """Something takes of it, or a number says how much could be taken, in a place that has the generation."""
+    has_room = use.limit is None or use.limit > 0
+    return bool(use.users) or (has_room and use.quota.is_offered_in(use.place))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

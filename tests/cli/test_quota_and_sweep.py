@@ -135,7 +135,7 @@ def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal) -> None:
     assert states(terminal) == {"kept": "READY", "swept": "READY"}
 
     done = terminal.tpu("sweep", "--delete", "swept", "--yes")
-    assert (done.returncode, done.stdout.startswith("done")) == (0, True), done.stderr
+    assert (done.returncode, done.stdout.startswith("deleted")) == (0, True), done.stderr
     assert states(terminal) == {"kept": "READY"}
 
 
@@ -179,6 +179,7 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal) -> None:
 
     done = answered(terminal, b"y\n", "panic")
     assert done.returncode == 0, done.stderr
+    assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["deleted", "stopped"]
     assert terminal.cloud.billing() == []
     assert states(terminal) == {"single": "STOPPED"}
     assert terminal.tpu_json("panic", "--yes") == {"results": []}
@@ -192,6 +193,6 @@ def test_panic_says_which_node_goes_on_costing(terminal: Terminal) -> None:
     done = terminal.tpu("panic", "--yes")
 
     assert done.returncode == 1
-    assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["done", "failed"]
+    assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["deleted", "failed"]
     assert "TPU Admin" in done.stderr
     assert terminal.cloud.billing() == [held]

@@ -137,8 +137,14 @@ def test_what_is_used_comes_first_and_what_can_never_be_used_is_not_worth_showin
     nowhere = quotas_by_id()["TPUV2sPerProjectPerZoneForTPUAPI"]
     closed = quotas_by_id()["TPUV6EPerProjectPerZoneForTPUAPI"]
     allowed = quotas_by_id()["TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"]
-    values = {(nowhere, "us-east5-c"): 16, (closed, "us-east1-d"): 0, (allowed, "us-central1-a"): 4}
+    values = {
+        (nowhere, "us-east5-c"): 16,
+        (closed, "us-east1-d"): 0,
+        (allowed, "us-central1-a"): 4,
+        (allowed, "us-west4-a"): -1,
+    }
     found = quota.uses(QuotaLimits(values=values, source="test", as_of=0.0), [held("v6e-4", "us-east5-b")])
 
-    assert [use.used for use in found] == [4, 4, 0, 0, 0]
-    assert [use.quota for use in found if not use.users and quota.is_worth_showing(use)] == [allowed]
+    assert [use.used for use in found] == [4, 4, 0, 0, 0, 0]
+    shown = [(use.quota, use.place) for use in found if not use.users and quota.is_worth_showing(use)]
+    assert shown == [(allowed, "us-central1-a")]
