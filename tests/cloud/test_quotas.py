@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -86,6 +87,16 @@ async def test_an_emulator_whose_address_nobody_told_is_not_guessed() -> None:
         await read_limits(SETTINGS, {})
 
     assert ADDRESS_VARIABLE in refused.value.hint
+
+
+async def test_without_a_login_nothing_is_asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "missing.json"))
+
+    with pytest.raises(CredentialsMissing) as refused:
+        await read_limits(CloudSettings(project="demo-project"), {})
+
+    assert "gcloud auth application-default login" in refused.value.hint
+    assert "missing.json" in refused.value.raw
 
 
 async def test_a_cloud_that_is_gone_is_said_to_be_silent() -> None:
