@@ -15,10 +15,13 @@ from jupyter_tpu.fleet.views import node_price
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Document, Documents
+from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import Node, NodeList
 from jupyter_tpu.money.accrual import Look, Sight
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, amount_text, budget_from_json
+from jupyter_tpu.money.granted import as_billed
+from jupyter_tpu.money.spans import Span
 from jupyter_tpu.money.spending import Account, NodeCosts, node_costs
 
 _KIND = "budget"
@@ -42,6 +45,7 @@ class Books:
         self._ledger = Ledger(journal, endpoint=endpoint, project=project)
         self._documents = Documents(journal, endpoint=endpoint, project=project)
         self._audit = Audit(journal, endpoint=endpoint, project=project)
+        self._grants = Grants(journal, endpoint=endpoint, project=project)
 
     def take_in(self, look: Look) -> None:
         """Write down what a look at the nodes means.
@@ -63,12 +67,16 @@ class Books:
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         offset = time.localtime(now).tm_gmtoff
-        return Account(spans=self._ledger.spans(), budgets=budgets, now=now, utc_offset_s=offset)
+        return Account(spans=self._billed(now), budgets=budgets, now=now, utc_offset_s=offset)
+
+    def _billed(self, now: float) -> tuple[Span, ...]:
+        """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""
+        return as_billed(self._grants.read().grants, self._ledger.spans(), now)
 
     def node_costs(self, now: float) -> NodeCosts:
         """What each node has cost; empty where the ledger cannot be read."""
         try:
-            return node_costs(self._ledger.spans(), now)
+            return node_costs(self._billed(now), now)
         except JournalUnwritable:
             return {}
 

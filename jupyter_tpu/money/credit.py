@@ -24,13 +24,13 @@ def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) 
         return {}
     used: dict[str, float | None] = dict.fromkeys((credit.name for credit in credits), 0.0)
     since = min(credit.starts_at for credit in credits)
-    for start, end, running in _slices(known, spans, since, now):
+    for start, end, running in slices(known, spans, since, now):
         holding = [credit for credit in credits if credit.holds(day_of(start))]
-        _charge(holding, used, _billed(known, running, day_of(start)), (end - start) / HOUR_S)
+        _charge(holding, used, billed(known, running, day_of(start)), (end - start) / HOUR_S)
     return used
 
 
-def _slices(
+def slices(
     grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
 ) -> Iterator[tuple[float, float, list[Span]]]:
     """From `since` to `now`, the times in which the same nodes ran under the same grants; the oldest node first."""
@@ -50,7 +50,7 @@ def _end(span: Span, now: float) -> float:
     return now if span.is_open else min(span.ended_at, now)
 
 
-def _billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
+def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
     """The nodes that no TRC grant paid for."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     used: Counter[Place] = Counter()

@@ -1,0 +1,41 @@
+"""What of the ledger is billed: the times for which a TRC grant paid cost nothing.
+
+The ledger keeps list prices; grants may be entered later, so who paid is worked out each time it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from jupyter_tpu.money.credit import billed, slices
+from jupyter_tpu.money.days import day_of
+from jupyter_tpu.money.grants import Grant
+from jupyter_tpu.money.spans import Span
+
+
+def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tuple[Span, ...]:
+    """The same times, cut where a TRC grant begins or ceases to pay; what it paid for has the price 0."""
+    trc = tuple(grant for grant in grants if grant.kind == "trc")
+    if not trc or not spans:
+        return tuple(spans)
+    parts: dict[int, list[Span]] = {}
+    for start, end, running in slices(trc, spans, min(span.began_at for span in spans), now):
+        paid = {id(span) for span in billed(trc, running, day_of(start))}
+        for span in running:
+            price = span.usd_per_hour if id(span) in paid else 0.0
+            _add(parts.setdefault(id(span), []), replace(span, usd_per_hour=price, began_at=start, ended_at=end))
+    return tuple(part for span in spans for part in _closed(parts.get(id(span), [span])))
+
+
+def _add(parts: list[Span], part: Span) -> None:
+    """Put a part behind the others; one of the same price goes on."""
+    if parts and parts[-1].usd_per_hour == part.usd_per_hour:
+        parts[-1] = replace(parts[-1], ended_at=part.ended_at)
+    else:
+        parts.append(replace(part, unwatched_s=0.0) if parts else part)
+
+
+def _closed(parts: list[Span]) -> list[Span]:
+    """Only the last part of an open span is open."""
+    return [*(replace(part, is_open=False) for part in parts[:-1]), parts[-1]]
