@@ -47,6 +47,12 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
     add_internal_ips_option(parser)
     parser.add_argument("--valid-for", default="6h", metavar="TIME", help="how long it waits (default: 6h)")
+    parser.add_argument(
+        "--run-for",
+        default="",
+        metavar="TIME",
+        help="flex-start: the cloud itself ends the node after that, such as 4h",
+    )
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
     add_yes_option(parser)
@@ -109,9 +115,10 @@ def _add(options: argparse.Namespace) -> int:
         raise BadInput("`queue add` needs --zone and --type.", exists=_NOTHING)
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)
-    price = accelerators.list_price(kind.type, options.zone, options.spot)
+    mode = "flex-start" if options.run_for else "spot" if options.spot else "on-demand"
+    price = accelerators.price_in_mode(kind.type, options.zone, mode)
     _require_consent(options, price)
-    queued = asyncio.run(_added(options, kind, seconds(options.valid_for, "--valid-for")))
+    queued = asyncio.run(_added(options, kind))
     if options.json:
         say_json(queued_view(queued))
         return 0
@@ -132,9 +139,11 @@ def _require_consent(options: argparse.Namespace, price: Price | None) -> None:
         )
 
 
-async def _added(options: argparse.Namespace, kind: accelerators.Accelerator, valid_for_s: float) -> QueuedResource:
+async def _added(options: argparse.Namespace, kind: accelerators.Accelerator) -> QueuedResource:
     from jupyter_tpu.fleet.opening import open_fleet
 
+    valid_for_s = seconds(options.valid_for, "--valid-for")
+    run_for_s = seconds(options.run_for, "--run-for") if options.run_for else None
     versions = accelerators.runtime_versions(kind.generation)
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         spec = NodeSpec(
@@ -144,7 +153,7 @@ async def _added(options: argparse.Namespace, kind: accelerators.Accelerator, va
             spot=options.spot,
             internal_ips=options.internal_ips,
         )
-        return await opened.queue.add(spec, valid_for_s=valid_for_s, accept_unknown_price=True)
+        return await opened.queue.add(spec, valid_for_s=valid_for_s, run_for_s=run_for_s, accept_unknown_price=True)
 
 
 def _remove(options: argparse.Namespace) -> int:

@@ -84,8 +84,13 @@ class CloudApi(Protocol):
         """Queued resources of one zone, or of all (``-``); husks too, until somebody deletes them."""
         ...
 
-    async def create_queued_resource(self, spec: QueuedSpec, valid_for_s: float | None = None) -> Operation:
-        """Queue a node; the cloud gives up after `valid_for_s`. May be asked again: the same wish is queued once."""
+    async def create_queued_resource(
+        self, spec: QueuedSpec, valid_for_s: float | None = None, *, run_for_s: float | None = None
+    ) -> Operation:
+        """Queue a node; the cloud gives up after `valid_for_s`. May be asked again: the same wish is queued once.
+
+        With `run_for_s` (flex-start) the cloud itself deletes the node so many seconds after it became READY.
+        """
         ...
 
     async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:

@@ -25,7 +25,7 @@ from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
-from jupyter_tpu.cloud.queue import QueueCalls
+from jupyter_tpu.cloud.queue import QueueCalls, create_flex_start
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
 from jupyter_tpu.cloud.unreadable import UnreadableAnswers
 from jupyter_tpu.errors import BadInput
@@ -196,7 +196,11 @@ class GoogleCloud:
     async def list_queued_resources(self, zone: str = "-") -> QueuedList:
         return await self._queue.list(zone)
 
-    async def create_queued_resource(self, spec: QueuedSpec, valid_for_s: float | None = None) -> Operation:
+    async def create_queued_resource(
+        self, spec: QueuedSpec, valid_for_s: float | None = None, *, run_for_s: float | None = None
+    ) -> Operation:
+        if run_for_s is not None:
+            return await create_flex_start(self._settings, spec, valid_for_s, run_for_s)
         return await self._queue.create(spec, valid_for_s)
 
     async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:

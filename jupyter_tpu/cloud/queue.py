@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import importlib
 import logging
+import os
 import uuid
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -15,6 +18,7 @@ from google.rpc import code_pb2
 from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.cloud.translation import error_of_status
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
 from jupyter_tpu.models import Operation, QueuedList, QueuedName, QueuedResource, QueuedSpec
@@ -66,6 +70,21 @@ class QueueCalls:
             request = tpu_v2.DeleteQueuedResourceRequest(name=str(name), force=force)
             answer = await self._client.delete_queued_resource(request, **CHANGE)
         return protos.operation_of(answer.operation, about)
+
+
+async def create_flex_start(
+    settings: CloudSettings, spec: QueuedSpec, valid_for_s: float | None, run_for_s: float
+) -> Operation:
+    """Queue a node that the cloud ends by itself; raises as `QueueCalls.create` does."""
+    # the REST client takes a while to import, and few ever need it
+    flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
+    about = replace(_about("queue", spec.name), accelerator_type=spec.node.accelerator_type)
+    query = {"queuedResourceId": spec.name.queued_id, "requestId": request_id_of(spec)}
+    body = flex_start.flex_start_body(spec, valid_for_s, run_for_s)
+    operation: Operation = await asyncio.to_thread(
+        flex_start.create_flex_start, settings, about, query, body, os.environ
+    )
+    return operation
 
 
 def _about(verb: str, name: QueuedName) -> Request:

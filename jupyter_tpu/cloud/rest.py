@@ -1,4 +1,4 @@
-"""Google's services that the Cloud TPU client does not speak to, over plain REST: reads only.
+"""Google's services that the Cloud TPU client does not speak to, over plain REST.
 
 Blocking: call it off the event loop. An emulator has them all at one address, see `emulator_address`.
 """
@@ -46,7 +46,7 @@ class Service:
 
 
 class RestDoor:
-    """Reads from one service for one project; close it after use."""
+    """One service for one project; close it after use."""
 
     def __init__(self, session: Any, base: str, service: Service, project: str) -> None:
         self._session = session
@@ -94,11 +94,25 @@ class RestDoor:
             ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
             CloudUnavailable: no answer, or none that can be read.
         """
+        status, text = self._asked("GET", path, query, None)
+        if status != 200:
+            raise self._refusal(status, text)
+        return self._parsed(text)
+
+    def post(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, str]:
+        """Ask for a change, once; the HTTP status and the text of the answer.
+
+        Raises:
+            CloudUnavailable: there was none, so whether it was done is not known.
+        """
+        return self._asked("POST", path, query, body)
+
+    def _asked(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
         try:
-            answer = self._session.get(
-                f"{self._base}{path}", params=dict(query), timeout=_TIMEOUT_S, allow_redirects=False
+            answer = self._session.request(
+                verb, f"{self._base}{path}", params=dict(query), json=body, timeout=_TIMEOUT_S, allow_redirects=False
             )
-            status, text = int(answer.status_code), str(answer.text)
+            return int(answer.status_code), str(answer.text)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error
         except OSError as error:  # what the requests library raises is one
@@ -107,9 +121,6 @@ class RestDoor:
                 hint="Check the network connection and proxy settings; if they are well, try again in a minute.",
                 raw=str(error)[:_LONGEST_RAW],
             ) from error
-        if status != 200:
-            raise self._refusal(status, text)
-        return self._parsed(text)
 
     def _parsed(self, text: str) -> Mapping[str, Any]:
         try:

@@ -22,6 +22,7 @@ from jupyter_tpu.models import NodeSpec, QueuedName, QueuedResource, QueuedSpec
 
 VALID_FOR_S = 6 * 3600.0
 SHORTEST_S, LONGEST_S = 60.0, 30 * 86_400.0
+LONGEST_RUN_S = 7 * 86_400.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,24 +75,30 @@ class Queue:
         return {name: since for name, (_, since) in states.items() if since is not None}
 
     async def add(
-        self, spec: NodeSpec, *, valid_for_s: float = VALID_FOR_S, accept_unknown_price: bool = False
+        self,
+        spec: NodeSpec,
+        *,
+        valid_for_s: float = VALID_FOR_S,
+        run_for_s: float | None = None,
+        accept_unknown_price: bool = False,
     ) -> QueuedResource:
         """Queue a node; asking twice for the same gives the same.
 
         Args:
             spec: the node; its id is that of the queued resource too.
             valid_for_s: after how many seconds the cloud gives up.
+            run_for_s: flex-start: the cloud itself deletes the node so many seconds after it became READY.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
             BudgetExceeded: a budget is used up.
-            BadInput: what is asked for is not offered, or `valid_for_s` is not of a minute to 30 days.
+            BadInput: what is asked for is not offered, or a time is too short or too long.
             NodeExists: the name is taken.
             QuotaExceeded, NotAllowlisted, …: the cloud refused; nothing is queued.
             JournalUnwritable: it cannot be written down, so nothing was asked for.
             CloudUnavailable: it did not answer, and does not list it.
         """
-        _check_duration(valid_for_s)
+        _check_durations(spec, valid_for_s, run_for_s)
         wanted = QueuedSpec(name=_name_of(spec), node=self._fleet.equipped(spec))
         known = _same_or_refused((await self.list()).find(wanted.name), wanted)
         if known is not None:
@@ -100,7 +107,7 @@ class Queue:
         await check_offered(self._cloud, spec)
         await self._refuse_taken(spec)
         await self._note("queue", wanted.name, f"The user queued a {spec.accelerator_type}.")
-        return await self._asked(wanted, valid_for_s)
+        return await self._asked(wanted, valid_for_s, run_for_s)
 
     async def _refuse_taken(self, spec: NodeSpec) -> None:
         try:
@@ -109,9 +116,9 @@ class Queue:
             return
         raise name_taken(node)
 
-    async def _asked(self, wanted: QueuedSpec, valid_for_s: float) -> QueuedResource:
+    async def _asked(self, wanted: QueuedSpec, valid_for_s: float, run_for_s: float | None) -> QueuedResource:
         try:
-            operation = await self._cloud.create_queued_resource(wanted, valid_for_s)
+            operation = await self._cloud.create_queued_resource(wanted, valid_for_s, run_for_s=run_for_s)
         except (NodeExists, CloudUnavailable) as error:  # by another tab, or without an answer
             known = _same_or_refused((await self.list()).find(wanted.name), wanted)
             if known is None:
@@ -165,9 +172,13 @@ def _name_of(spec: NodeSpec) -> QueuedName:
     return QueuedName(project=spec.name.project, zone=spec.name.zone, queued_id=spec.name.node_id)
 
 
-def _check_duration(valid_for_s: float) -> None:
+def _check_durations(spec: NodeSpec, valid_for_s: float, run_for_s: float | None) -> None:
     if not SHORTEST_S <= valid_for_s <= LONGEST_S:
         raise BadInput("A queued resource can wait for a minute to 30 days.", hint="Choose a time in between.")
+    if run_for_s is not None and not SHORTEST_S <= run_for_s <= LONGEST_RUN_S:
+        raise BadInput("A flex-start node can run for a minute to 7 days.", hint="Choose a time in between.")
+    if run_for_s is not None and spec.spot:
+        raise BadInput("A flex-start node cannot be a spot node too.", hint="Leave out one of the two.")
 
 
 def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> QueuedResource | None:

@@ -20,7 +20,7 @@ from jupyter_tpu.server.handlers import TpuHandler
 
 _SEARCH_FIELDS = ("node_id", "candidates", "queue_minutes", "accept_unknown_price")
 _CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "internal_ips")
-_QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "accept_unknown_price")
+_QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "accept_unknown_price")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,6 +126,7 @@ class QueueHandler(TpuHandler):
         queued = await opened.queue.add(
             spec,
             valid_for_s=number_field(data, "valid_for_s") or VALID_FOR_S,
+            run_for_s=number_field(data, "run_for_s"),
             accept_unknown_price=flag_field(data, "accept_unknown_price"),
         )
         self.write_json(queued_view(queued), status=202)

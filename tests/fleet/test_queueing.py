@@ -116,6 +116,45 @@ async def test_twenty_requests_of_two_processes_for_one_name_queue_one_node(benc
     assert len(bench.emulator.control.ledger()["nodes"]) == 1
 
 
+@pytest.fixture
+def known_emulator(bench: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the emulator's REST API is, as its user sets it."""
+    monkeypatch.setenv("JUPYTER_TPU_EMULATOR", bench.emulator.rest)
+
+
+async def test_a_flex_start_node_is_ended_by_the_cloud_itself(bench: Any, queue: Queue, known_emulator: None) -> None:
+    queued = await queue.add(bench.spec(), run_for_s=3600)
+    assert (await queue.add(bench.spec(), run_for_s=3600)).intent_id == queued.intent_id
+    control = bench.emulator.control
+    control.advance(UNTIL_ACTIVE_S)
+    node = await bench.cloud.get_node(bench.name())
+    assert (node.state, node.intent_id) == ("READY", queued.intent_id)
+    control.advance(3700)
+    assert control.billing() == []
+    (husk,) = (await queue.list()).items
+    assert (husk.state, husk.is_husk) == ("SUSPENDED", True)
+    (bill,) = control.ledger()["nodes"]
+    assert 3500 < bill["ready_seconds"] <= 3600
+
+
+async def test_a_refused_flex_start_says_why(bench: Any, queue: Queue, known_emulator: None) -> None:
+    bench.emulator.control.add_fault("CreateQueuedResource", "quota")
+    with pytest.raises(QuotaExceeded) as refused:
+        await queue.add(bench.spec(), run_for_s=3600)
+    assert "Quota limit" in refused.value.raw
+    with pytest.raises(BadInput, match="7 days"):
+        await queue.add(bench.spec(), run_for_s=1e6)
+    with pytest.raises(BadInput, match="spot node too"):
+        await queue.add(bench.spec(spot=True), run_for_s=3600)
+    assert await states(queue) == []
+
+
+async def test_a_flex_start_that_got_no_answer_is_queued_once(bench: Any, queue: Queue, known_emulator: None) -> None:
+    bench.emulator.control.add_fault("CreateQueuedResource", "applied_then_drop")
+    await queue.add(bench.spec(), run_for_s=3600)
+    assert len((await queue.list()).items) == 1
+
+
 async def test_a_refused_request_leaves_nothing(bench: Any, queue: Queue) -> None:
     bench.emulator.control.add_fault("CreateQueuedResource", "quota")
     with pytest.raises(QuotaExceeded) as refused:

@@ -1,0 +1,83 @@
+"""Flex-start: a queued resource whose node the cloud itself ends after a time.
+
+Google's client does not know it; only the REST API v2alpha1 does (its discovery document, revision 20261001).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from google.cloud import tpu_v2
+from google.protobuf import json_format
+from google.rpc import code_pb2
+
+from jupyter_tpu.cloud import protos
+from jupyter_tpu.cloud.cases import Refusal, Request
+from jupyter_tpu.cloud.refusals import translate
+from jupyter_tpu.cloud.rest import RestDoor, Service
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import CloudUnavailable
+from jupyter_tpu.models import Operation, QueuedSpec
+
+_TPU = Service(title="Cloud TPU API", host="tpu.googleapis.com", role="TPU Admin")
+
+
+def create_flex_start(
+    settings: CloudSettings,
+    about: Request,
+    query: Mapping[str, str],
+    body: Mapping[str, Any],
+    environment: Mapping[str, str],
+) -> Operation:
+    """Ask for it; blocks. Raises as `CloudApi.create_queued_resource` does, in the words of `about`."""
+    door = RestDoor.open(settings, _TPU, environment)
+    try:
+        path = f"/v2alpha1/projects/{about.project}/locations/{about.zone}/queuedResources"
+        status, text = door.post(path, query, body)
+    finally:
+        door.close()
+    if status != 200:
+        raise translate(about, _refusal(status, text))
+    return Operation(name=str(_object(text).get("name", "")), verb="create", target=about.what)
+
+
+def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: float) -> dict[str, Any]:
+    """The request's JSON, as gcloud sends it."""
+    node = json_format.MessageToDict(tpu_v2.Node.pb(protos.node_to_create(spec.node)))
+    policy = {} if valid_for_s is None else {"validUntilDuration": f"{valid_for_s:.0f}s"}
+    return {
+        "provisioningModel": "FLEX_START",
+        "queueingPolicy": policy,
+        "runDuration": {"maxRunDuration": f"{run_for_s:.0f}s"},
+        "tpu": {"nodeSpec": [{"parent": spec.name.parent, "nodeId": spec.node.name.node_id, "node": node}]},
+    }
+
+
+def _refusal(status: int, text: str) -> Refusal:
+    """What Google's error envelope says; an answer without one is somebody else's."""
+    error = _object(text).get("error")
+    if not isinstance(error, dict):
+        return Refusal(code=code_pb2.UNAVAILABLE if status >= 500 else code_pb2.UNKNOWN, message=text[:2000])
+    details = [each for each in error.get("details", ()) if isinstance(each, dict)]
+    return Refusal(
+        code=_code(str(error.get("status"))),
+        message=str(error.get("message", "")),
+        reason=next((str(each["reason"]) for each in details if "reason" in each), ""),
+        violations=tuple(
+            str(violation.get("description", "")) for each in details for violation in each.get("violations", ())
+        ),
+    )
+
+
+def _code(name: str) -> int:
+    return int(code_pb2.Code.Value(name)) if name in code_pb2.Code.keys() else code_pb2.UNKNOWN  # noqa: SIM118
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise CloudUnavailable("The answer of the Cloud TPU API cannot be read.", raw=text[:2000]) from error
+    return found if isinstance(found, dict) else {}
