@@ -161,6 +161,8 @@ export interface INodeSpec extends INodeKey {
   readonly accelerator_type: string;
   readonly runtime_version: string;
   readonly spot: boolean;
+  /** The user knows that the price is not. */
+  readonly accept_unknown_price?: boolean;
 }
 
 /** `data` of an event of {@link FLEET_SCHEMA}. */

@@ -1,2 +1,3 @@
 import './base.css';
 import './switchboard.css';
+import './money.css';

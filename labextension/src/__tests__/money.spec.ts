@@ -185,9 +185,11 @@ describe('words about money', () => {
 
   it('never take an unknown price for nothing', () => {
     const unknown = spend({ usd_per_hour: null, unpriced: ['v9-8'] });
+    const nodes = [null, 9.6].map(usd_per_hour => ({ name: NODE, usd_per_hour, is_open: true }));
     expect(isBilled(unknown)).toBe(true);
     expect(formatRate(unknown, trans)).toBe('price unknown');
-    expect(formatRate(spend({ unpriced: ['v9-8'] }), trans)).toBe('at least $9.60 per hour');
+    expect(formatRate({ ...unknown, nodes }, trans)).toBe('at least $9.60 per hour');
+    expect(formatSum({ usd: null, known_usd: 2, ready_s: 0 }, trans)).toBe('at least $2.00');
     expect(formatSum({ usd: null, ready_s: 0 }, trans)).toBe('cost unknown');
     expect(isBilled(spend({ usd_per_hour: 0 }))).toBe(false);
     expect(formatSweepCost([item({ usd_per_hour: null })], trans)).toMatch(/prices are unknown/);
@@ -209,7 +211,7 @@ describe('words about money', () => {
     expect(['no', { message: 'no' }, null, 5, { message: 5 }].map(textOf)).toEqual([
       ...['no', 'no', '', '', '']
     ]);
-    expect(formatDetail({ a: 'x', b: 2 })).toBe('a: x, b: 2');
+    expect(formatDetail({ a: 'x', b: 2, c: null })).toBe('a: x\nb: 2');
   });
 });
 

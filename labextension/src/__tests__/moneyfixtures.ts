@@ -11,6 +11,7 @@ export function spend(rest: Partial<ISpend> = {}): ISpend {
   return {
     as_of: null,
     usd_per_hour: 9.6,
+    nodes: [],
     unpriced: [],
     is_complete: true,
     total: { usd: 40, ready_s: 36_000 },

@@ -142,7 +142,7 @@ describe('the section of spend', () => {
   it('shows what is paid and was paid, and what is not known', () => {
     show({ spend: answered(spend({ unpriced: ['v9-8'] })) }, 'spend');
     screen.getByText('$40.00 · 10 h');
-    screen.getByText('No price is known for v9-8: sums leave it out.');
+    screen.getByText('No price is known for v9-8: sums are without it.');
   });
 
   it('shows a budget with its bar and level, and removes it', async () => {
@@ -153,6 +153,14 @@ describe('the section of spend', () => {
     expect(bar.getAttribute('aria-valuenow')).toBe('85');
     await click('Remove the budget weekly');
     expect(doing.onRemoveBudget).toHaveBeenCalledWith('weekly');
+  });
+
+  it('shows a budget that cannot be read as used up, with its error', () => {
+    const nothing = { amount: null, unit: null, period: null, action: null, used: null };
+    const broken = budget({ ...nothing, fraction: null, level: '100', error: 'It is damaged.' });
+    show({ spend: answered(spend({ budgets: [broken] })) }, 'spend');
+    screen.getByText('used up');
+    screen.getByText('It is damaged.');
   });
 
   it('sets a budget', async () => {
@@ -272,7 +280,10 @@ describe('the section of quota', () => {
   ] as const;
 
   it('shows limits in use, and all on demand', () => {
-    const limits = [limit({ users }), limit({ quota_id: 'V4', label: 'v4 cores', used: 0, limit: null })];
+    const limits = [
+      limit({ users }),
+      limit({ quota_id: 'V4', label: 'v4 cores', used: 0, limit: null })
+    ];
     show({ quota: answered({ ...WHOLE, error: null, limits }) }, 'quota');
     screen.getByText('8 of 16 chips in use');
     expect(screen.queryByText(/v4 cores/)).toBeNull();

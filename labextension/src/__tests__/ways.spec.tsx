@@ -21,7 +21,7 @@ function getting(rest: Partial<IGettingActs> = {}): jest.Mocked<IGettingActs> {
     onQueue: jest.fn().mockResolvedValue(undefined),
     onRecover: jest.fn(),
     coverage: jest.fn().mockResolvedValue(BILLED),
-    quotaAfter: jest.fn().mockResolvedValue([ROW]),
+    quotaAfter: jest.fn().mockResolvedValue({ rows: [ROW] }),
     ...rest
   } as jest.Mocked<IGettingActs>;
 }
@@ -75,7 +75,7 @@ describe('the form, where there are other ways to a node', () => {
 
   it('says what does not fit', async () => {
     const row = { ...ROW, asked: 16, after: -8, fits: false };
-    open(getting({ quotaAfter: jest.fn().mockResolvedValue([row]) }));
+    open(getting({ quotaAfter: jest.fn().mockResolvedValue({ rows: [row] }) }));
     await later();
     screen.getByText(/16 chips asked, but only 8 of 16 free/);
   });
@@ -106,10 +106,14 @@ describe('the form, where there are other ways to a node', () => {
     open(acts);
     await click('radio', 'Search until one is found');
     await click('checkbox', 'v6e-8 · us-east1-d');
-    fireEvent.change(screen.getByLabelText(/wait in the queue/), { target: { value: '30' } });
+    expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
+    await click('checkbox', 'Take it though its price is not known');
+    fireEvent.change(screen.getByLabelText('Go on for (minutes)'), { target: { value: '30' } });
     await click('button', 'Search');
     const terms = acts.onSearch.mock.calls[0][0];
-    expect(terms).toMatchObject({ node_id: 'node-1', queue_minutes: 30 });
+    expect(terms).toMatchObject({
+      ...{ node_id: 'node-1', queue_minutes: 30, accept_unknown_price: true }
+    });
     expect(terms.candidates.map(({ zone }) => zone)).toEqual(['us-central1-a', 'us-east1-d']);
     expect(onCreate).not.toHaveBeenCalled();
     expect(onCancel).toHaveBeenCalled();
@@ -132,6 +136,7 @@ describe('the form, where there are other ways to a node', () => {
     expect(screen.queryByRole('checkbox', { name: /again/ })).toBeNull();
     await click('checkbox', 'Spot: cheaper, but can be taken back at any time');
     await click('checkbox', 'Make it again when it is taken back');
+    await click('checkbox', 'Take it though its price is not known');
     await click('button', 'Create');
     expect(acts.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));
   });

@@ -2,8 +2,10 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useId, useRef, useState } from 'react';
 import { ChoiceNotice } from '../money/choice/cost';
 import {
+  hasUnknownPrice,
   IGettingActs,
   IWayDraft,
+  nowTerms,
   queueTerms,
   searchTerms,
   WAY_DRAFT
@@ -42,7 +44,9 @@ export function CreateForm(props: IProps): JSX.Element {
   const [draft, setDraft] = useState(WAY_DRAFT);
   const { isSending, problem, send } = useSending();
   const offer = offerOf(offers, spec);
-  const isWhole = !complaint && isMinutes(draft.queueMinutes);
+  const isUnasked = Boolean(getting) && hasUnknownPrice(offers, spec, draft);
+  const isPriced = !isUnasked || draft.acceptsUnknownPrice;
+  const isWhole = !complaint && isMinutes(draft.minutes) && isPriced;
   return (
     <form
       className="jp-tpu-Form"
@@ -80,7 +84,7 @@ export function CreateForm(props: IProps): JSX.Element {
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onCancel}>{trans.__('Cancel')}</Button>
-        <Button kind="accept" type="submit" disabled={isSending || !offer}>
+        <Button kind="accept" type="submit" disabled={isSending || !offer || !isPriced}>
           {submitName(draft, isSending, trans)}
         </Button>
       </div>
@@ -99,7 +103,7 @@ async function take(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<v
     await getting.onQueue(queueTerms(spec, draft));
     return onCancel();
   }
-  await onCreate(spec);
+  await onCreate(nowTerms(spec, draft));
   if (draft.again && spec.spot) {
     getting?.onRecover(spec);
   }

@@ -8,7 +8,7 @@ import {
   IBrakeTerms,
   IBudgetTerms,
   IKeep,
-  IQuotaAfter,
+  IQuotasAfter,
   IQueueTerms,
   ISearchTerms,
   ISweepResults,
@@ -42,11 +42,8 @@ export class MoneyClient {
     return this._client.ask(`coverage?${queryOf(choice)}`);
   }
 
-  async quotaAfter(choice: IChoice): Promise<readonly IQuotaAfter[]> {
-    const { rows } = await this._client.ask<{ rows: readonly IQuotaAfter[] }>(
-      `quota/after?${queryOf(choice)}`
-    );
-    return rows;
+  quotaAfter(choice: IChoice): Promise<IQuotasAfter> {
+    return this._client.ask(`quota/after?${queryOf(choice)}`);
   }
 
   async keep(key: INodeKey, keep: IKeep): Promise<void> {

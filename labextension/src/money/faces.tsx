@@ -43,9 +43,9 @@ export function facesOf(
         )}
       </UseSignal>
     ),
-    timeLeft: ({ name }) => (
+    timeLeft: node => (
       <UseSignal signal={model.stateChanged}>
-        {() => <TimeLeft name={name} parts={model.parts} acts={acts} trans={trans} />}
+        {() => <TimeLeft node={node} parts={model.parts} acts={acts} trans={trans} />}
       </UseSignal>
     )
   };

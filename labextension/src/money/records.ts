@@ -10,6 +10,8 @@ import { IGrant } from './grantrecords';
 /** What something has cost, and for how long it was ready. */
 export interface ISum {
   readonly usd: number | null;
+  /** What is known of it, where some price is not. */
+  readonly known_usd?: number;
   readonly ready_s: number;
 }
 
@@ -27,21 +29,37 @@ export interface IBudgetTerms {
   readonly action: BudgetAction;
 }
 
-export interface IBudget extends IBudgetTerms {
+/** A budget; one that cannot be read has nothing but an error, and counts as used up. */
+export interface IBudget {
   readonly name: string;
+  readonly amount: number | null;
+  readonly unit: BudgetUnit | null;
+  readonly period: BudgetPeriod | null;
+  readonly resets_on: string | null;
+  readonly resets_at: string | null;
+  readonly action: BudgetAction | null;
   readonly used: number | null;
   readonly fraction: number | null;
   readonly level: 'ok' | '50' | '80' | '100';
-  readonly window_start: number;
+  readonly window_start: number | null;
   readonly window_end: number | null;
   readonly runs_out_at: number | null;
   readonly error: string | null;
 }
 
+/** What one node has cost. */
+export interface INodeCost {
+  readonly name: string;
+  readonly usd_per_hour: number | null;
+  readonly is_open: boolean;
+}
+
 export interface ISpend {
   readonly as_of: number | null;
+  /** Null where the price of something that runs is not known. */
   readonly usd_per_hour: number | null;
-  /** Accelerator types whose price is unknown, so that sums are lower bounds. */
+  readonly nodes: readonly INodeCost[];
+  /** Accelerator types, of now or before, whose price is not known. */
   readonly unpriced: readonly string[];
   readonly is_complete: boolean;
   readonly total: ISum;
@@ -115,6 +133,7 @@ export interface IQuotaLimit {
   readonly scope: 'zone' | 'region';
   readonly location: string;
   readonly limit: number | null;
+  readonly is_unlimited?: boolean;
   readonly used: number;
   readonly free: number | null;
   readonly users: readonly IQuotaUser[];
@@ -129,16 +148,24 @@ export interface ICompleteness {
 
 export interface IQuota extends ICompleteness {
   readonly error: unknown;
+  /** What could not be counted, in sentences or names. */
+  readonly uncounted?: readonly unknown[];
   readonly limits: readonly IQuotaLimit[];
 }
 
-/** What a request would leave of one quota. */
+/** What a request would leave of its quotas. */
+export interface IQuotasAfter {
+  readonly error?: unknown;
+  readonly rows: readonly IQuotaAfter[];
+}
+
 export interface IQuotaAfter {
   readonly quota_id: string;
   readonly label: string;
   readonly location: string;
   readonly unit: string;
   readonly limit: number | null;
+  readonly is_unlimited?: boolean;
   readonly used: number;
   readonly asked: number;
   readonly after: number | null;
@@ -152,6 +179,7 @@ export interface ISweepItem {
   readonly node_id: string;
   readonly zone: string;
   readonly state: string;
+  readonly accelerator_type?: string;
   readonly usd_per_hour: number | null;
   readonly is_billed: boolean;
   readonly holds_quota: boolean;
@@ -162,6 +190,7 @@ export interface ISweepItem {
 }
 
 export interface ISweep extends ICompleteness {
+  readonly error?: unknown;
   readonly items: readonly ISweepItem[];
 }
 
@@ -180,6 +209,7 @@ export interface ISearchTerms {
   readonly node_id: string;
   readonly candidates: readonly ICandidate[];
   readonly queue_minutes?: number;
+  readonly accept_unknown_price?: boolean;
 }
 
 export interface ITry {

@@ -6,7 +6,7 @@ import React from 'react';
 import { useNow } from '../components/now';
 import { serverNow } from './model';
 import { IMoneyModel } from './tokens';
-import { formatEnd, formatRate, formatSpan, isBilled, nearestEnd } from './words';
+import { formatEnd, formatRate, formatSpan, isBilled, knownRate, nearestEnd } from './words';
 import { formatUsd } from '../format';
 import { ISpend } from './records';
 
@@ -65,10 +65,10 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   );
 }
 
-function shortRate({ usd_per_hour, unpriced }: ISpend, trans: TranslationBundle): string {
-  if (usd_per_hour === null) {
-    return trans.__('TPU price unknown');
+function shortRate(spend: ISpend, trans: TranslationBundle): string {
+  if (spend.usd_per_hour !== null) {
+    return trans.__('TPU %1/h', formatUsd(spend.usd_per_hour));
   }
-  const usd = formatUsd(usd_per_hour);
-  return unpriced.length > 0 ? trans.__('TPU ≥ %1/h', usd) : trans.__('TPU %1/h', usd);
+  const known = knownRate(spend);
+  return known > 0 ? trans.__('TPU ≥ %1/h', formatUsd(known)) : trans.__('TPU price unknown');
 }

@@ -42,49 +42,60 @@ export function textOf(error: unknown): string {
   return typeof words === 'string' ? words : '';
 }
 
-/** A record of plain values in one line. */
+/** A record of values, one a line; what is null says nothing. */
 export function formatDetail(detail: { readonly [name: string]: unknown }): string {
   return Object.entries(detail)
+    .filter(([, value]) => value !== null && value !== undefined)
     .map(([name, value]) => `${name}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
-    .join(', ');
+    .join('\n');
 }
 
 /** Whether something runs up costs now, be its price known or not. */
-export function isBilled({ usd_per_hour, unpriced }: ISpend): boolean {
-  return (usd_per_hour ?? 0) > 0 || unpriced.length > 0;
+export function isBilled({ usd_per_hour }: ISpend): boolean {
+  return usd_per_hour === null || usd_per_hour > 0;
+}
+
+/** What is known of the rate where some price is not. */
+export function knownRate({ nodes }: ISpend): number {
+  return nodes
+    .filter(({ is_open }) => is_open)
+    .reduce((sum, { usd_per_hour }) => sum + (usd_per_hour ?? 0), 0);
 }
 
 /** What is paid per hour; a lower bound where a price is unknown. */
 export function formatRate(spend: ISpend, trans: TranslationBundle): string {
-  const { usd_per_hour, unpriced } = spend;
-  if (usd_per_hour === null) {
-    return isBilled(spend) ? trans.__('price unknown') : trans.__('unknown');
+  if (spend.usd_per_hour !== null) {
+    return trans.__('%1 per hour', formatUsd(spend.usd_per_hour));
   }
-  const usd = formatUsd(usd_per_hour);
-  return unpriced.length > 0 ? trans.__('at least %1 per hour', usd) : trans.__('%1 per hour', usd);
+  const known = knownRate(spend);
+  return known > 0 ? trans.__('at least %1 per hour', formatUsd(known)) : trans.__('price unknown');
 }
 
-export function formatSum({ usd, ready_s }: ISum, trans: TranslationBundle): string {
-  const money = usd === null ? trans.__('cost unknown') : formatUsd(usd);
+export function formatSum({ usd, known_usd, ready_s }: ISum, trans: TranslationBundle): string {
+  const money = usd === null ? atLeast(known_usd ?? 0, trans) : formatUsd(usd);
   return ready_s > 0 ? `${money} · ${formatSpan(ready_s, trans)}` : money;
+}
+
+function atLeast(usd: number, trans: TranslationBundle): string {
+  return usd > 0 ? trans.__('at least %1', formatUsd(usd)) : trans.__('cost unknown');
 }
 
 export function formatAmount(
   amount: number,
-  { unit }: Pick<IBudget, 'unit'>,
+  unit: IBudget['unit'],
   trans: TranslationBundle
 ): string {
   return unit === 'usd' ? formatUsd(amount) : trans.__('%1 h', Number(amount.toFixed(1)));
 }
 
 export function periodName(period: IBudget['period'], trans: TranslationBundle): string {
-  const words: { readonly [period in IBudget['period']]: string } = {
+  const words: { readonly [period: string]: string } = {
     day: trans.__('a day'),
     week: trans.__('a week'),
     month: trans.__('a month'),
     total: trans.__('in total')
   };
-  return words[period] ?? period;
+  return words[period ?? ''] ?? period ?? '';
 }
 
 /** Why a node will end, in a word. */
@@ -182,7 +193,7 @@ export function outcomeName(outcome: string, trans: TranslationBundle): string {
     address: trans.__('no external addresses left'),
     other: trans.__('refused'),
     won: trans.__('created'),
-    waiting: trans.__('waits in the queue')
+    waiting: trans.__('waits its turn')
   };
   return words[outcome] ?? outcome;
 }

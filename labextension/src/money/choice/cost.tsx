@@ -4,7 +4,7 @@ import { problemOf } from '../../request';
 import { IProblem } from '../../tokens';
 import { IChoice } from '../client';
 import { ICoverage } from '../grantrecords';
-import { IQuotaAfter } from '../records';
+import { IQuotaAfter, IQuotasAfter } from '../records';
 import { textOf } from '../words';
 import { IGettingActs } from './getting';
 
@@ -27,9 +27,7 @@ export function ChoiceNotice({ choice, acts, trans }: IProps): JSX.Element {
         {data => <Coverage coverage={data} trans={trans} />}
       </Known>
       <Known answer={quota} what={trans.__('Quota')} trans={trans}>
-        {rows =>
-          rows.map(row => <After key={`${row.quota_id} ${row.location}`} {...{ row, trans }} />)
-        }
+        {quotas => <Quotas quotas={quotas} trans={trans} />}
       </Known>
     </div>
   );
@@ -113,17 +111,41 @@ function Coverage({ coverage, trans }: ICoverageProps): JSX.Element {
   );
 }
 
+function Quotas({
+  quotas,
+  trans
+}: {
+  quotas: IQuotasAfter;
+  trans: TranslationBundle;
+}): JSX.Element {
+  const error = textOf(quotas.error);
+  return (
+    <>
+      {error && <div className="jp-tpu-Muted">{trans.__('Quota may not be whole: %1', error)}</div>}
+      {quotas.rows.map(row => (
+        <After key={`${row.quota_id} ${row.location}`} row={row} trans={trans} />
+      ))}
+    </>
+  );
+}
+
 function After({ row, trans }: { row: IQuotaAfter; trans: TranslationBundle }): JSX.Element {
-  const { limit, after, used, asked, unit, label, location } = row;
-  const text =
-    limit === null || after === null
-      ? trans.__('%1 %2 asked, %3 in use; the limit is not known', asked, unit, used)
-      : row.fits === false
-        ? trans.__('%1 %2 asked, but only %3 of %4 free', asked, unit, limit - used, limit)
-        : trans.__('%1 of %2 %3 left afterwards', after, limit, unit);
   return (
     <div className={row.fits === false ? 'jp-tpu-Complaint' : 'jp-tpu-Muted'} title={row.quota_id}>
-      {label} · {location}: {text}
+      {row.label} · {row.location}: {leftOf(row, trans)}
     </div>
   );
+}
+
+function leftOf(row: IQuotaAfter, trans: TranslationBundle): string {
+  const { limit, after, used, asked, unit } = row;
+  if (row.is_unlimited) {
+    return trans.__('without limit');
+  }
+  if (limit === null || after === null) {
+    return trans.__('%1 %2 asked, %3 in use; the limit is not known', asked, unit, used);
+  }
+  return row.fits === false
+    ? trans.__('%1 %2 asked, but only %3 of %4 free', asked, unit, Math.max(0, limit - used), limit)
+    : trans.__('%1 of %2 %3 left afterwards', after, limit, unit);
 }

@@ -1,10 +1,11 @@
 /** Ways to a node, and what is known of each before it is taken; pure. */
 
+import { priceOf } from '../../format';
 import { offerOf } from '../../offers';
 import { INodeKey, INodeSpec, IOffers } from '../../tokens';
 import { IChoice } from '../client';
 import { ICoverage } from '../grantrecords';
-import { ICandidate, IQueueTerms, IQuotaAfter, ISearchTerms } from '../records';
+import { ICandidate, IQueueTerms, IQuotasAfter, ISearchTerms } from '../records';
 
 /** How a node is to be had: now, wherever there is one, or when there is room. */
 export type Way = 'now' | 'search' | 'queue';
@@ -15,7 +16,7 @@ export interface IGettingActs {
   readonly onQueue: (terms: IQueueTerms) => Promise<void>;
   readonly onRecover: (key: INodeKey) => void;
   readonly coverage: (choice: IChoice) => Promise<ICoverage>;
-  readonly quotaAfter: (choice: IChoice) => Promise<readonly IQuotaAfter[]>;
+  readonly quotaAfter: (choice: IChoice) => Promise<IQuotasAfter>;
 }
 
 /** What the user has chosen besides the node itself. */
@@ -23,20 +24,23 @@ export interface IWayDraft {
   readonly way: Way;
   /** Candidates of a search whose box was clicked, by zone and type. */
   readonly toggled: ReadonlySet<string>;
-  /** Minutes to wait in the queue where nothing is free at once; a text of the user. */
-  readonly queueMinutes: string;
-  /** Seconds after which a queued resource is given up; none for never. */
-  readonly validFor_s: number | null;
+  /** Minutes for which a search goes on, as the user has written it; empty for one round. */
+  readonly minutes: string;
+  /** Seconds after which a queued resource is given up. */
+  readonly validFor_s: number;
   /** Make it again when it is taken back. */
   readonly again: boolean;
+  /** Take it though its price is not known. */
+  readonly acceptsUnknownPrice: boolean;
 }
 
 export const WAY_DRAFT: IWayDraft = {
   way: 'now',
   toggled: new Set(),
-  queueMinutes: '',
+  minutes: '',
   validFor_s: 6 * 3600,
-  again: false
+  again: false,
+  acceptsUnknownPrice: false
 };
 
 export function candidateKey({ zone, accelerator_type }: ICandidate): string {
@@ -75,10 +79,32 @@ export function isAccepted(candidate: ICandidate, spec: INodeSpec, draft: IWayDr
 
 export function searchTerms(offers: IOffers, spec: INodeSpec, draft: IWayDraft): ISearchTerms {
   const candidates = candidatesFor(offers, spec).filter(one => isAccepted(one, spec, draft));
-  const minutes = Number(draft.queueMinutes);
-  return { node_id: spec.node_id, candidates, ...(minutes > 0 ? { queue_minutes: minutes } : {}) };
+  const minutes = Number(draft.minutes);
+  return {
+    node_id: spec.node_id,
+    candidates,
+    ...(minutes > 0 ? { queue_minutes: minutes } : {}),
+    ...acceptance(draft)
+  };
 }
 
-export function queueTerms(spec: INodeSpec, { validFor_s }: IWayDraft): IQueueTerms {
-  return { ...spec, ...(validFor_s === null ? {} : { valid_for_s: validFor_s }) };
+export function queueTerms(spec: INodeSpec, draft: IWayDraft): IQueueTerms {
+  return { ...nowTerms(spec, draft), valid_for_s: draft.validFor_s };
+}
+
+export function nowTerms(spec: INodeSpec, draft: IWayDraft): INodeSpec {
+  return { ...spec, ...acceptance(draft) };
+}
+
+function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?: true } {
+  return acceptsUnknownPrice ? { accept_unknown_price: true } : {};
+}
+
+/** Whether what is asked for may cost what nobody knows: then the user is asked first. */
+export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
+  const wanted = draft.way === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];
+  return wanted.some(one => {
+    const offer = offerOf(offers, { ...spec, ...one });
+    return offer !== undefined && priceOf(offer, spec.spot) === null;
+  });
 }

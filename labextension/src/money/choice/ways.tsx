@@ -3,7 +3,14 @@ import React, { useId } from 'react';
 import { Select } from '../../components/field';
 import { INodeSpec, IOffers } from '../../tokens';
 import { Text } from '../sections/budgetform';
-import { candidateKey, candidatesFor, isAccepted, IWayDraft, Way } from './getting';
+import {
+  candidateKey,
+  candidatesFor,
+  hasUnknownPrice,
+  isAccepted,
+  IWayDraft,
+  Way
+} from './getting';
 
 interface IProps {
   offers: IOffers;
@@ -15,7 +22,7 @@ interface IProps {
 
 /** How the node is to be had, and what each way needs to know. */
 export function Ways(props: IProps): JSX.Element {
-  const { spec, draft, trans, onChange } = props;
+  const { offers, spec, draft, trans, onChange } = props;
   const id = useId();
   const ways: [Way, string][] = [
     ['now', trans.__('Create it now')],
@@ -42,23 +49,46 @@ export function Ways(props: IProps): JSX.Element {
       {draft.way === 'search' && <Search {...props} />}
       {draft.way === 'queue' && <Queue {...props} />}
       {draft.way === 'now' && spec.spot && (
-        <div className="jp-tpu-Check">
-          <input
-            id={`${id}-again`}
-            type="checkbox"
-            checked={draft.again}
-            onChange={event => onChange({ again: event.target.checked })}
-          />
-          <label htmlFor={`${id}-again`}>{trans.__('Make it again when it is taken back')}</label>
-        </div>
+        <Check
+          label={trans.__('Make it again when it is taken back')}
+          checked={draft.again}
+          onChange={again => onChange({ again })}
+        />
+      )}
+      {hasUnknownPrice(offers, spec, draft) && (
+        <Check
+          label={trans.__('Take it though its price is not known')}
+          checked={draft.acceptsUnknownPrice}
+          onChange={acceptsUnknownPrice => onChange({ acceptsUnknownPrice })}
+        />
       )}
     </>
   );
 }
 
+interface ICheckProps {
+  label: string;
+  checked: boolean;
+  onChange: (checked: boolean) => void;
+}
+
+function Check({ label, checked, onChange }: ICheckProps): JSX.Element {
+  const id = useId();
+  return (
+    <div className="jp-tpu-Check">
+      <input
+        id={id}
+        type="checkbox"
+        checked={checked}
+        onChange={event => onChange(event.target.checked)}
+      />
+      <label htmlFor={id}>{label}</label>
+    </div>
+  );
+}
+
 /** The zones and types that the user would accept. */
 function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
-  const id = useId();
   const toggle = (key: string): void => {
     const toggled = new Set(draft.toggled);
     if (!toggled.delete(key)) {
@@ -74,27 +104,22 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
           {candidatesFor(offers, spec).map(candidate => {
             const key = candidateKey(candidate);
             return (
-              <div key={key} className="jp-tpu-Check">
-                <input
-                  id={`${id}-${key}`}
-                  type="checkbox"
-                  checked={isAccepted(candidate, spec, draft)}
-                  onChange={() => toggle(key)}
-                />
-                <label htmlFor={`${id}-${key}`}>
-                  {candidate.accelerator_type} · {candidate.zone}
-                </label>
-              </div>
+              <Check
+                key={key}
+                label={`${candidate.accelerator_type} · ${candidate.zone}`}
+                checked={isAccepted(candidate, spec, draft)}
+                onChange={() => toggle(key)}
+              />
             );
           })}
         </div>
       </fieldset>
       <Text
-        label={trans.__('If none is free, wait in the queue (minutes)')}
-        note={trans.__('Empty: do not wait')}
-        value={draft.queueMinutes}
-        complaint={isMinutes(draft.queueMinutes) ? '' : trans.__('Use a whole number.')}
-        onChange={queueMinutes => onChange({ queueMinutes })}
+        label={trans.__('Go on for (minutes)')}
+        note={trans.__('Empty: try each of them once')}
+        value={draft.minutes}
+        complaint={isMinutes(draft.minutes) ? '' : trans.__('Use a whole number.')}
+        onChange={minutes => onChange({ minutes })}
       />
     </>
   );
@@ -104,22 +129,21 @@ export function isMinutes(text: string): boolean {
   return /^\d{0,5}$/.test(text.trim());
 }
 
-const HOURS = [1, 6, 24];
+const HOURS = [1, 6, 24, 168];
 
 function Queue({ draft, trans, onChange }: IProps): JSX.Element {
   return (
     <Select
       label={trans.__('Give up after')}
       note={trans.__('It is billed from the moment it is there.')}
-      value={String(draft.validFor_s ?? '')}
-      onChange={value => onChange({ validFor_s: value === '' ? null : Number(value) })}
+      value={String(draft.validFor_s)}
+      onChange={value => onChange({ validFor_s: Number(value) })}
     >
       {HOURS.map(hours => (
         <option key={hours} value={hours * 3600}>
           {trans._n('%1 hour', '%1 hours', hours)}
         </option>
       ))}
-      <option value="">{trans.__('never')}</option>
     </Select>
   );
 }

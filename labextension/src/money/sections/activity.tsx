@@ -1,3 +1,4 @@
+import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { formatDetail, formatMoment } from '../words';
 import { ISectionProps, PartBody, Section } from './section';
@@ -26,7 +27,7 @@ export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Elem
                     <span className="jp-tpu-Muted">{formatMoment(entry.at, now_s)}</span>
                   </div>
                   {entry.reason && <div className="jp-tpu-Muted">{entry.reason}</div>}
-                  <Detail text={formatDetail(entry.detail)} />
+                  <Detail text={formatDetail(entry.detail)} trans={trans} />
                 </li>
               ))}
             </ul>
@@ -37,6 +38,12 @@ export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Elem
   );
 }
 
-function Detail({ text }: { text: string }): JSX.Element | null {
-  return text ? <div className="jp-tpu-Muted">{text}</div> : null;
+function Detail(props: { text: string; trans: TranslationBundle }): JSX.Element | null {
+  const { text, trans } = props;
+  return text ? (
+    <details className="jp-tpu-Raw">
+      <summary>{trans.__('Details')}</summary>
+      <pre>{text}</pre>
+    </details>
+  ) : null;
 }

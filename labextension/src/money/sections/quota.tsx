@@ -23,11 +23,14 @@ export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element
         {quota => (
           <>
             <Partial list={quota} trans={trans} />
-            {quota.error !== null && (
-              <div className="jp-tpu-Notice jp-tpu-Line">
-                {trans.__('Limits are not known: %1', textOf(quota.error))}
-              </div>
-            )}
+            {[quota.error, ...(quota.uncounted ?? [])]
+              .map(textOf)
+              .filter(Boolean)
+              .map((text, index) => (
+                <div key={index} className="jp-tpu-Notice jp-tpu-Line">
+                  {text}
+                </div>
+              ))}
             <Limits limits={quota.limits} acts={acts} trans={trans} />
           </>
         )}
@@ -127,7 +130,11 @@ function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
   );
 }
 
-function useOf({ used, limit, unit }: IQuotaLimit, trans: TranslationBundle): string {
+function useOf(quota: IQuotaLimit, trans: TranslationBundle): string {
+  const { used, limit, unit } = quota;
+  if (quota.is_unlimited) {
+    return trans.__('%1 %2 in use, without limit', used, unit);
+  }
   return limit === null
     ? trans.__('%1 %2 in use; the limit is not known', used, unit)
     : trans.__('%1 of %2 %3 in use', used, limit, unit);

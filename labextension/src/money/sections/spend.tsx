@@ -58,7 +58,7 @@ function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JS
       </dl>
       {spend.unpriced.length > 0 && (
         <div className="jp-tpu-Notice jp-tpu-Line">
-          {trans.__('No price is known for %1: sums leave it out.', spend.unpriced.join(', '))}
+          {trans.__('No price is known for %1: sums are without it.', spend.unpriced.join(', '))}
         </div>
       )}
       {!spend.is_complete && (
@@ -122,6 +122,7 @@ interface IBudgetProps {
 
 function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
   const text = usedOf(budget, trans);
+  const terms = termsOf(budget, now_s, trans);
   return (
     <>
       <div className="jp-tpu-Split">
@@ -130,7 +131,7 @@ function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
         </strong>
         <Level budget={budget} trans={trans} />
       </div>
-      <div>{text}</div>
+      {text && <div>{text}</div>}
       {budget.fraction !== null && (
         <Meter
           label={trans.__('Budget %1', budget.name)}
@@ -139,7 +140,7 @@ function Budget({ budget, now_s, trans }: IBudgetProps): JSX.Element {
           level={levelOf(budget)}
         />
       )}
-      <div className="jp-tpu-Muted">{termsOf(budget, now_s, trans)}</div>
+      {terms && <div className="jp-tpu-Muted">{terms}</div>}
       {budget.error && <div className="jp-tpu-Complaint">{budget.error}</div>}
     </>
   );
@@ -159,18 +160,22 @@ function levelOf({ level }: IBudget): 'ok' | 'near' | 'full' {
 }
 
 function usedOf(budget: IBudget, trans: TranslationBundle): string {
-  const amount = formatAmount(budget.amount, budget, trans);
+  if (budget.amount === null) {
+    return '';
+  }
+  const amount = formatAmount(budget.amount, budget.unit, trans);
   const period = periodName(budget.period, trans);
   return budget.used === null
     ? trans.__('Use unknown, of %1 %2', amount, period)
-    : trans.__('%1 of %2 %3', formatAmount(budget.used, budget, trans), amount, period);
+    : trans.__('%1 of %2 %3', formatAmount(budget.used, budget.unit, trans), amount, period);
 }
 
 /** What happens at the cap, and when. */
 function termsOf(budget: IBudget, now_s: number, trans: TranslationBundle): string {
   const { action, runs_out_at, window_end } = budget;
   return [
-    action === 'stop' ? trans.__('stops all at the cap') : trans.__('only warns'),
+    action === 'stop' && trans.__('stops all at the cap'),
+    action === 'warn' && trans.__('only warns'),
     runs_out_at !== null &&
       runs_out_at > now_s &&
       trans.__('runs out in %1', formatSpan(runs_out_at - now_s, trans)),

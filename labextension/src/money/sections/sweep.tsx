@@ -27,6 +27,7 @@ export function SweepSection({ model, acts, trans }: ISectionProps): JSX.Element
         {sweep => (
           <>
             <Partial list={sweep} trans={trans} />
+            {textOf(sweep.error) && <div className="jp-tpu-Complaint">{textOf(sweep.error)}</div>}
             <Items sweep={sweep} isBusy={sending.isSending} trans={trans} onEnd={end} acts={acts} />
           </>
         )}
@@ -166,6 +167,7 @@ function describe(item: ISweepItem, trans: TranslationBundle): string {
       : trans.__('%1 per hour', formatUsd(item.usd_per_hour));
   return [
     item.kind === 'queued_resource' && trans.__('queued resource'),
+    item.accelerator_type,
     item.zone,
     item.is_billed && price,
     item.holds_quota && trans.__('holds quota'),

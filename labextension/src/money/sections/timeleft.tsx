@@ -6,6 +6,7 @@ import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { serverNow } from '../model';
 import { IBrake, IRecovery } from '../records';
+import { INode } from '../../tokens';
 import { IPart, IParts } from '../tokens';
 import { formatEnd, formatKept, sourceName, sourceState } from '../words';
 import { BrakesForm } from './brakesform';
@@ -14,20 +15,19 @@ import { IMoneyActs } from './section';
 const HOUR_S = 3600;
 
 interface IProps {
-  /** The node's full name. */
-  name: string;
+  node: Pick<INode, 'name' | 'spot' | 'billing'>;
   parts: Pick<IParts, 'brakes' | 'recovery'>;
   acts: Pick<IMoneyActs, 'onKeep' | 'onSetBrakes' | 'onSetRecovery'>;
   trans: TranslationBundle;
 }
 
 /** When a node ends and why, and how to keep it longer. */
-export function TimeLeft({ name, parts, acts, trans }: IProps): JSX.Element | null {
-  const brake = parts.brakes.dated?.data.nodes.find(one => one.name === name);
-  const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === name);
+export function TimeLeft({ node, parts, acts, trans }: IProps): JSX.Element | null {
+  const brake = parts.brakes.dated?.data.nodes.find(one => one.name === node.name);
+  const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === node.name);
   const now_s = useServerNow(parts.brakes);
   const { isSending, problem, send, dismiss } = useSending();
-  if (!brake) {
+  if (!brake || (!node.billing && brake.ends_at === null)) {
     return null;
   }
   const kept = formatKept(brake, now_s, trans);
@@ -50,7 +50,14 @@ export function TimeLeft({ name, parts, acts, trans }: IProps): JSX.Element | nu
       )}
       <KeepButtons brake={brake} isKept={Boolean(kept)} acts={acts} trans={trans} {...busy} />
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
-      <More brake={brake} recovery={recovery} acts={acts} trans={trans} {...busy} />
+      <More
+        brake={brake}
+        isSpot={node.spot}
+        recovery={recovery}
+        acts={acts}
+        trans={trans}
+        {...busy}
+      />
     </div>
   );
 }
@@ -103,13 +110,18 @@ function KeepButtons(props: IPartProps & { isKept: boolean }): JSX.Element {
   );
 }
 
-function More(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Element {
-  const { brake, recovery, isBusy, send, acts, trans } = props;
+interface IMoreProps extends IPartProps {
+  isSpot: boolean;
+  recovery: IRecovery | undefined;
+}
+
+function More(props: IMoreProps): JSX.Element {
+  const { brake, isSpot, recovery, isBusy, send, acts, trans } = props;
   const [isAsking, setAsking] = useState(false);
   return (
     <details className="jp-tpu-Raw">
       <summary>{trans.__('What counts as use')}</summary>
-      <dl className="jp-tpu-Details">
+      <dl className="jp-tpu-Details jp-tpu-Stack">
         {brake.sources.map(source => (
           <React.Fragment key={source.source}>
             <dt>{sourceName(source.source, trans)}</dt>
@@ -125,7 +137,7 @@ function More(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Elem
           {brake.guard.detail && <span className="jp-tpu-Muted"> · {brake.guard.detail}</span>}
         </dd>
       </dl>
-      <Again {...{ brake, recovery, isBusy, send, acts, trans }} />
+      <Again {...{ brake, isSpot, recovery, isBusy, send, acts, trans }} />
       {isAsking ? (
         <BrakesForm
           brake={brake}
@@ -148,10 +160,10 @@ function More(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Elem
 }
 
 /** The standing choice for a node that is taken back. */
-function Again(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Element | null {
-  const { brake, recovery, isBusy, send, acts, trans } = props;
+function Again(props: IMoreProps): JSX.Element | null {
+  const { brake, isSpot, recovery, isBusy, send, acts, trans } = props;
   const id = useId();
-  if (!recovery) {
+  if (!isSpot && !recovery) {
     return null;
   }
   return (
@@ -160,13 +172,13 @@ function Again(props: IPartProps & { recovery: IRecovery | undefined }): JSX.Ele
         <input
           id={id}
           type="checkbox"
-          checked={recovery.is_on}
+          checked={recovery?.is_on ?? false}
           disabled={isBusy}
           onChange={event => send(() => acts.onSetRecovery(brake, event.target.checked))}
         />
         <label htmlFor={id}>{trans.__('Make it again when it is taken back')}</label>
       </div>
-      {recovery.message && <div className="jp-tpu-Muted">{recovery.message}</div>}
+      {recovery?.message && <div className="jp-tpu-Muted">{recovery.message}</div>}
     </>
   );
 }

@@ -1,0 +1,136 @@
+"""Money in the panel: what runs is seen, capped, kept, swept and covered by a grant, as a user does it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+if TYPE_CHECKING:
+    from conftest import Demo, Picture
+
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+
+MAIL = "32 spot Cloud TPU v5e chips in zone us-central1-a"
+
+
+@pytest.fixture
+def panel(lab: Page) -> Locator:
+    lab.locator('.jp-SideBar [data-id="jupyter-tpu-panel"]').click()
+    return lab.locator("#jupyter-tpu-panel")
+
+
+def section(panel: Locator, name: str) -> Locator:
+    """A section of the panel, opened."""
+    found = panel.get_by_role("region", name=name, exact=True)
+    head = found.get_by_role("button").first
+    if head.get_attribute("aria-expanded") == "false":
+        head.click()
+    return found
+
+
+def test_money_from_the_first_node_to_the_sweep(panel: Locator, kernel_name: str, demo: Demo, picture: Picture) -> None:
+    page = panel.page
+    status = page.locator(".jp-tpu-MoneyStatus button")
+    expect(status).to_contain_text("TPU $9.60/h")
+
+    spend = section(panel, "Spend")
+    expect(spend).to_contain_text("$9.60 per hour")
+    set_budget(spend)
+    expect(spend.get_by_role("meter", name="Budget weekly")).to_be_attached()
+    picture(page, "money-spend")
+
+    keep(panel)
+    picture(page, "money-kept")
+
+    add_grant(section(panel, "Grants and credit"), picture)
+    picture(page, "money-grant")
+
+    choose(panel)
+    picture(page, "money-form")
+    panel.get_by_role("form", name="Create a node").get_by_role("button", name="Cancel").click()
+
+    quota = section(panel, "Quota")
+    expect(quota.get_by_role("list", name="Quota limits")).to_contain_text("my-node")
+    sweep(panel, picture)
+    assert demo.ask("jupyter-tpu/v1/nodes")["nodes"][0]["kernelspec"] == kernel_name  # nothing was deleted
+    activity = section(panel, "Activity log")
+    expect(activity.get_by_role("list")).to_contain_text("budget")
+    picture(page, "money-activity")
+
+
+def set_budget(spend: Locator) -> None:
+    spend.get_by_role("button", name="Set a budget…").click()
+    form = spend.get_by_role("form", name="Set a budget")
+    form.get_by_label("Name").fill("weekly")
+    form.get_by_label("Amount").fill("500")
+    form.get_by_label("Starts anew on").select_option("Friday")
+    form.get_by_role("button", name="Set the budget").click()
+
+
+def keep(panel: Locator) -> None:
+    left = panel.get_by_role("group", name="Time left of my-node")
+    left.get_by_role("button", name="Keep my-node for 1 h").click()
+    expect(left).to_contain_text("Kept until")
+    left.get_by_text("What counts as use").click()
+    expect(left).to_contain_text("Running cells")
+
+
+def add_grant(grants: Locator, picture: Picture) -> None:
+    grants.get_by_role("button", name="Add a grant or credit…").click()
+    form = grants.get_by_role("form")
+    form.get_by_label("Text of the mail").fill(MAIL)
+    form.get_by_role("button", name="Read the mail").click()
+    expect(form.get_by_role("list", name="Rows of the grant")).to_contain_text("32 chips v5e · spot · us-central1-a")
+    form.get_by_label("First day").fill(form.evaluate("() => new Date().toISOString().slice(0, 10)"))
+    form.get_by_label("Days").fill("30")
+    picture(grants.page, "money-grant-form")
+    form.get_by_role("button", name="Save").click()
+    expect(grants.get_by_role("list", name="Grants and credit")).to_contain_text("0 used, 32 free")
+
+
+def choose(panel: Locator) -> None:
+    """Spot is free under the grant, on demand is billed, and the form says so before the click."""
+    panel.get_by_role("button", name="Create a node").first.click()
+    form = panel.get_by_role("form", name="Create a node")
+    meaning = form.get_by_role("status", name="What this choice means")
+    expect(meaning).to_contain_text("billed: $9.60/h")
+    expect(meaning).to_contain_text("us-central1-a")
+    form.get_by_label("Spot: cheaper").check()
+    expect(meaning).to_contain_text("free under your TRC grant trc")
+
+
+def sweep(panel: Locator, picture: Picture) -> None:
+    found = section(panel, "Sweep")
+    found.get_by_label("my-node").check()
+    found.get_by_role("button", name="Delete 1 marked…").click()
+    dialog = panel.page.locator(".jp-Dialog")
+    expect(dialog).to_contain_text("It costs $9.60 per hour now.")
+    picture(panel.page, "money-sweep")
+    dialog.get_by_role("button", name="Cancel").click()
+
+
+def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name: str, picture: Picture) -> None:
+    page = panel.page
+    page.route("**/jupyter-tpu/v1/spend*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))
+    panel.get_by_role("button", name="Refresh the list").click()
+    expect(panel.get_by_role("region", name="Spend", exact=True)).to_contain_text("Could not be asked")
+    expect(panel.get_by_role("button", name="Open notebook on my-node")).to_be_enabled()
+    picture(page, "money-unanswered")
+
+
+def test_the_sections_fit_a_narrow_panel_in_both_themes(panel: Locator, kernel_name: str, picture: Picture) -> None:
+    page = panel.page
+    names = ("Spend", "Grants and credit", "Quota", "Search and queue", "Sweep", "Activity log")
+    for name in names:
+        section(panel, name)
+    expect(section(panel, "Quota").get_by_role("list", name="Quota limits")).to_contain_text("my-node")
+    page.set_viewport_size({"width": 700, "height": 1800})
+    for theme in ("JupyterLab Dark", "JupyterLab Light"):
+        page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+        expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
+        picture(page, f"money-narrow-{theme.rpartition(' ')[2].lower()}")
+        sizes = panel.evaluate("node => [node.scrollWidth, node.clientWidth]")
+        assert sizes[0] == sizes[1]
+    page.set_viewport_size({"width": 1280, "height": 800})
