@@ -11,11 +11,13 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from jupyter_tpu.agent.activity_chips import Chips
+from jupyter_tpu.agent.activity_chips import Chips, ChipUse
 from jupyter_tpu.agent.kernel import Kernel
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.process import boot_id
 from jupyter_tpu.brakes import Activity, Moment, Source
+
+_FRESH_S = 0.4
 
 
 def this_moment() -> Moment:
@@ -34,6 +36,9 @@ class Watch:
     def __init__(self, kernels: Kernels) -> None:
         self._kernels = kernels
         self._chips = Chips(os.environ)
+        self._looking = asyncio.Lock()
+        self._use = ChipUse("unknown", "nobody has looked yet")
+        self._used_at = -_FRESH_S
         self._last: dict[str, Moment] = {}
         self._asked: dict[str, int] = {}
 
@@ -43,7 +48,7 @@ class Watch:
 
     async def look(self) -> Activity:
         """Look at everything now."""
-        use = await asyncio.to_thread(self._chips.look)
+        use = await self._chip_use()
         kernels = self._kernels.all()
         running = [kernel for kernel in kernels if kernel.is_executing]
         now = this_moment()
@@ -57,6 +62,14 @@ class Watch:
             accelerator=self._source("accelerator", use.state, use.detail, now),
             human=self._source("human", "quiet", "", now),
         )
+
+    async def _chip_use(self) -> ChipUse:
+        """A look compares CPU times with those of the last: shortly after it there is nothing to compare."""
+        async with self._looking:
+            if this_moment().steady - self._used_at >= _FRESH_S:
+                self._use = await asyncio.to_thread(self._chips.look)
+                self._used_at = this_moment().steady
+            return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
         """Cells and answers to ``input()`` that came since the last look."""

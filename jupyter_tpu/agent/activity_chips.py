@@ -21,7 +21,7 @@ _PORTS_VARIABLE = "TPU_RUNTIME_METRICS_PORTS"
 _FIRST_PORT = "8431"
 _LEAST_DUTY_PERCENT = 1.0
 # of one core: a process that only holds the chips answers heartbeats
-_LEAST_CPU = 0.02
+_LEAST_CPU = 0.05
 
 
 @dataclass(frozen=True)

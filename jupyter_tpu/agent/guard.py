@@ -20,7 +20,7 @@ from typing import Any
 from jupyter_tpu.agent.activity import Watch, this_moment
 from jupyter_tpu.agent.guard_node import CannotEnd, OwnNode
 from jupyter_tpu.agent.guard_orders import Orders, keep_from, number_from, rules_from
-from jupyter_tpu.brakes import Activity, Moment, Verdict, judge
+from jupyter_tpu.brakes import Activity, Moment, Verdict, judge, unknown
 from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -54,8 +54,8 @@ class Guard:
         while True:
             try:
                 await self._turn()
-            except Exception:  # the node must not outlive its rules because one look failed
-                log.exception("the guard could not look")
+            except Exception:  # the node must not outlive its rules because one turn failed
+                log.exception("the guard failed")
             self._news.clear()
             with suppress(asyncio.TimeoutError, TimeoutError):
                 await asyncio.wait_for(self._news.wait(), self._turn_s())
@@ -67,19 +67,28 @@ class Guard:
         return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, wished))
 
     async def _turn(self) -> None:
-        self._activity = await self._watch.look()
+        if self._orders.rules is None or self._orders.rules.is_off:
+            self._state = ("off", "no rule ends the node")
+            self._save()
+            return
+        self._activity = await self._looked()
         if self._orders.keep.while_busy and self._activity.execution.state == "quiet":
             self._orders = replace(self._orders, keep=replace(self._orders.keep, while_busy=False))
         self._save()
-        if self._orders.rules is None or self._orders.rules.is_off:
-            self._state = ("off", "no rule ends the node")
-            return
         if not self._checked:
             await self._check()
         verdict, now = self._verdict(), this_moment()
         if verdict.is_due and now.steady >= self._again_at:
             self._again_at = now.steady + _AGAIN_AFTER_S
             await self._end(verdict)
+
+    async def _looked(self) -> Activity:
+        """Session and deadline hold, whatever goes wrong with a look."""
+        try:
+            return await self._watch.look()
+        except Exception as error:
+            log.exception("the guard could not look")
+            return unknown(f"the agent could not look: {error}")
 
     async def _check(self) -> None:
         try:
@@ -138,7 +147,7 @@ class Guard:
 
     async def look(self, _params: Mapping[str, Any]) -> dict[str, Any]:
         """What goes on here now; asking is no activity."""
-        self._activity = await self._watch.look()
+        self._activity = await self._looked()
         return self.describe()
 
     def _take(self, orders: Orders, now: Moment) -> None:

@@ -27,7 +27,7 @@ class Agents(Protocol):
             TpuError: it refuses.
         """
 
-    def was_reached(self, node: NodeName) -> bool:
+    def was_reached(self, node: Node) -> bool:
         """Whether this machine has ever come in to the node."""
 
 
@@ -110,7 +110,7 @@ class Hearing:
     def activity(self, node: Node, laid: Laid, now: Moment) -> Activity:
         """What is known now; what is too old is not. A node that others have made may be used by them."""
         last = self._heard.get(_key(node))
-        if last is None and laid.is_ours and self._agents is not None and not self._agents.was_reached(node.name):
+        if last is None and laid.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
         if last is None or last.activity is None:
             return unknown("the agent on the node cannot tell" if last else "the node cannot be asked now")

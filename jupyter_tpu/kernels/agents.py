@@ -14,7 +14,7 @@ from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.asking import ask_agent, workers_with_kernels
 from jupyter_tpu.kernels.known_addresses import KnownAddresses
 from jupyter_tpu.kernels.links import LinkPool, link_thread
-from jupyter_tpu.kernels.worker import WorkerKey, known_as
+from jupyter_tpu.kernels.worker import host_key_alias
 from jupyter_tpu.models import Node, NodeName
 
 
@@ -23,13 +23,10 @@ class LinkedAgents:
 
     Args:
         endpoint: of the cloud, see `CloudSettings`.
-        ssh_user: the login name that links are opened with.
     """
 
-    def __init__(self, endpoint: str, ssh_user: str = "") -> None:
+    def __init__(self, endpoint: str) -> None:
         self._endpoint = endpoint
-        self._ssh_user = ssh_user
-        self._reached: set[NodeName] = set()
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer; None where no link is up now. Raises `TpuError`: the agent refuses."""
@@ -47,11 +44,9 @@ class LinkedAgents:
         shared = pool.find_up(node, self._endpoint)
         return None if shared is None else await shared.link.call(method, params)
 
-    def was_reached(self, node: NodeName) -> bool:
+    def was_reached(self, node: Node) -> bool:
         """Whether any process of this user on this machine has ever come in to the node."""
-        if node not in self._reached and _is_known(node, self._endpoint, self._ssh_user):
-            self._reached.add(node)
-        return node in self._reached
+        return was_reached(node)
 
 
 class WorkerAgents:
@@ -64,12 +59,11 @@ class WorkerAgents:
         """The answer. Raises `TpuError`: the worker does not answer, or refuses."""
         return await ask_agent(self._keys[node], method, params) if node in self._keys else None
 
-    def was_reached(self, node: NodeName) -> bool:
+    def was_reached(self, node: Node) -> bool:
         """Whether any process of this user on this machine has ever come in to the node."""
-        key = self._keys.get(node)
-        return key is None or _is_known(node, key.endpoint, key.ssh_user)
+        return was_reached(node)
 
 
-def _is_known(node: NodeName, endpoint: str, ssh_user: str) -> bool:
-    key = WorkerKey(node=node, endpoint=endpoint, ssh_user=ssh_user)
-    return KnownAddresses(data_dir() / "workers").load(known_as(key)) is not None
+def was_reached(node: Node) -> bool:
+    """Whether an address of its first worker is known here. Reads some small files."""
+    return KnownAddresses(data_dir() / "workers").has(host_key_alias(node, 0))

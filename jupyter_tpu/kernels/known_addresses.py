@@ -49,6 +49,15 @@ class KnownAddresses:
             log.warning("%s cannot be used: %s", self._path(worker), error)
             return None
 
+    def has(self, host_key_alias: str) -> bool:
+        """Whether anything is saved for the worker whose host keys are pinned by that name, whoever logged in there."""
+        wanted = json.dumps({"host_key_alias": host_key_alias})[1:-1]
+        try:
+            return any(wanted in path.read_text() for path in self._folder.glob("*.json"))
+        except OSError as error:
+            log.warning("The addresses of workers in %s cannot be read: %s", self._folder, error)
+            return True
+
     def save(self, worker: str, known: Known) -> None:
         """Keep it for the next process; without success nothing is lost but time."""
         try:

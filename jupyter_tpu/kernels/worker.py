@@ -61,11 +61,6 @@ class WorkerKey:
         return CloudSettings(project=self.node.project, endpoint=self.endpoint)
 
 
-def known_as(key: WorkerKey) -> str:
-    """By which words a worker's address is kept, see `KnownAddresses`."""
-    return f"{key.endpoint} {key.node} {key.worker_id} {key.ssh_user}"
-
-
 class Worker:
     """One worker of a node; `connect` is called for the first connection and after every cut.
 
@@ -127,7 +122,7 @@ class Worker:
 
     @property
     def _known_as(self) -> str:
-        return known_as(self.key)
+        return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
         self._say("finding_node", f"Looking for {self.key.node.node_id}")

@@ -206,7 +206,7 @@ class TPUApp(ExtensionApp):
             ssh_user=self.ssh_user,
             on_change=self._changes.put,
             limits=Limits(unsure_s=self.unsure_s),
-            agents=LinkedAgents(settings.endpoint, self.ssh_user),
+            agents=LinkedAgents(settings.endpoint),
         )
 
     async def _tell(self, change: FleetChange) -> None:

@@ -30,7 +30,7 @@ class NobodyThere:
     async def call(self, _node: NodeName, _method: str, _params: Mapping[str, Any]) -> dict[str, Any] | None:
         return None
 
-    def was_reached(self, _node: NodeName) -> bool:
+    def was_reached(self, _node: Node) -> bool:
         return False
 
 
@@ -55,7 +55,7 @@ class Saying:
             self.told.append(params)
         return self._said
 
-    def was_reached(self, _node: NodeName) -> bool:
+    def was_reached(self, _node: Node) -> bool:
         return True
 
 
