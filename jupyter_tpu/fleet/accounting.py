@@ -69,8 +69,7 @@ class Accounting:
         snapshot = fleet.snapshot()
         try:
             await self._take_in(snapshot)
-            has_budgets = await asyncio.to_thread(self._books.has_budgets)
-            account = await asyncio.to_thread(self._books.account, now) if has_budgets else None
+            account = await asyncio.to_thread(self._account, now)
         except JournalUnwritable as error:
             self._show(f"What the nodes cost is not written down: {error.message} {error.hint}")
             return
@@ -83,8 +82,12 @@ class Accounting:
                 log.warning("%s", notice)
         self._notices = notices
 
+    def _account(self, now: float) -> Account | None:
+        """None while there are no budgets."""
+        return self._books.account(now) if self._books.has_budgets() else None
+
     async def _hold(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account) -> None:
-        usages = account.usages()
+        usages = await asyncio.to_thread(account.usages)
         used_up = _used_up(usages)
         broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
         self._show(*broken, *(_notice(budget, account) for budget, _ in used_up))
@@ -97,11 +100,13 @@ class Accounting:
         seen = (snapshot.as_of, dict(snapshot.looked_at))
         if not snapshot.as_of or seen == self._taken_in:
             return
+        await asyncio.to_thread(self._write_down, snapshot)
+        self._taken_in = seen
+
+    def _write_down(self, snapshot: FleetSnapshot) -> None:
         listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
         is_first = not self._taken_in[0]
-        look = look_of(listed, as_of=snapshot.as_of, is_first=is_first, looked_at=snapshot.looked_at)
-        await asyncio.to_thread(self._books.take_in, look)
-        self._taken_in = seen
+        self._books.take_in(look_of(listed, as_of=snapshot.as_of, is_first=is_first, looked_at=snapshot.looked_at))
 
     async def _tell(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Each threshold once per window, whoever of the user's processes sees it first."""
@@ -184,7 +189,9 @@ class Accounting:
         if not await asyncio.to_thread(self._books.has_budgets):
             return None
         await self._look()
-        account = await asyncio.to_thread(self._books.account, time.time())
+        account = await asyncio.to_thread(self._account, time.time())
+        if account is None:
+            return None
         for broken in account.broken():
             raise broken.error
         for budget, usage in _used_up(account.usages()):

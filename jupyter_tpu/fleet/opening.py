@@ -99,7 +99,9 @@ async def open_fleet(
 def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
     from jupyter_tpu.fleet.searching import release_searches
     from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.ssh.keys import UserKey
 
+    UserKey.load_or_create(data_dir() / "ssh")  # first: on a full disk it leaves nothing behind, unlike the journal
     journal = Journal.open(data_dir())
     stack.callback(journal.close)
     stack.callback(release_searches, cloud, journal)

@@ -60,7 +60,8 @@ class Journal:
     def _after_damage(cls, path: Path) -> Journal:
         try:
             aside = opening.put_aside(path)
-            notice = f"The journal was damaged. It is kept as {aside}; nodes are found again by their labels."
+            found = "nodes are found again by their labels, budgets and grants have to be set anew"
+            notice = f"The journal was damaged. It is kept as {aside}; {found}."
             return cls(path, opening.open_database(path), notice=notice)
         except (OSError, opening.Damaged) as error:
             return cls(path, None, problem=opening.unwritable(path, error))

@@ -22,9 +22,9 @@ class SpendHandler(TpuHandler):
     @authorized
     async def get(self) -> None:
         snapshot = (await self.fleet()).snapshot()
-        account = await asyncio.to_thread((await self.books()).account, time.time())
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
-        self.write_json(spend_view(account, as_of=snapshot.as_of or None, is_complete=is_complete))
+        as_of = snapshot.as_of or None
+        self.write_json(await asyncio.to_thread(_spend, await self.books(), as_of, is_complete))
 
 
 class BudgetHandler(TpuHandler):
@@ -43,6 +43,10 @@ class BudgetHandler(TpuHandler):
         await asyncio.to_thread(lambda: books.remove_budget(name, now=time.time()))
         self.set_status(204)
         self.finish()
+
+
+def _spend(books: Books, as_of: float | None, is_complete: bool) -> JSON:
+    return spend_view(books.account(time.time()), as_of=as_of, is_complete=is_complete)
 
 
 def _set(books: Books, name: str, body: JSON) -> JSON:
