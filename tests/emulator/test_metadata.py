@@ -17,6 +17,7 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jupyter_tpu.agent.guard_node import API_VARIABLE, CannotEnd, OwnNode
 from jupyter_tpu.emulator.access_tokens import CLOUD_PLATFORM, LIFETIME_S, AccessTokens
 from jupyter_tpu.emulator.errors import Refusal
 from jupyter_tpu.emulator.metadata_query import reply_to
@@ -105,6 +106,27 @@ async def test_a_node_deletes_itself_with_its_own_token(make_worker: Any, cloud:
     assert operation["metadata"]["verb"] == "delete"
     cloud.control.resume()
     await asyncio.wait_for(worker.connection.wait_closed(), 20)
+
+
+async def test_the_agents_guard_finds_its_node_and_the_api_by_what_a_login_is_told(
+    make_worker: Any, cloud: Any
+) -> None:
+    worker = await make_worker()
+    told = await worker.connection.run(f"printf %s ${API_VARIABLE}", check=True)
+    environ = {"GCE_METADATA_HOST": worker.address, API_VARIABLE: str(told.stdout)}
+
+    assert await asyncio.to_thread(OwnNode(environ).check) == cloud.emulator.node_name("n1")
+    await asyncio.to_thread(OwnNode(environ).end, "delete")
+    await asyncio.wait_for(worker.connection.wait_closed(), 20)
+
+
+async def test_the_agents_guard_says_that_the_nodes_account_lacks_the_scope(make_worker: Any, cloud: Any) -> None:
+    worker = await make_worker(service_account=tpu_v2.ServiceAccount(scope=[STORAGE]))
+    environ = {"GCE_METADATA_HOST": worker.address, API_VARIABLE: cloud.emulator.rest}
+    with pytest.raises(CannotEnd, match="lacks the scope cloud-platform"):
+        await asyncio.to_thread(OwnNode(environ).check)
+    with pytest.raises(CannotEnd, match="HTTP 403"):
+        await asyncio.to_thread(OwnNode(environ).end, "stop")
 
 
 async def test_a_token_without_the_scope_may_not_call_the_api(make_worker: Any, cloud: Any) -> None:
