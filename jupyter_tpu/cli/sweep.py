@@ -18,10 +18,11 @@ from jupyter_tpu.fleet.sweeping import all_dead, delete_items, items_of, marked,
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
+    from jupyter_tpu.fleet.broom import Result
     from jupyter_tpu.fleet.holdings import Holdings
     from jupyter_tpu.fleet.opening import OpenFleet
     from jupyter_tpu.fleet.panic import Step
-    from jupyter_tpu.fleet.sweeping import Item, Result
+    from jupyter_tpu.fleet.sweeping import Item
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 

@@ -10,11 +10,11 @@ from typing import Literal
 
 from jupyter_tpu.errors import CloudUnavailable, TpuError
 from jupyter_tpu.fleet.accounting import can_stop
+from jupyter_tpu.fleet.broom import Broom, Opened, Result
 from jupyter_tpu.fleet.holdings import Holdings, look_at_all
 from jupyter_tpu.fleet.records import FleetSnapshot
 from jupyter_tpu.fleet.recovering import choose
 from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.sweeping import Broom, Opened, Result
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.quota import QUEUED_HUSKS, Kind

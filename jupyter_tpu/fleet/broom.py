@@ -1,0 +1,154 @@
+"""Deletes and stops what is in the cloud, one by one: what came of each is told and noted in the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import NodeName, Operation, QueuedName
+from jupyter_tpu.money.quota import Kind
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.fleet import Fleet
+    from jupyter_tpu.journal import Journal
+
+_AT_A_TIME = 16
+_OPERATION_POLL_S = 1.0
+_OPERATION_TIMEOUT_S = 120.0
+
+
+class Opened(Protocol):
+    """What is needed of an `OpenFleet`."""
+
+    @property
+    def fleet(self) -> Fleet: ...
+
+    @property
+    def cloud(self) -> CloudApi: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one item: `error` is None when it was done, or begun without a refusal.
+
+    Attributes:
+        action: what was done, as in the audit log; empty where nothing could be.
+    """
+
+    name: str
+    action: str = ""
+    error: TpuError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "ok": self.error is None, "error": self.error.to_json() if self.error else None}
+
+
+class Broom:
+    """Deletes and stops, tells what came of it, and notes it in the audit log. A single failure ends nothing."""
+
+    def __init__(self, opened: Opened, *, reason: str, wait: bool) -> None:
+        self._fleet = opened.fleet
+        self._cloud = opened.cloud
+        self._reason = reason
+        self._wait = wait
+        settings = opened.cloud.settings
+        self._audit = Audit(opened.journal, endpoint=settings.endpoint, project=settings.project)
+        self._room = asyncio.Semaphore(_AT_A_TIME)
+
+    async def each(self, works: Iterable[Awaitable[Result]]) -> tuple[Result, ...]:
+        """The results of these, a few at a time, in their order."""
+
+        async def one(work: Awaitable[Result]) -> Result:
+            async with self._room:
+                return await work
+
+        return tuple(await asyncio.gather(*(one(work) for work in works)))
+
+    async def deleted(self, kind: Kind, name: str) -> Result:
+        """Delete a node, or a queued resource with its nodes."""
+        return Result(name=name, action="delete", error=await self._tried("delete", kind, name))
+
+    async def stopped(self, name: str) -> Result:
+        """Stop a node; where that is refused, delete it."""
+        if await self._tried("stop", "node", name) is None:
+            return Result(name=name, action="stop")
+        return await self.deleted("node", name)
+
+    async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
+        """What came of something else, noted as well."""
+        return Result(name=name, action=action, error=await self._noted(action, name, work))
+
+    async def _tried(self, verb: str, kind: Kind, name: str) -> TpuError | None:
+        return await self._noted(verb, name, self._perform(verb, kind, name))
+
+    async def _noted(self, action: str, name: str, work: Awaitable[object]) -> TpuError | None:
+        error: TpuError | None = None
+        try:
+            await work
+        except NodeNotFound:
+            error = None  # it is gone, as was wanted
+        except TpuError as refusal:
+            error = refusal
+        await self._note(action, name, error)
+        return error
+
+    async def _note(self, action: str, subject: str, error: TpuError | None) -> None:
+        """One line in the audit log; where it cannot be written, what is done is done all the same."""
+        detail = {"error": error.to_json()} if error else {}
+        entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
+        with contextlib.suppress(JournalUnwritable):
+            await asyncio.to_thread(self._audit.note, entry)
+
+    async def _perform(self, verb: str, kind: Kind, name: str) -> None:
+        if kind == "queued_resource":
+            await self._delete_queued(QueuedName.parse(name))
+            return
+        node = NodeName.parse(name)
+        try:
+            intent = await (self._fleet.stop(node) if verb == "stop" else self._fleet.delete(node))
+        except JournalUnwritable:  # what ends a charge must not wait for a disk
+            asked = self._cloud.stop_node if verb == "stop" else self._cloud.delete_node
+            await self._ended(await asked(node))
+            return
+        if self._wait:
+            _check(await self._fleet.wait(intent.intent_id))
+
+    async def _delete_queued(self, name: QueuedName) -> None:
+        try:
+            await self._ended(await self._cloud.delete_queued_resource(name, force=True))
+        except (CloudUnavailable, WrongState):  # it may be under way all the same
+            listed = await self._cloud.list_queued_resources(name.zone)
+            if any(each.name == name and each.state != "DELETING" for each in listed.items):
+                raise
+
+    async def _ended(self, operation: Operation) -> None:
+        """Until an operation is done.
+
+        Raises:
+            TpuError: it failed; one that takes long is not waited for.
+        """
+        if not self._wait:
+            return
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OPERATION_TIMEOUT_S):
+                while not operation.done:
+                    await asyncio.sleep(_OPERATION_POLL_S)
+                    operation = await self._cloud.get_operation(operation.name)
+        if operation.error:
+            raise operation.error
+
+
+def _check(intent: Intent) -> None:
+    if intent.settled and intent.error:
+        raise intent.error
