@@ -207,7 +207,7 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
     return CloudUnavailable(
         error.message,
         exists=f"Whether {name.queued_id} is queued in {name.zone} is not known; the list does not show it.",
-        hint="Look again with `jupyter tpu queue` before you ask again.",
+        hint=f"{error.hint} Look with `jupyter tpu queue` before you ask again.".strip(),
         raw=error.raw,
     )
 

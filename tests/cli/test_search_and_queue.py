@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,13 +19,35 @@ ZONE, ELSEWHERE = "us-central1-a", "us-west4-a"
 WANTED = ("--types", "v5litepod-8", "--zones", f"{ZONE},{ELSEWHERE}")
 
 
+@dataclass(frozen=True)
+class Ended:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def tpu(
+    terminal: Terminal, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    """The same commands in the terminal's folders, without a process each."""
+    for name, value in terminal.environment.items():
+        monkeypatch.setenv(name, value)
+
+    def tpu(*arguments: str) -> Ended:
+        code = run(arguments)
+        return Ended(code, *capsys.readouterr())
+
+    return tpu
+
+
 @pytest.fixture(autouse=True)
 def empty_cloud(terminal: Terminal) -> Iterator[None]:
     yield
     terminal.cloud.reset()
 
 
-def test_a_search_shows_each_try_and_ends_with_a_node(terminal: Terminal) -> None:
+def test_a_search_shows_each_try_and_ends_with_a_node(terminal: Terminal, tpu: Callable[..., Ended]) -> None:
     terminal.cloud.set_capacity(ZONE, "v5e", 0)
     searched = terminal.tpu("search", "my-node", *WANTED)
     assert searched.returncode == 0, searched.stderr
@@ -33,18 +56,18 @@ def test_a_search_shows_each_try_and_ends_with_a_node(terminal: Terminal) -> Non
     assert f"Trying v5litepod-8 in {ZONE} ($9.60/h) …" in said
     assert 'no free machines. It said: There is no more capacity in the zone "us-central1-a"' in said
     assert f"v5litepod-8 in {ELSEWHERE} ($9.60/h): READY." in said
-    assert [node["zone"] for node in terminal.tpu_json("list")["nodes"]] == [ELSEWHERE]
-    assert terminal.tpu_json("list")["nodes"][0]["kernelspec"] == f"tpu-my-node-{ELSEWHERE}"
+    (node,) = json.loads(tpu("list", "--json").stdout)["nodes"]
+    assert (node["zone"], node["kernelspec"]) == (ELSEWHERE, f"tpu-my-node-{ELSEWHERE}")
 
-    (listed,) = terminal.tpu_json("search")["searches"]
+    (listed,) = json.loads(tpu("search", "--json").stdout)["searches"]
     assert (listed["phase"], [each["outcome"] for each in listed["tries"]]) == ("found", ["stockout", "won"])
-    assert "my-node  found" in terminal.tpu("search").stdout
+    assert "my-node  found" in tpu("search").stdout
 
 
-def test_a_search_in_vain_says_what_to_do(terminal: Terminal) -> None:
+def test_a_search_in_vain_says_what_to_do(terminal: Terminal, tpu: Callable[..., Ended]) -> None:
     terminal.cloud.set_capacity(ZONE, "v5e", 0)
     terminal.cloud.add_fault("CreateNode", "quota", target=ELSEWHERE)
-    searched = terminal.tpu("search", "in-vain", *WANTED)
+    searched = tpu("search", "in-vain", *WANTED)
     assert (searched.returncode, searched.stdout) == (1, "")
     assert "no free machines" in searched.stderr
     assert "quota used up" in searched.stderr
@@ -52,9 +75,9 @@ def test_a_search_in_vain_says_what_to_do(terminal: Terminal) -> None:
     assert terminal.cloud.billing() == []
 
 
-def test_a_search_as_json_is_one_document_also_in_vain(terminal: Terminal) -> None:
+def test_a_search_as_json_is_one_document_also_in_vain(terminal: Terminal, tpu: Callable[..., Ended]) -> None:
     terminal.cloud.add_fault("CreateNode", "not_allowlisted", times=2)
-    searched = terminal.tpu("search", "json", *WANTED, "--json")
+    searched = tpu("search", "json", *WANTED, "--json")
     view = json.loads(searched.stdout)
     assert (searched.returncode, view["phase"], view["node_name"]) == (1, "failed", None)
     assert [each["outcome"] for each in view["tries"]] == ["not_allowed", "not_allowed"]
@@ -71,7 +94,7 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         _, said = searching.communicate(timeout=100)
     assert searching.returncode == 130, said
     assert "The search was cancelled; nothing of it is left." in said
-    assert terminal.tpu_json("list")["nodes"] == []
+    assert terminal.cloud.state()["nodes"] == []
 
 
 @pytest.mark.parametrize(
@@ -94,34 +117,36 @@ def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
     assert words in capsys.readouterr().err
 
 
-def test_a_node_is_queued_listed_and_removed(terminal: Terminal) -> None:
+def test_a_node_is_queued_listed_and_removed(terminal: Terminal, tpu: Callable[..., Ended]) -> None:
     terminal.cloud.pause()
-    added = terminal.tpu("queue", "add", "waiting", "--zone", ZONE, "--type", "v5litepod-8", "--valid-for", "1h")
+    added = tpu("queue", "add", "waiting", "--zone", ZONE, "--type", "v5litepod-8", "--valid-for", "1h")
     assert added.returncode == 0, added.stderr
     assert "waiting is CREATING in us-central1-a, until " in added.stdout
     assert "$9.60/h from READY on" in added.stderr
 
-    (queued,) = terminal.tpu_json("queue")["items"]
+    (queued,) = json.loads(tpu("queue", "--json").stdout)["items"]
     assert (queued["queued_id"], queued["node_ids"], queued["holds_quota"]) == ("waiting", ["waiting"], True)
     terminal.cloud.set_capacity(ZONE, "v5e", 0)
     terminal.cloud.advance(4000)
-    table = terminal.tpu("queue").stdout
+    table = tpu("queue").stdout
     assert "FAILED" in table
     assert "holds quota until it is removed. There was no room for waiting in us-central1-a in time." in table
 
-    removed = terminal.tpu("queue", "remove", "waiting")
+    removed = tpu("queue", "remove", "waiting")
     assert removed.stdout.strip() == "waiting in us-central1-a is being deleted."
     terminal.cloud.advance(60)
-    assert terminal.tpu_json("queue")["items"] == []
+    assert json.loads(tpu("queue", "--json").stdout)["items"] == []
 
 
-def test_a_queued_node_that_is_there_is_not_removed_without_a_yes(terminal: Terminal) -> None:
+def test_a_queued_node_that_is_there_is_not_removed_without_a_yes(
+    terminal: Terminal, tpu: Callable[..., Ended]
+) -> None:
     terminal.cloud.pause()
-    terminal.tpu("queue", "add", "there", "--zone", ZONE, "--type", "v5litepod-8")
+    tpu("queue", "add", "there", "--zone", ZONE, "--type", "v5litepod-8")
     terminal.cloud.advance(300)
-    refused = terminal.tpu("queue", "remove", "there")
+    refused = tpu("queue", "remove", "there")
     assert refused.returncode == 1
     assert "was not confirmed" in refused.stderr
-    assert terminal.tpu_json("queue", "remove", "there", "--yes")["state"] == "DELETING"
+    assert json.loads(tpu("queue", "remove", "there", "--yes", "--json").stdout)["state"] == "DELETING"
     terminal.cloud.advance(300)
     assert terminal.cloud.billing() == []
