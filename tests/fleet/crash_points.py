@@ -2,8 +2,9 @@
 
 Run by test_crash_points.py. Reads a JSON list of cases from standard input, plays each in a child of its own, and
 prints how the children ended. A step is a transaction; its name is what it wrote: ``create asking``, ``recovery
-clearing``, ``recovery clearing +`` (claimed) and ``-`` (let go). A case without a step plays to its end and writes down
-which steps there were.
+clearing``, ``recovery clearing +`` (claimed) and ``-`` (let go), ``create asking 2`` (of the second node). With the
+moment ``answered`` the step is a call of the cloud. A case without a step plays to its end and writes down which steps
+there were.
 """
 
 from __future__ import annotations
@@ -21,11 +22,15 @@ from typing import Any
 
 from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.fleet import Fleet, Polling
+from jupyter_tpu.fleet.queueing import Queue
 from jupyter_tpu.fleet.recovering import Recovering
+from jupyter_tpu.fleet.search_desk import SearchDesk
+from jupyter_tpu.fleet.searching import Searching
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.opening import open_database
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec
 
 AT_ONCE = 6
@@ -61,20 +66,40 @@ class DyingJournal(Journal):
 
 
 def rows_of(database: sqlite3.Connection) -> Rows:
-    """Verb or kind, body and owner of all that is written down."""
+    """Verb or kind, body and owner of all that is written down, and the number of lines in the audit log."""
     rows: Rows = {}
-    for key, verb, body, owner in database.execute("SELECT intent_id, verb, body, owner FROM intents"):
-        rows[key] = (verb, {**json.loads(body), "owner": ""}, owner)
+    intents = database.execute("SELECT intent_id, verb, body, owner FROM intents ORDER BY created_at").fetchall()
+    names = list(dict.fromkeys(json.loads(body)["node_name"] for _, _, body, _ in intents))
+    for key, verb, text, owner in intents:
+        body = {**json.loads(text), "owner": "", "updated_at": 0}
+        number = names.index(body["node_name"])
+        rows[key] = (f"{verb} {body['phase']}" + (f" {number + 1}" if number else ""), body, owner)
     for name, kind, text in database.execute("SELECT name, kind, body FROM documents"):
         body = json.loads(text)
-        rows[kind + name] = (kind, {**body, "owner": ""}, body["owner"])
+        rows[kind + name] = (f"{kind} {_standing(body)}", {**body, "owner": "", "updated_at": 0}, body["owner"])
+    for seq, action in database.execute("SELECT seq, action FROM audit"):
+        rows[f"audit {seq}"] = (f"audit {action}", {}, "")
     return rows
 
 
+def _standing(body: dict[str, Any]) -> str:
+    """How far a document has come: its phase, and of a search the last try."""
+    if not body.get("tries"):
+        return str(body["phase"])
+    last = body["tries"][-1]
+    signs = (
+        "wished" if last["intent_id"] else "",
+        "left" if last["deleted_at"] else "",
+        "clean" if last["is_clean"] else "",
+    )
+    return " ".join(filter(None, (body["phase"], str(len(body["tries"])), last["outcome"], *signs)))
+
+
 def steps_between(before: Rows, after: Rows) -> list[str]:
-    """What a transaction has changed, in words."""
+    """What a transaction has changed, in words; a line in the audit log counts where nothing else was written."""
     changed = [key for key in after if after[key] != before.get(key)]
-    return [f"{after[key][0]} {after[key][1]['phase']}{_sign(before.get(key), after[key])}" for key in changed]
+    told = [key for key in changed if not key.startswith("audit ")] or changed
+    return [f"{after[key][0]}{_sign(before.get(key), after[key])}" for key in told]
 
 
 def _sign(before: Any, after: tuple[str, dict[str, Any], str]) -> str:
@@ -83,35 +108,69 @@ def _sign(before: Any, after: tuple[str, dict[str, Any], str]) -> str:
     return " +" if after[2] else " -"
 
 
+class DyingCloud:
+    """A cloud whose answer to a call kills who hears it."""
+
+    def __init__(self, cloud: Any, method: str) -> None:
+        self._cloud = cloud
+        self._method = method
+
+    def __getattr__(self, name: str) -> Any:
+        return self._answered if name == self._method else getattr(self._cloud, name)
+
+    async def _answered(self, *arguments: Any, **options: Any) -> None:
+        await getattr(self._cloud, self._method)(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
 async def play(case: dict[str, str]) -> None:
     """One case, up to its death."""
-    settings = CloudSettings(project=case["project"], endpoint=case["grpc"])
-    cloud = await connect_cloud(settings)
+    cloud: Any = await connect_cloud(CloudSettings(project=case["project"], endpoint=case["grpc"]))
     folder = Path(case["folder"])
     journal = DyingJournal(folder / "journal.db", open_database(folder / "journal.db"))
-    journal.moment, journal.step = case["moment"], case["step"]
-    keepers = [Recovering(cloud, journal, Limits(vanished_s=0.5))] if case["verb"] == "recover" else []
+    if case["moment"] == "answered":
+        cloud = DyingCloud(cloud, case["step"])
+    else:
+        journal.moment, journal.step = case["moment"], case["step"]
+    made = {
+        "recover": lambda: Recovering(cloud, journal, Limits(vanished_s=0.5)),
+        "search": lambda: Searching(cloud, journal),
+    }
+    keepers = [made[case["verb"]]()] if case["verb"] in made else []
     polling = Polling(open_s=0.05, idle_s=0.5)
     fleet = Fleet(cloud, journal, ssh_user="me", public_key="ssh-ed25519 AAAA", polling=polling, keepers=keepers)
     await fleet.start()
-    name = NodeName.parse(case["node"])
-    if case["verb"] == "recover":
-        await recovered(journal, Recoveries(journal, endpoint=case["grpc"], project=case["project"]), name)
-    else:
-        await performed(fleet, name, case["verb"])
+    await perform(case, fleet, cloud, journal)
     (folder / "steps.json").write_text(json.dumps(journal.reached))
 
 
-async def performed(fleet: Fleet, name: NodeName, verb: str) -> None:
+async def perform(case: dict[str, str], fleet: Fleet, cloud: Any, journal: DyingJournal) -> None:
+    name = NodeName.parse(case["node"])
     spec = NodeSpec(name=name, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
-    match verb:
+    match case["verb"]:
         case "create":
-            intent = await fleet.create(spec)
+            await fleet.wait((await fleet.create(spec)).intent_id)
         case "delete":
-            intent = await fleet.delete(name)
-        case _:
-            intent = await fleet.stop(name)
-    await fleet.wait(intent.intent_id)
+            await fleet.wait((await fleet.delete(name)).intent_id)
+        case "stop":
+            await fleet.wait((await fleet.stop(name)).intent_id)
+        case "queue":
+            await Queue(fleet, cloud, journal).add(spec)
+        case "search":
+            await searched(SearchDesk(cloud, journal), spec, case["other_zone"])
+        case "recover":
+            await recovered(journal, Recoveries(journal, endpoint=case["grpc"], project=case["project"]), name)
+
+
+async def searched(desk: SearchDesk, spec: NodeSpec, other_zone: str) -> None:
+    candidates = [
+        Candidate(zone=zone, accelerator_type=spec.accelerator_type, runtime_version=spec.runtime_version)
+        for zone in (spec.name.zone, other_zone)
+    ]
+    begun = await desk.begin(spec.name.node_id, candidates)
+    async for search in desk.watch(begun.search_id, every_s=0.05):
+        if search.has_ended:
+            return
 
 
 async def recovered(journal: DyingJournal, recoveries: Recoveries, name: NodeName) -> None:

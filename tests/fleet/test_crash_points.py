@@ -15,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet import Fleet, Polling
 from jupyter_tpu.fleet.recovering import Recovering, choose
+from jupyter_tpu.fleet.search_desk import SearchDesk
+from jupyter_tpu.fleet.searching import Searching
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.owner import is_gone
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -24,10 +26,12 @@ from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.models import NodeName
 
 PROGRAM = Path(__file__).with_name("crash_points.py")
+UNHURRIED = Polling(open_s=0.25, idle_s=2.0)  # there are many of them at once
 LIMITS = Limits(unsure_s=0.5, vanished_s=0.5, ask_again_s=0.2)
 
 _CREATE = ["create requested", "create asking", "create provisioning", "create booting", "create ready"]
 _RECOVER = ["watching +", "clearing", "clearing -", "clearing +", "waiting", "waiting -", "waiting +", "making"]
+_TRY = ["search trying 1 trying", "audit create", *_CREATE[:3], "search trying 1 trying wished"]
 STEPS = {
     "create": _CREATE,
     "delete": ["delete requested", "delete asking", "delete deleting", "delete deleted"],
@@ -36,7 +40,30 @@ STEPS = {
         *(f"recovery {step}" for step in (*_RECOVER, "making -", "making +", "watching", "watching -")),
         *_CREATE,
     ],
+    "queue": ["audit queue"],
+    "search": [
+        "search trying",
+        "audit search",
+        *_TRY,
+        "create rolling_back",
+        "create failed",
+        "search trying 1 stockout wished",
+        "search trying 1 stockout wished clean",
+        "search trying 2 trying",
+        "search trying 2 trying wished",
+        *(f"{step} 2" for step in _CREATE),
+        "search found 2 won wished clean",
+    ],
 }
+CALLS = {
+    "create": ["create_node"],
+    "delete": ["delete_node"],
+    "stop": ["stop_node"],
+    "recover": ["delete_node", "create_node"],
+    "queue": ["create_queued_resource"],
+    "search": ["create_node"],
+}
+OTHER_ZONE = "us-west4-a"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +80,7 @@ class Case:
 def cases_of(bench: Any, verb: str) -> list[Case]:
     """One without a death, and one for each moment of each step."""
     deaths = [(moment, step) for step in STEPS[verb] for moment in ("before", "after")]
+    deaths += [("answered", call) for call in CALLS[verb]]
     return [
         Case(
             verb=verb, moment=moment, step=step, name=bench.name(f"{verb}-{number}"), folder=bench.folder / f"{number}"
@@ -66,7 +94,9 @@ async def prepare(bench: Any, cases: Sequence[Case]) -> None:
     for case in cases:
         case.folder.mkdir()
         Journal.open(case.folder).close()
-    if cases[0].verb == "create":
+    if cases[0].verb == "search":
+        bench.emulator.control.set_capacity(bench.emulator.zone, "v5e", 0)
+    if cases[0].verb not in ("delete", "stop", "recover"):
         return
     is_spot = cases[0].verb == "recover"
     await asyncio.gather(*(bench.cloud.create_node(bench.spec(case.name.node_id, spot=is_spot)) for case in cases))
@@ -101,6 +131,7 @@ async def play(bench: Any, cases: Sequence[Case]) -> list[int]:
             "step": case.step,
             "node": str(case.name),
             "folder": str(case.folder),
+            "other_zone": OTHER_ZONE,
         }
         for case in cases
     ]
@@ -117,7 +148,8 @@ async def play(bench: Any, cases: Sequence[Case]) -> list[int]:
 async def restarted(bench: Any, case: Case) -> Fleet:
     """The fleet of a new process, with all taken up that the dead one left."""
     bench.folder = case.folder
-    fleet: Fleet = await bench.fleet(lambda cloud, journal: Recovering(cloud, journal, LIMITS), limits=LIMITS)
+    keepers = [lambda cloud, journal: Recovering(cloud, journal, LIMITS), Searching]
+    fleet: Fleet = await bench.fleet(*keepers, limits=LIMITS, polling=UNHURRIED)
     for intent in (await fleet.refresh()).intents:
         assert intent.settled or not is_gone(intent.owner), case
     return fleet
@@ -130,15 +162,36 @@ async def settle(bench: Any, case: Case) -> None:
         await fleet.wait(intent.intent_id)
     if case.verb == "recover":
         await bench.until(lambda: is_recovered(bench, fleet, case), timeout_s=120)
+    if case.verb == "search":
+        await searched(bench, case)
     await fleet.refresh()
-    is_begun = (case.moment, case.step) != ("before", f"{case.verb} requested")
+    is_begun = (case.moment, case.step) != ("before", STEPS[case.verb][0])
     assert state_of(fleet, case) in (ENDS if is_begun else UNBEGUN)[case.verb], case
     await fleet.close()
 
 
-ENDS = {"create": {"READY", ""}, "delete": {""}, "stop": {"STOPPED"}, "recover": {"READY", ""}}
+ENDS = {
+    "create": {"READY", ""},
+    "delete": {""},
+    "stop": {"STOPPED"},
+    "recover": {"READY", ""},
+    "queue": {"", "CREATING", "READY"},
+    "search": {""},
+}
 # of those who died before they had written anything down
 UNBEGUN = {**ENDS, "create": {""}, "delete": {"READY"}, "stop": {"READY"}}
+
+
+async def searched(bench: Any, case: Case) -> None:
+    """What was written down of a search goes on to its end."""
+    journal = Journal.open(case.folder)
+    desk = SearchDesk(bench.cloud, journal)
+    for begun in await desk.all():
+        async for search in desk.watch(begun.search_id, every_s=0.05):
+            if search.has_ended:
+                assert search.phase == "found", (case, search)
+                break
+    journal.close()
 
 
 def is_recovered(bench: Any, fleet: Fleet, case: Case) -> bool:
@@ -165,9 +218,10 @@ async def test_whatever_step_a_process_dies_at_nothing_is_left(bench: Any, verb:
     await asyncio.gather(*(settle(bench, case) for case in cases))
     ledger = bench.emulator.control.ledger()["nodes"]
     for case in cases:
-        assert sum(bill["billing"] for bill in ledger if bill["name"] == str(case.name)) <= 1, case
+        assert sum(bill["billing"] for bill in ledger if bill["name"].endswith(f"/{case.name.node_id}")) <= 1, case
     await sweep(bench)
     assert bench.emulator.control.state()["nodes"] == []
+    assert bench.emulator.control.state()["queued_resources"] == []
     assert bench.emulator.control.billing() == []
 
 
@@ -175,6 +229,9 @@ async def sweep(bench: Any) -> None:
     bench.folder = bench.folder / "sweep"
     bench.folder.mkdir()
     fleet = await bench.fleet()
+    for queued in (await bench.cloud.list_queued_resources()).items:
+        await bench.cloud.delete_queued_resource(queued.name, force=True)
+    bench.emulator.control.advance(600)
     nodes = (await fleet.refresh()).nodes
     intents = await asyncio.gather(*(fleet.delete(node.name) for node in nodes))
     assert all([(await fleet.wait(intent.intent_id)).succeeded for intent in intents])
