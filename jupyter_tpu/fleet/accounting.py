@@ -91,9 +91,9 @@ class Accounting:
         used_up = _used_up(usages)
         broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
         self._show(*broken, *(_notice(budget, account) for budget, _ in used_up))
-        await self._tell(usages, account)
         if used_up:
             await self._stop_all(fleet, snapshot, account.now, _reason(*used_up[0]))
+        await self._tell(usages, account)
 
     async def _take_in(self, snapshot: FleetSnapshot) -> None:
         """A look that was taken in already is not looked at again."""
