@@ -22,6 +22,7 @@ from typing import Any
 
 from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.fleet import Fleet, Polling
+from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.fleet.queueing import Queue
 from jupyter_tpu.fleet.recovering import Recovering
 from jupyter_tpu.fleet.search_desk import SearchDesk
@@ -132,16 +133,18 @@ async def play(case: dict[str, str]) -> None:
         cloud = DyingCloud(cloud, case["step"])
     else:
         journal.moment, journal.step = case["moment"], case["step"]
-    made = {
-        "recover": lambda: Recovering(cloud, journal, Limits(vanished_s=0.5)),
-        "search": lambda: Searching(cloud, journal),
-    }
-    keepers = [made[case["verb"]]()] if case["verb"] in made else []
+    keepers = keepers_for(case["verb"], cloud, journal)
     polling = Polling(open_s=0.05, idle_s=0.5)
     fleet = Fleet(cloud, journal, ssh_user="me", public_key="ssh-ed25519 AAAA", polling=polling, keepers=keepers)
     await fleet.start()
     await perform(case, fleet, cloud, journal)
     (folder / "steps.json").write_text(json.dumps(journal.reached))
+
+
+def keepers_for(verb: str, cloud: Any, journal: Journal) -> list[Keeper]:
+    if verb == "recover":
+        return [Recovering(cloud, journal, Limits(vanished_s=0.5))]
+    return [Searching(cloud, journal)] if verb == "search" else []
 
 
 async def perform(case: dict[str, str], fleet: Fleet, cloud: Any, journal: DyingJournal) -> None:

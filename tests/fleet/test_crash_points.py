@@ -161,7 +161,7 @@ async def settle(bench: Any, case: Case) -> None:
     for intent in fleet.snapshot().intents:
         await fleet.wait(intent.intent_id)
     if case.verb == "recover":
-        await bench.until(lambda: is_recovered(bench, fleet, case), timeout_s=120)
+        await recovered(bench, fleet, case)
     if case.verb == "search":
         await searched(bench, case)
     await fleet.refresh()
@@ -194,15 +194,20 @@ async def searched(bench: Any, case: Case) -> None:
     journal.close()
 
 
-def is_recovered(bench: Any, fleet: Fleet, case: Case) -> bool:
-    """Whether the node is made again, or waits for its next attempt."""
+async def recovered(bench: Any, fleet: Fleet, case: Case) -> None:
+    """Until the node is made again, or waits for its next attempt."""
     journal = Journal.open(case.folder)
     settings = bench.cloud.settings
-    known = Recoveries(journal, endpoint=settings.endpoint, project=settings.project).get(case.name)
+    recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)
+
+    def is_so() -> bool:
+        known = recoveries.get(case.name)
+        assert known is not None
+        is_made = known.phase == "watching" and state_of(fleet, case) == "READY"
+        return known.attempts > 0 and (is_made or known.phase == "waiting")
+
+    await bench.until(is_so, timeout_s=120)
     journal.close()
-    assert known is not None
-    is_made = known.phase == "watching" and state_of(fleet, case) == "READY"
-    return known.attempts > 0 and (is_made or known.phase == "waiting")
 
 
 @pytest.mark.timeout(300)
