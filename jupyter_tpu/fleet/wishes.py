@@ -28,7 +28,8 @@ def wish(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
 def wish_for_node(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) -> Intent:
     """A new intent to create a node that carries our label, to find it by, and our key, to log in with."""
     wanted = wish("create", spec.name, endpoint=endpoint, now=now)
-    keys = "\n".join(filter(None, (spec.metadata.get("ssh-keys", ""), ssh_key)))
+    lines = [*spec.metadata.get("ssh-keys", "").splitlines(), ssh_key]
+    keys = "\n".join(dict.fromkeys(filter(None, lines)))  # one that is made again has ours already
     equipped = replace(
         spec,
         labels={**spec.labels, INTENT_LABEL: wanted.intent_id},

@@ -84,6 +84,7 @@ async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Cho
     assert second is not None
     assert (second.state, second.spot, second.labels["team"]) == ("READY", True, "a")
     assert second.metadata["startup-script"] == "true"
+    assert second.metadata["ssh-keys"] == first.metadata["ssh-keys"]
     assert second.uid != first.uid
     assert recovery.message == "my-node was made again, attempt 1 of 3."
     assert lives(bench) == [False, True]
