@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
 from playwright.sync_api import Locator, Page, expect
+
+from jupyter_tpu.emulator.control import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture
 
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
-MAIL = "32 spot Cloud TPU v5e chips in zone us-central1-a"
+ZONE = "us-central1-a"
+MAIL = f"32 spot Cloud TPU v5e chips in zone {ZONE}"
 
 
 @pytest.fixture
 def panel(lab: Page) -> Locator:
     lab.locator('.jp-SideBar [data-id="jupyter-tpu-panel"]').click()
     return lab.locator("#jupyter-tpu-panel")
+
+
+@pytest.fixture
+def full_zone(demo: Demo) -> Iterator[str]:
+    """A zone without room for another node."""
+    control = EmulatorControl(demo.ledger_url.split("/emulator/")[0])
+    control.set_capacity(ZONE, "v5e", 0)
+    yield ZONE
+    control.set_capacity(ZONE, "v5e", None)
 
 
 def section(panel: Locator, name: str) -> Locator:
@@ -134,3 +147,43 @@ def test_the_sections_fit_a_narrow_panel_in_both_themes(panel: Locator, kernel_n
         sizes = panel.evaluate("node => [node.scrollWidth, node.clientWidth]")
         assert sizes[0] == sizes[1]
     page.set_viewport_size({"width": 1280, "height": 800})
+
+
+def test_a_search_shows_its_refusals_until_it_is_cancelled(
+    panel: Locator, kernel_name: str, full_zone: str, picture: Picture
+) -> None:
+    panel.get_by_role("button", name="Create a node").first.click()
+    form = panel.get_by_role("form", name="Create a node")
+    form.get_by_label("Search until one is found").check()
+    accepted = form.get_by_role("group", name="Accept any of these")
+    for box in accepted.get_by_role("checkbox", checked=True).all()[:0:-1]:  # all but the zone that was chosen
+        box.uncheck()
+    form.get_by_label("Go on for (minutes)").fill("30")
+    picture(panel.page, "money-search-form")
+    form.get_by_role("button", name="Search").click()
+
+    getting = panel.get_by_role("region", name="Search and queue")
+    tries = getting.get_by_role("list", name="Tries of node-1")
+    expect(tries).to_contain_text(f"v5litepod-8 · {full_zone}: no capacity", timeout=60_000)
+    tries.get_by_text("Original message").first.click()
+    picture(panel.page, "money-search")
+    getting.get_by_role("button", name="Cancel the search for node-1").click()
+    expect(getting.get_by_role("list", name="Searches")).to_contain_text("cancelled")
+
+
+def test_what_waits_in_the_queue_is_shown_and_removed(
+    panel: Locator, kernel_name: str, full_zone: str, picture: Picture
+) -> None:
+    panel.get_by_role("button", name="Create a node").first.click()
+    form = panel.get_by_role("form", name="Create a node")
+    form.get_by_label("Name").fill("waiting")
+    form.get_by_label("Queue until there is room").check()
+    form.get_by_label("Give up after").select_option("1 hour")
+    form.get_by_role("button", name="Queue", exact=True).click()
+
+    waiting = panel.get_by_role("list", name="Queued resources")
+    expect(waiting).to_contain_text(f"v5litepod-8 · {full_zone}")
+    expect(waiting).to_contain_text("WAITING_FOR_RESOURCES", timeout=60_000)
+    picture(panel.page, "money-queue")
+    waiting.get_by_role("button", name="Remove the queued resource").click()
+    expect(waiting.get_by_role("listitem")).to_have_count(0, timeout=60_000)

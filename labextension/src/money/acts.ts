@@ -32,9 +32,14 @@ export function moneyActs(model: IMoneyModel, commands: CommandRegistry): IMoney
 
 export function gettingActs(model: IMoneyModel, commands: CommandRegistry): IGettingActs {
   const run = runIn(commands);
+  const reveal = (): void => {
+    if (!model.open.has('getting')) {
+      model.toggle('getting');
+    }
+  };
   return {
-    onSearch: terms => run(MoneyCommandIDs.search, { terms }),
-    onQueue: terms => run(MoneyCommandIDs.queue, { terms }),
+    onSearch: terms => run<void>(MoneyCommandIDs.search, { terms }).then(reveal),
+    onQueue: terms => run<void>(MoneyCommandIDs.queue, { terms }).then(reveal),
     onRecover: key =>
       void run(MoneyCommandIDs.setRecovery, { ...place(key), is_on: true }).catch(error =>
         Notification.error(problemOf(error).message, { autoClose: false })

@@ -4,7 +4,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import { JSONObject, ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { INodeKey, ITpuModel } from '../tokens';
-import { confirmPanic, confirmSweep } from './dialogs';
+import { confirmPanic, confirmRemoval, confirmSweep } from './dialogs';
 import { IGrantTerms } from './grantrecords';
 import { IBudgetTerms, IQueueTerms, ISearchTerms } from './records';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
@@ -93,7 +93,14 @@ function addGettingCommands(context: ICommandContext): void {
   addCommand(context, MoneyCommandIDs.removeQueued, {
     label: trans.__('Remove a Queued Resource'),
     args: { zone: text, queued_id: text },
-    act: ({ zone, queued_id }) => client.removeQueued(zone as string, queued_id as string)
+    act: async args => {
+      const { zone, queued_id } = args as { zone: string; queued_id: string };
+      const items = model.parts.queue.dated?.data.items ?? [];
+      const known = items.find(one => one.zone === zone && one.queued_id === queued_id);
+      return (
+        (await confirmRemoval(queued_id, known, trans)) && client.removeQueued(zone, queued_id)
+      );
+    }
   });
 }
 

@@ -3,7 +3,7 @@
 import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
-import { ISweepItem } from './records';
+import { IQueued, ISweepItem } from './records';
 import { formatSweepCost } from './words';
 
 interface IQuestion {
@@ -45,6 +45,30 @@ export async function confirmSweep(
       )}
       <p>{trans.__('Disks and every file on them are lost, and kernels end.')}</p>
     </>,
+    trans
+  );
+}
+
+/** States in which a queued resource has no node that could be lost. */
+const WITHOUT_NODE = new Set(['ACCEPTED', 'WAITING_FOR_RESOURCES', 'FAILED', 'SUSPENDED']);
+
+/** Whether to remove a queued resource; asked only where its node goes with it. */
+export async function confirmRemoval(
+  queuedId: string,
+  known: IQueued | undefined,
+  trans: TranslationBundle
+): Promise<boolean> {
+  if (known && WITHOUT_NODE.has(known.state)) {
+    return true;
+  }
+  return ask(
+    trans.__('Remove %1?', queuedId),
+    trans.__('Remove'),
+    <p>
+      {trans.__(
+        'Its node is deleted with it: disk and every file on it are lost, and its kernels end.'
+      )}
+    </p>,
     trans
   );
 }

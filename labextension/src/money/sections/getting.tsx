@@ -143,7 +143,7 @@ function Queued(props: IRowProps & { queued: IQueued }): JSX.Element {
       {error && <div className="jp-tpu-Complaint">{error}</div>}
       <div className="jp-tpu-Actions">
         <Button
-          isOff={sending.isSending}
+          isOff={sending.isSending || queued.state === 'DELETING'}
           aria-label={trans.__('Remove the queued resource %1', queued.queued_id)}
           onClick={() => sending.send(() => acts.onRemoveQueued(queued.zone, queued.queued_id))}
         >
