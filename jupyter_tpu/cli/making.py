@@ -17,6 +17,7 @@ from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
     add_json_option,
+    add_unknown_price_option,
     add_yes_option,
     cloud_settings,
 )
@@ -47,9 +48,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
     add_internal_ips_option(parser)
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
-    parser.add_argument(
-        "--accept-unknown-price", action="store_true", help="create it under a budget though no list price is known"
-    )
+    add_unknown_price_option(parser)
     parser.add_argument(
         "--notebook", default="", metavar="FILE", help="warn of the gs:// buckets in it that lie in another region"
     )

@@ -44,3 +44,9 @@ def cloud_settings(options: argparse.Namespace) -> CloudSettings:
     return CloudSettings(
         project=options.project or from_environment.project, endpoint=options.endpoint or from_environment.endpoint
     )
+
+
+def add_unknown_price_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--accept-unknown-price", action="store_true", help="go on under a budget though no list price is known"
+    )

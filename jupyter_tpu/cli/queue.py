@@ -13,6 +13,7 @@ from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
     add_json_option,
+    add_unknown_price_option,
     add_yes_option,
     cloud_settings,
 )
@@ -55,6 +56,7 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    add_unknown_price_option(parser)
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -129,7 +131,7 @@ def _add(options: argparse.Namespace) -> int:
 
 
 def _require_consent(options: argparse.Namespace, price: Price | None) -> None:
-    if price or options.yes:
+    if price or options.yes or options.accept_unknown_price:
         return
     if not is_confirmed(f"The price of {options.type} in {options.zone} is not known. Queue it?"):
         raise BadInput(
@@ -137,6 +139,7 @@ def _require_consent(options: argparse.Namespace, price: Price | None) -> None:
             exists=_NOTHING,
             hint="Add --yes to queue it all the same.",
         )
+    options.accept_unknown_price = True
 
 
 async def _added(options: argparse.Namespace, kind: accelerators.Accelerator) -> QueuedResource:
@@ -153,7 +156,9 @@ async def _added(options: argparse.Namespace, kind: accelerators.Accelerator) ->
             spot=options.spot,
             internal_ips=options.internal_ips,
         )
-        return await opened.queue.add(spec, valid_for_s=valid_for_s, run_for_s=run_for_s, accept_unknown_price=True)
+        return await opened.queue.add(
+            spec, valid_for_s=valid_for_s, run_for_s=run_for_s, accept_unknown_price=options.accept_unknown_price
+        )
 
 
 def _remove(options: argparse.Namespace) -> int:

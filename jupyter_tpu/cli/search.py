@@ -15,6 +15,7 @@ from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
     add_json_option,
+    add_unknown_price_option,
     add_yes_option,
     cloud_settings,
 )
@@ -60,6 +61,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for each type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
     parser.add_argument("--cancel", default="", metavar="ID", help="cancel a search, and undo what it has begun")
+    add_unknown_price_option(parser)
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -116,7 +118,7 @@ def _first_version(generation: str) -> str:
 
 def _require_consent_to_unknown_prices(options: argparse.Namespace, wanted: Iterable[Candidate]) -> None:
     unknown = sorted({f"{each.accelerator_type} in {each.zone}" for each in wanted if not _has_price(each)})
-    if not unknown or options.yes:
+    if not unknown or options.yes or options.accept_unknown_price:
         return
     if not is_confirmed(f"The price of {', '.join(unknown)} is not known. Search all the same?"):
         raise BadInput(
@@ -124,6 +126,7 @@ def _require_consent_to_unknown_prices(options: argparse.Namespace, wanted: Iter
             exists="Nothing was asked of the cloud.",
             hint="Add --yes to search all the same, or leave them out.",
         )
+    options.accept_unknown_price = True
 
 
 def _has_price(candidate: Candidate) -> bool:
@@ -139,7 +142,9 @@ async def _searched(
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
         order = await by_cost(opened, wanted)
-        search = await opened.searches.begin(options.node, order, for_s=for_s, accept_unknown_price=True)
+        search = await opened.searches.begin(
+            options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price
+        )
         begun.append(search)
         search = await _watched(opened, search)
         if search.phase == "found":
