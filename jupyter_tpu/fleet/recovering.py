@@ -64,6 +64,7 @@ class Recovering:
         self._recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)
         self._limits = limits or Limits()
         self._missing_since: dict[NodeName, float] = {}
+        self._witnessed: set[NodeName] = set()
 
     async def tick(self, fleet: Fleet, now: float) -> None:
         """Look after each choice that is on; the fault of one is not the others'."""
@@ -99,6 +100,7 @@ class Recovering:
         node = snapshot.node(recovery.name)
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
+        self._witnessed.add(recovery.name)
         return decide(recovery, Seen(at=now, node=node), self._limits) == (recovery, None)
 
     async def _seen(self, recovery: Recovery, now: float) -> Seen:
@@ -114,6 +116,7 @@ class Recovering:
             at=now,
             node=node,
             missing_s=missing_s,
+            is_witnessed=recovery.name in self._witnessed,
             queued=await queued_of(self._cloud, recovery.name) if recovery.is_queued else None,
             deletion=next((wish for wish in wishes if wish.verb == "delete"), None),
             stop=next((wish for wish in wishes if wish.verb == "stop" and not wish.error), None),

@@ -139,6 +139,7 @@ class Seen:
         at: Unix seconds.
         node: as the cloud shows it; None when it says that there is none.
         missing_s: for how long it has said so, in seconds.
+        is_witnessed: whether this process has seen the node before, so that it went while somebody looked.
         queued: the queued resource that made it; None when the cloud has none.
         deletion: somebody's wish to delete the node, of after the choice.
         stop: somebody's wish to stop it, of after the choice.
@@ -149,6 +150,7 @@ class Seen:
     at: float
     node: Node | None = None
     missing_s: float = 0.0
+    is_witnessed: bool = True
     queued: QueuedResource | None = None
     deletion: Intent | None = None
     stop: Intent | None = None
@@ -245,6 +247,9 @@ def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_husk)
+    if not seen.is_witnessed:
+        message = f"{_id(recovery)} went while nobody looked; its own guard may have ended it. It is not made again."
+        return _given_up(recovery, seen.at, message), None
     if not recovery.spec.spot or was_unqueued:
         return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
     if recovery.is_queued:

@@ -88,6 +88,13 @@ SITUATIONS = [
     ),
     ("but STOPPED it keeps its disk", on_demand(), Seen(at=9, node=node("STOPPED", spot=False)), "watching", None),
     ("and gone it may have been deleted", on_demand(), Seen(at=9, missing_s=LONG_S), "given_up", None),
+    (
+        "and one that went while nobody looked may have ended by its rules",
+        recovery(),
+        Seen(at=9, missing_s=LONG_S, is_witnessed=False),
+        "given_up",
+        None,
+    ),
     ("as may one that is DELETING", recovery(), Seen(at=9, node=node("DELETING")), "given_up", None),
     (
         "one that was stopped is no loss",
