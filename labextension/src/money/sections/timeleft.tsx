@@ -38,9 +38,12 @@ export function TimeLeft({ node, parts, acts, trans }: IProps): JSX.Element | nu
       role="group"
       aria-label={trans.__('Time left of %1', brake.node_id)}
     >
-      <div role={brake.is_warning ? 'alert' : undefined}>
-        <strong>{formatEnd(brake, now_s, trans)}</strong>
-      </div>
+      <strong>{formatEnd(brake, now_s, trans)}</strong>
+      {brake.is_warning && (
+        <div className="jp-tpu-Announcer" role="alert">
+          {trans.__('%1 ends soon.', brake.node_id)}
+        </div>
+      )}
       {brake.reason && <div className="jp-tpu-Muted">{brake.reason}</div>}
       {kept && <div>{kept}</div>}
       {brake.guard.state === 'cannot' && (
