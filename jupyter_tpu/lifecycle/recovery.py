@@ -411,7 +411,11 @@ def watching_text(recovery: Recovery) -> str:
     """What will happen, while nothing does."""
     left = max(recovery.max_attempts - recovery.attempts, 0)
     cap = "" if recovery.max_usd is None else f", as long as it has cost less than ${recovery.max_usd:,.2f}"
-    return f"{_id(recovery)} is made again when the cloud takes it away: {left} of {recovery.max_attempts} times{cap}."
+    return f"{_id(recovery)} is made again when the cloud takes it away, {_times(left)}{cap}."
+
+
+def _times(left: int) -> str:
+    return "once more at most" if left == 1 else f"{left} more times at most"
 
 
 def outlook(recovery: Recovery) -> str:
