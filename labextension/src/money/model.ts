@@ -16,6 +16,8 @@ const LONGEST_INTERVAL_MS = 120_000;
 const UNWATCHED_MS = 60_000;
 /** Progress comes in bursts of events; one round of questions answers them all. */
 const BURST_MS = 500;
+/** The ledger and the brakes look at a node up to a second after its event was told, and then at its agent. */
+const SETTLED_MS = 3_000;
 
 /** What the status bar and the rows of nodes need. */
 const ALWAYS: readonly Part[] = ['spend', 'brakes'];
@@ -51,10 +53,9 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
       standby: () => (this._isWatched || this._isBilled ? 'when-hidden' : true)
     });
-    this._refetch = new Throttler(() => (document.hidden ? Promise.resolve() : this.refresh()), {
-      limit: BURST_MS,
-      edge: 'trailing'
-    });
+    const refetch = () => (document.hidden ? Promise.resolve() : this.refresh());
+    this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
+    this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
   }
 
   get parts(): IParts {
@@ -103,6 +104,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   dispose(): void {
     this._events?.disconnect(this._onEvent, this);
     this._refetch.dispose();
+    this._settle.dispose();
     this._poll.dispose();
     super.dispose();
   }
@@ -161,12 +163,14 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private _onEvent(_: Event.IManager, event: Event.Emission): void {
     if (event.schema_id === FLEET_SCHEMA) {
       void this._refetch.invoke();
+      void this._settle.invoke();
     }
   }
 
   private readonly _events: Event.Stream | undefined;
   private readonly _poll: Poll<void>;
   private readonly _refetch: Throttler<void>;
+  private readonly _settle: Throttler<void>;
   private readonly _answered = new Map<Part, number>();
   private _parts: IParts = {
     spend: UNASKED,
