@@ -231,6 +231,7 @@ class Kernel:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     async def _launch(self, launch: Launch) -> None:
+        await self._end_is_recorded()
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
         generation = int(self._folder.state.get("generation", 0)) + 1
         self._folder.save(
@@ -323,3 +324,9 @@ class Kernel:
         if self._process is not None:
             self.send_signal(signal.SIGKILL)
             await self._ended.wait()
+        await self._end_is_recorded()
+
+    async def _end_is_recorded(self) -> None:
+        """How a process ended that an earlier agent had started is still being asked; it is no end of the next one."""
+        if self._process is None and self._watch is not None:
+            await asyncio.wait([self._watch])

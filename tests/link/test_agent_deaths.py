@@ -172,6 +172,20 @@ async def test_what_is_sent_after_the_death_of_an_agent_does_not_overtake_what_i
     assert client.printed() == "[1, 2]\n"
 
 
+@pytest.mark.parametrize("method", ["restart_kernel", "start_kernel"])
+async def test_the_end_of_a_process_that_an_earlier_agent_had_started_is_not_that_of_the_next(
+    client: Any, worker: Any, method: str
+) -> None:
+    await client.start()
+    worker.kill_everything()  # as a machine that is stopped
+    await client.link.call(method, {"kernel_id": client.kernel_id, "key": "secret"})
+    await client.run("print('there')")
+    info = await client.link.call("kernel_info", {"kernel_id": client.kernel_id})
+    ends = [message for message in client.messages if message.get("event") in ("started", "exited")]
+    assert [(end["event"], end["generation"]) for end in ends] == [("started", 1), ("exited", 1), ("started", 2)]
+    assert (info["alive"], info["generation"]) == (True, 2)
+
+
 async def test_what_the_agent_asks_itself_is_not_in_the_record(client: Any, worker: Any) -> None:
     await client.start()
     running = client.execute("print('on', input())", allow_stdin=True)
