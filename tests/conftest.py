@@ -28,6 +28,17 @@ TIME_SCALE = 200
 READY_TIMEOUT_S = 60
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _hearing_signals() -> Iterator[None]:
+    """What is started here hears Ctrl-C and the end of its terminal, also where the checks run in the background."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGHUP, signal.SIGINT)}
+    if before[signal.SIGINT] is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, before[signal.SIGINT])
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 class Emulator:
     """An emulator process; `restart` brings its state back on the same ports."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import getpass
-import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,14 +17,6 @@ from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcAsyncIOTransport
 from paper_emulator import PaperEmulator
 
 USER = getpass.getuser()
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _hearing_hangups() -> Iterator[None]:
-    """What is started here ends when its terminal is closed, also where the checks themselves run under nohup."""
-    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    yield
-    signal.signal(signal.SIGHUP, before)
 
 
 async def finished(operation: Any) -> Any:
