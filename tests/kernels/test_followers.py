@@ -151,7 +151,7 @@ async def test_batches_wait_for_each_other(manager: AsyncKernelManager) -> None:
 
     follower = await provisioner_of(manager).follow(0, deliver)
     front_end = await FrontEnd(manager).follow("end")
-    front_end.execute("for n in range(2000): print(n, flush=True)\nprint('the last', 'line')")
+    front_end.execute("for n in range(2000): print(n, flush=True)\nprint('the last ' + 'line')")
     await asyncio.wait_for(total.wait(), 60)
     assert most == 1
     await follower.close()
@@ -338,7 +338,7 @@ async def main():
         await manager.provisioner.follow(0, stuck)
     counting = await manager.provisioner.follow(0, count)
     before = psutil.Process().memory_info().rss
-    code = "for n in range(3200): print('x' * 65535, flush=True)\\nprint('the last', 'line')"
+    code = "for n in range(3200): print('x' * 65535, flush=True)\\nprint('the last ' + 'line')"
     request = session.msg("execute_request", {"code": code, "silent": False})
     counting.send("shell", [b"me", *session.serialize(request)])
     most = before

@@ -13,7 +13,16 @@ if TYPE_CHECKING:
     from conftest import Cloud, Server
 
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
-VALUES = {"zone": "us-central1-a", "node_id": "my-node", "intent_id": "some-intent", "kernel_id": "k", "msg_id": "m"}
+VALUES = {
+    "zone": "us-central1-a",
+    "node_id": "my-node",
+    "intent_id": "some-intent",
+    "kernel_id": "k",
+    "msg_id": "m",
+    "name": "weekly",
+    "queued_id": "q",
+    "search_id": "s",
+}
 
 
 def example_of(pattern: str) -> str:
