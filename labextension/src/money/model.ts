@@ -53,7 +53,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
       standby: () => (this._isWatched || this._isBilled ? 'when-hidden' : true)
     });
-    const refetch = () => (document.hidden ? Promise.resolve() : this.refresh());
+    const refetch = (): Promise<void> => (document.hidden ? Promise.resolve() : this.refresh());
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
     this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
   }
