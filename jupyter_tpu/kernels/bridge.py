@@ -126,6 +126,7 @@ class Bridge:
             self._foretold = None
         if channel == "iopub":
             self._last_parent = _parent_header(parts)
+            self._sockets["iopub"].read_now()  # who has just subscribed is welcomed before anything else
             self._iopub.send(parts)
         elif channel in ROUTED:
             self._deliver_to(channel, parts)

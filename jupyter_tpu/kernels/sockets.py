@@ -46,6 +46,14 @@ class LoopSocket:
         self._schedule()
         return True
 
+    def read_now(self) -> None:
+        """Take what has arrived already, ahead of the loop's turn."""
+        if self._socket.closed:
+            return
+        if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
+            self._read()
+        self._schedule()  # asking has taken the edge away
+
     def set_option(self, option: int, value: int) -> None:
         self._socket.setsockopt(option, value)
 

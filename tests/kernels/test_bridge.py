@@ -169,6 +169,15 @@ async def test_output_reaches_every_subscriber(bridge: Bridge, addresses: Addres
     other.close()
 
 
+async def test_a_subscriber_is_welcomed_before_what_the_kernel_says_meanwhile(bridge: Bridge, client: Client) -> None:
+    end = client.connect(zmq.SUB, "iopub")
+    with zmq.Socket.shadow(end) as blocking:
+        while not blocking.poll(1):  # the loop gets no turn
+            bridge.deliver(1, "iopub", [b"topic", b"output"])
+        message = blocking.recv_multipart()
+    assert Session(key=b"key").deserialize(message[1:])["msg_type"] == "iopub_welcome"
+
+
 @pytest.mark.parametrize("garbled", [b"", b"[]", b"{"])
 async def test_what_is_said_of_the_link_stands_in_the_cell_that_spoke_last(
     bridge: Bridge, client: Client, garbled: bytes
