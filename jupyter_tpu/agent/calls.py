@@ -77,9 +77,7 @@ class Methods:
         """
         if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
             with suppress(TpuError, OSError):
-                kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
-                if call["method"] == "restart_kernel":
-                    kernel.expect_restart()
+                self._kernels.get_or_make(call["params"].get("kernel_id")).expect_start()
 
     async def perform(self, call: Params) -> dict[str, Any]:
         """Do what is asked.
@@ -101,6 +99,7 @@ class Methods:
             launch = Launch.from_params(params)
             kernel = await self._kernels.launch(kernel.kernel_id, lambda kernel: kernel.start(launch))
         except TpuError:
+            kernel.expect_no_start()
             await self._kernels.drop_unborn(kernel)
             raise
         return kernel.describe()
@@ -109,7 +108,7 @@ class Methods:
         try:
             launch = Launch.from_params(params)
         except TpuError:
-            self._kernels.get_or_make(params.get("kernel_id")).expect_no_restart()
+            self._kernels.get_or_make(params.get("kernel_id")).expect_no_start()
             raise
         kernel = await self._kernels.launch(params.get("kernel_id"), lambda kernel: kernel.restart(launch))
         return kernel.describe()

@@ -67,7 +67,7 @@ class Kernel:
         self._changing = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
         self._ended = asyncio.Event()
-        self._is_restarting = False
+        self._is_starting = False
         self._asked_to_end = False
         self.asked = 0
 
@@ -90,8 +90,12 @@ class Kernel:
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
-            if self._process is None and not self.is_closed:
-                await self._launch(launch)
+            self.expect_start()
+            try:
+                if self._process is None and not self.is_closed:
+                    await self._launch(launch)
+            finally:
+                self.expect_no_start()
 
     async def restart(self, launch: Launch) -> None:
         """End the process, wait until it is gone (it may hold the accelerator), start another under the same record.
@@ -100,20 +104,21 @@ class Kernel:
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
+            self.expect_start()
             try:
                 await self._end()
                 if not self.is_closed:
                     await self._launch(launch)
             finally:
-                self.expect_no_restart()
+                self.expect_no_start()
 
-    def expect_restart(self) -> None:
-        """What is asked from now on is meant for the next process; `restart` or `expect_no_restart` follows."""
-        self._is_restarting = True
+    def expect_start(self) -> None:
+        """What is asked from now on is meant for the next process; `start`, `restart` or `expect_no_start` follows."""
+        self._is_starting = True
 
-    def expect_no_restart(self) -> None:
+    def expect_no_start(self) -> None:
         """What was asked is meant for the process there is."""
-        self._is_restarting = False
+        self._is_starting = False
         self._send_what_waits()
 
     async def kill(self, owner: str = "") -> bool:
@@ -175,7 +180,7 @@ class Kernel:
             self._send(channel, parts)
 
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
-        if self._sockets is None or self._is_restarting:
+        if self._sockets is None or self._is_starting:
             self._waiting.append((channel, parts))
         else:
             self._sockets.send(channel, parts)
@@ -190,9 +195,16 @@ class Kernel:
             self.asked += 1
 
     @property
+    def is_alive(self) -> bool:
+        """Whether it has a process, or gets one."""
+        return self._process is not None or self._is_starting
+
+    @property
     def execution_state(self) -> str:
-        """What Jupyter calls it: starting, idle, busy or dead."""
-        return self.requests.execution_state if self._process else "dead"
+        """What Jupyter calls it: starting, idle, busy or dead. JupyterLab gives up a kernel that it hears is dead."""
+        if self._process is None:
+            return "starting" if self._is_starting else "dead"
+        return self.requests.execution_state
 
     @property
     def is_executing(self) -> bool:
@@ -213,7 +225,7 @@ class Kernel:
         state = self._folder.state
         return {
             "kernel_id": self.kernel_id,
-            "alive": self._process is not None,
+            "alive": self.is_alive,
             "execution_state": self.execution_state,
             "state_since": self.requests.state_since,
             "note": state.get("note"),
@@ -259,8 +271,6 @@ class Kernel:
         sockets.attach(self._intake.number)
         self._sockets = sockets
         self._watch = asyncio.create_task(self._watch_end(process, sockets))
-        if not self._is_restarting:
-            self._send_what_waits()
 
     def _send_what_waits(self) -> None:
         if self._sockets is not None:

@@ -72,12 +72,14 @@ async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | 
 
 
 def told_state(state: str) -> str:
-    """A kernel that says "starting" can be asked, so a page is told that it is idle.
+    """What a page is told of a kernel that the worker calls starting, idle, busy or dead.
 
-    JupyterLab does not count the states around its own first requests: it would show a kernel that nobody has asked
-    anything else yet as starting for ever.
+    A kernel that says "starting" can be asked, so a page is told that it is idle. JupyterLab does not count the states
+    around its own first requests: it would show a kernel that nobody has asked anything else yet as starting for ever.
+    And it gives up a kernel of which it hears "dead", while Jupyter Server is about to start it again; where that is
+    not so, the page heard of it before.
     """
-    return "idle" if state == "starting" else state
+    return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
 
 
 def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:

@@ -30,6 +30,26 @@ async def test_a_kernel_can_be_attached_to_before_its_start_is_answered(client: 
     await starting
 
 
+@pytest.mark.parametrize("method", ["start_kernel", "restart_kernel"])
+async def test_a_kernel_that_is_being_started_is_never_told_dead(client: Any, method: str) -> None:
+    def ask(method: str) -> asyncio.Task[dict[str, Any]]:
+        return asyncio.create_task(client.link.call(method, {"kernel_id": "kernel-1", "key": "secret"}))
+
+    if method == "restart_kernel":
+        await client.start()
+        await client.run("1")
+    starting, listings, infos = ask(method), [], []
+    while not starting.done():
+        listings.append(ask("list_requests"))
+        infos.append(ask("kernel_info"))
+        await asyncio.sleep(0)
+
+    told = {(await asked)["execution_state"] for asked in [*listings, *infos]}
+    assert told <= {"starting", "idle"}
+    assert "starting" in told
+    assert all([(await asked)["alive"] for asked in infos])
+
+
 async def test_an_interrupt_ends_the_cell_and_the_kernel_goes_on(client: Any) -> None:
     await client.start()
     running = client.execute("print('on', flush=True)\nimport time\ntime.sleep(60)")

@@ -303,6 +303,24 @@ async def test_a_kernel_that_dies_and_one_that_is_restarted_go_on_in_the_same_pa
     assert page.text(msg_id) == "False\n"
 
 
+async def test_a_page_that_opens_while_a_dead_kernel_is_being_started_again_does_not_hear_that_it_is_dead(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    def states(page: Page) -> set[str]:
+        return {m["content"]["execution_state"] for m in page.heard if m["msg_type"] == "status"}
+
+    page = await open_page(server, kernel_id)
+    page.execute("import os; os.kill(os.getpid(), 9)")
+    others = [await open_page(server, kernel_id)]
+    while "restarting" not in states(page):
+        others.append(await open_page(server, kernel_id))
+        await asyncio.sleep(0.25)
+
+    for other in others:
+        await other.until_idle(other.execute("1"))
+        assert "dead" not in states(other)
+
+
 async def test_a_page_counts_as_a_connection_while_it_is_open(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 WITHIN_S = 60.0
 NOTEBOOK = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 CURRENT = "window.jupyterapp.shell.currentWidget"
+KERNEL = f"{CURRENT}?.sessionContext?.session?.kernel"
 # What each code cell shows: its prompt, then its outputs.
 SHOWN = """() => [...document.querySelectorAll('.jp-NotebookPanel:not(.lm-mod-hidden) .jp-CodeCell')].map(cell => [
   cell.querySelector('.jp-InputPrompt').textContent.replace(':', '').trim(),
@@ -100,7 +101,11 @@ def execute(page: Page, command: str) -> None:
 
 
 def run_all(page: Page) -> None:
-    page.wait_for_function(f"() => {CURRENT}?.sessionContext?.session?.kernel?.status === 'idle'")
+    try:
+        page.wait_for_function(f"() => {KERNEL}?.status === 'idle'")
+    except TimeoutError as error:
+        seen = page.evaluate(f"() => [{KERNEL}?.status, {KERNEL}?.connectionStatus, {KERNEL}?.id]")
+        raise AssertionError(f"the page's kernel (status, connection, id) is {seen}") from error
     execute(page, "notebook:run-all-cells")
 
 
