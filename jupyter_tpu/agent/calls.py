@@ -77,7 +77,9 @@ class Methods:
         """
         if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
             with suppress(TpuError, OSError):
-                self._kernels.get_or_make(call["params"].get("kernel_id")).expect_start()
+                kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
+                if call["method"] == "restart_kernel" or not kernel.is_alive:
+                    kernel.expect_start()
 
     async def perform(self, call: Params) -> dict[str, Any]:
         """Do what is asked.

@@ -90,9 +90,9 @@ class Kernel:
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
-            self.expect_start()
             try:
                 if self._process is None and not self.is_closed:
+                    self.expect_start()
                     await self._launch(launch)
             finally:
                 self.expect_no_start()
@@ -202,9 +202,9 @@ class Kernel:
     @property
     def execution_state(self) -> str:
         """What Jupyter calls it: starting, idle, busy or dead. JupyterLab gives up a kernel that it hears is dead."""
-        if self._process is None:
-            return "starting" if self._is_starting else "dead"
-        return self.requests.execution_state
+        if self._is_starting:
+            return "starting"
+        return self.requests.execution_state if self._process else "dead"
 
     @property
     def is_executing(self) -> bool:

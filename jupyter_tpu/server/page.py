@@ -251,6 +251,8 @@ class Page:
         if event.get("event") == "new_record":
             self._receipts.begin_anew()
             self._keep_place()
+        if event.get("event") == "started":  # a spare has said so long ago, to nobody
+            return status_message(self._make_header, told_state("starting"))
         words = event_words(event)
         return self._words(words) if words else None
 

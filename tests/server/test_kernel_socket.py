@@ -303,6 +303,21 @@ async def test_a_kernel_that_dies_and_one_that_is_restarted_go_on_in_the_same_pa
     assert page.text(msg_id) == "False\n"
 
 
+async def test_a_page_beside_the_one_that_restarts_a_busy_kernel_hears_that_it_is_idle(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    def last_state(page: Page) -> str:
+        return [m["content"]["execution_state"] for m in page.heard if m["msg_type"] == "status"][-1]
+
+    page = await open_page(server, kernel_id)
+    other = await open_page(server, kernel_id)
+    page.execute(cell.code)
+    await other.until(lambda message: message["msg_type"] == "stream")
+    assert last_state(other) == "busy"
+    await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
+    await other.until(lambda _: last_state(other) == "idle")
+
+
 async def test_a_page_that_opens_while_a_dead_kernel_is_being_started_again_does_not_hear_that_it_is_dead(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:

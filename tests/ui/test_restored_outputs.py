@@ -260,7 +260,9 @@ def test_a_running_cell_may_be_moved_deleted_cut_and_edited(
 def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:
-    notebook = write_notebook("anew.ipynb", "count(0, 10)\npass_gate('a')\ncount(10, 20)", "pass_gate('b')")
+    notebook = write_notebook(
+        "anew.ipynb", "count(0, 10)\npass_gate('a')\ncount(10, 20)", "print('here')\npass_gate('b')"
+    )
     page = open_lab()
     notebook.open_in(page)
     run_all(page)
@@ -276,13 +278,13 @@ def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
     expect_shown(page, ["[*]"], ["[*]"])
     notebook.pass_gate("a")
     notebook.has_reached("b")
-    expect_shown(page, ["[*]"], ["[*]"])
+    expect_shown(page, ["[*]"], ["[*]", "here\n"])
     page.evaluate(f"() => {CURRENT}.sessionContext.session.kernel.restart()")
 
     expect_prompts(page, "[ ]", "[3]")
     run_all(page)
     notebook.pass_gate("b")
-    expect_shown(page, ["[2]", "'anew'"], ["[3]"])
+    expect_shown(page, ["[2]", "'anew'"], ["[3]", "here\n"])
 
 
 def test_outputs_of_cells_that_are_not_in_the_notebook_are_listed_and_can_be_added(
