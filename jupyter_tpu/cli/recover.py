@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.journal import Journal
-    from jupyter_tpu.lifecycle.recovery import Recovery
+    from jupyter_tpu.lifecycle.recoveries import Recovery
     from jupyter_tpu.models import NodeName
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
@@ -58,7 +58,7 @@ def _refuse_what_says_nothing(options: argparse.Namespace) -> None:
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.opening import open_cloud
     from jupyter_tpu.fleet.recovering import choose
-    from jupyter_tpu.lifecycle.recovery import DEFAULT_ATTEMPTS
+    from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
 
     async with open_cloud(cloud_settings(options)) as cloud:
         with closing(_journal()) as journal:

@@ -21,19 +21,18 @@ from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.recovery import (
+from jupyter_tpu.lifecycle.recoveries import (
     ATTEMPT_LABEL,
     DEFAULT_ATTEMPTS,
     DeleteQueued,
     Recovery,
     Seen,
     Step,
-    decide,
     is_lost,
-    refused,
     spec_of,
     watching_text,
 )
+from jupyter_tpu.lifecycle.recovery import decide, refused
 from jupyter_tpu.models import Node, NodeName, QueuedResource
 
 if TYPE_CHECKING:

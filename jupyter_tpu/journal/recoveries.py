@@ -16,7 +16,7 @@ from jupyter_tpu.journal.documents import Documents
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.journal.owner import is_gone
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.recovery import Recovery
+from jupyter_tpu.lifecycle.recoveries import Recovery
 from jupyter_tpu.models import NodeName
 
 KIND = "recovery"

@@ -6,7 +6,7 @@ from jupyter_tpu.errors import NodeNotFound, TpuError
 from jupyter_tpu.journal.journal import FILE_NAME, Journal
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.recovery import Recovery, outlook
+from jupyter_tpu.lifecycle.recoveries import Recovery, outlook
 from jupyter_tpu.models import NodeName
 
 

@@ -10,9 +10,8 @@ or, for a node on demand, a disappearance that may have been somebody's act in t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
 from jupyter_tpu.errors import (
     ApiDisabled,
@@ -24,149 +23,28 @@ from jupyter_tpu.errors import (
     TpuError,
     WrongState,
 )
-from jupyter_tpu.lifecycle import words
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
-from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource
-
-Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
-
-ATTEMPT_LABEL = "jupyter-tpu-attempt"
-"""Label of a node that was made again; its value finds the intent of the attempt in the journal."""
-
-DEFAULT_ATTEMPTS = 3
-
-# labels of ours tell what made a node, and are not those of the next one
-_OUR_LABELS = "jupyter-tpu-"
+from jupyter_tpu.lifecycle.recoveries import (
+    ATTEMPT_LABEL,
+    DeleteQueued,
+    Phase,
+    Recovery,
+    Seen,
+    Step,
+    is_lost,
+    is_taken_back,
+    spec_of,
+    watching_text,
+)
+from jupyter_tpu.models import Node, QueuedResource
 
 # before the first attempt, the second, …; the last one serves for all that follow
 _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
 _ASK_AGAIN_S = 15.0
-_TAKEN = frozenset({"PREEMPTED", "TERMINATED", "SUSPENDED"})
 _HALTED = frozenset({"STOPPED", "STOPPING"})
 # waiting mends none of these
 _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Recovery:
-    """The standing choice for one node, and how far making it again has come.
-
-    Attributes:
-        choice_id: tells the attempts of this choice from those of all others.
-        spec: what to make again.
-        max_attempts: how often in all, failed attempts too.
-        max_usd: not made again once it has cost this much since `chosen_at`; None = no such cap.
-        message: one sentence for people about the phase.
-        uid: the node that is watched, or the husk that is cleared.
-        was_ready: whether that node was READY, so that there is something to make again.
-        is_queued: a queued resource made that node, and must be deleted with it.
-        attempts: how many were begun.
-        retry_at: when the next one begins, at the earliest (Unix seconds).
-        asked_at: when the husk's deletion was asked for last (Unix seconds); 0 = never.
-        chosen_at, since: when the choice was made, when the phase began (Unix seconds).
-        owner: the process that acts on it now, see `jupyter_tpu.journal.owner`; empty = none.
-    """
-
-    choice_id: str
-    spec: NodeSpec
-    is_on: bool = True
-    max_attempts: int = DEFAULT_ATTEMPTS
-    max_usd: float | None = None
-    phase: Phase = "watching"
-    message: str = ""
-    uid: str = ""
-    was_ready: bool = False
-    is_queued: bool = False
-    attempts: int = 0
-    retry_at: float = 0.0
-    asked_at: float = 0.0
-    chosen_at: float = 0.0
-    since: float = 0.0
-    owner: str = ""
-
-    @property
-    def name(self) -> NodeName:
-        return self.spec.name
-
-    @property
-    def attempt(self) -> str:
-        """The attempt that was begun last, as its node's label says it."""
-        return f"{self.choice_id}-{self.attempts}"
-
-    @property
-    def counted(self) -> str:
-        """``attempt 2 of 3``."""
-        return f"attempt {self.attempts} of {self.max_attempts}"
-
-    @property
-    def is_being_made(self) -> bool:
-        """Whether the node was lost and is on its way back."""
-        return self.is_on and self.phase in ("clearing", "waiting", "making")
-
-    def to_json(self) -> dict[str, Any]:
-        """All of it; `from_json` reads it back."""
-        return {
-            "choice_id": self.choice_id,
-            "spec": self.spec.to_json(),
-            "is_on": self.is_on,
-            "max_attempts": self.max_attempts,
-            "max_usd": self.max_usd,
-            "phase": self.phase,
-            "message": self.message,
-            "uid": self.uid,
-            "was_ready": self.was_ready,
-            "is_queued": self.is_queued,
-            "attempts": self.attempts,
-            "retry_at": self.retry_at,
-            "asked_at": self.asked_at,
-            "chosen_at": self.chosen_at,
-            "since": self.since,
-            "owner": self.owner,
-        }
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Recovery:
-        return cls(**{**data, "spec": NodeSpec.from_json(data["spec"])})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Seen:
-    """What is seen of the node now.
-
-    Attributes:
-        at: Unix seconds.
-        node: as the cloud shows it; None when it says that there is none.
-        missing_s: for how long it has said so, in seconds.
-        is_witnessed: whether this process has seen the node before, so that it went while somebody looked.
-        queued: the queued resource that made it; None when the cloud has none.
-        deletion: somebody's wish to delete the node, of after the choice.
-        stop: somebody's wish to stop it, of after the choice.
-        making: the intent of the attempt that was begun last.
-        spent_usd: what the node has cost since the choice; None when that is not known.
-    """
-
-    at: float
-    node: Node | None = None
-    missing_s: float = 0.0
-    is_witnessed: bool = True
-    queued: QueuedResource | None = None
-    deletion: Intent | None = None
-    stop: Intent | None = None
-    making: Intent | None = None
-    spent_usd: float | None = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteQueued:
-    """Ask for the deletion of a queued resource whose node is gone."""
-
-    name: QueuedName
-
-
-Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
-"""What is to be laid down, and then asked."""
 
 
 def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
@@ -192,30 +70,6 @@ def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
     if isinstance(error, NodeExists | WrongState):  # somebody is at work on a node of that name; look again
         return replace(recovery, retry_at=at + _ASK_AGAIN_S)
     return replace(recovery, retry_at=at + _ASK_AGAIN_S, message=f"{_being_made(recovery)} {error.message}")
-
-
-def spec_of(node: Node) -> NodeSpec:
-    """What to ask for to get such a node again."""
-    labels = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS)}
-    return NodeSpec(
-        name=node.name,
-        accelerator_type=node.accelerator_type,
-        runtime_version=node.runtime_version,
-        spot=is_taken_back(node),
-        internal_ips=bool(node.workers) and not any(worker.external_ip for worker in node.workers),
-        labels=labels,
-        metadata=dict(node.metadata),
-    )
-
-
-def is_taken_back(node: Node) -> bool:
-    """Whether the cloud may take it at any time."""
-    return node.spot or node.preemptible
-
-
-def is_lost(node: Node) -> bool:
-    """Whether the cloud has taken it and it can only be deleted. A stopped node on demand keeps its disk."""
-    return node.state in _TAKEN or (is_taken_back(node) and node.state == "STOPPED")
 
 
 # -- the phases
@@ -405,28 +259,3 @@ def _not_by_us(recovery: Recovery, what: str) -> str:
         f"{name.node_id} {what}, and not by jupyter_tpu. It may have been deleted on purpose, so it is not made again; "
         f"create it anew if you want it."
     )
-
-
-def watching_text(recovery: Recovery) -> str:
-    """What will happen, while nothing does."""
-    left = max(recovery.max_attempts - recovery.attempts, 0)
-    cap = "" if recovery.max_usd is None else f", as long as it has cost less than ${recovery.max_usd:,.2f}"
-    return f"{_id(recovery)} is made again when the cloud takes it away, {_times(left)}{cap}."
-
-
-def _times(left: int) -> str:
-    return "once more at most" if left == 1 else f"{left} more times at most"
-
-
-def outlook(recovery: Recovery) -> str:
-    """What a user of a kernel that was lost with its node is to expect."""
-    if recovery.is_being_made:
-        attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
-        return (
-            "The cloud has taken the node away. The node is being made again, "
-            f"attempt {attempt} of {recovery.max_attempts}; start a new kernel when it is READY."
-        )
-    if recovery.phase == "watching" and recovery.is_on:
-        return "The node is made again by your standing choice; start a new kernel when it is READY."
-    hint = words.command("recover", recovery.name)
-    return f"{recovery.message} See {hint}."

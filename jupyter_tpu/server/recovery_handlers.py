@@ -12,7 +12,7 @@ from tornado import web
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.recovering import choose, recovery_view
 from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.recovery import DEFAULT_ATTEMPTS
+from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
 from jupyter_tpu.server.bodies import json_object
 from jupyter_tpu.server.handlers import TpuHandler
 

@@ -17,7 +17,7 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.recovery import Recovery
+from jupyter_tpu.lifecycle.recoveries import Recovery
 
 QUICK = Limits(vanished_s=0.5)
 

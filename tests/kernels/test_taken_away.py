@@ -15,7 +15,7 @@ from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.kernels.taken_away import how_it_was_made_again, with_outlook
 from jupyter_tpu.kernels.worker import Worker, WorkerKey
-from jupyter_tpu.lifecycle.recovery import Recovery
+from jupyter_tpu.lifecycle.recoveries import Recovery
 from jupyter_tpu.models import NodeName, NodeSpec
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")

@@ -21,17 +21,16 @@ from jupyter_tpu.errors import (
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.lifecycle.recovery import (
+from jupyter_tpu.lifecycle.recoveries import (
     ATTEMPT_LABEL,
     DeleteQueued,
     Recovery,
     Seen,
-    decide,
     is_taken_back,
     outlook,
-    refused,
     spec_of,
 )
+from jupyter_tpu.lifecycle.recovery import decide, refused
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec, QueuedName, QueuedResource
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
