@@ -19,15 +19,24 @@ if TYPE_CHECKING:
 _EMULATED = "the emulated cloud has no Cloud Storage."
 
 
-async def read_egress(settings: CloudSettings, buckets: Iterable[str], zone: str) -> tuple[Egress, ...]:
-    """What reading each bucket from a zone would mean; one whose location cannot be read says why. Never raises."""
+async def read_egress(
+    settings: CloudSettings, buckets: Iterable[str], zone: str, *, epoch_gib: float | None = None
+) -> tuple[Egress, ...]:
+    """What reading each bucket from a zone would mean; one whose location cannot be read says why. Never raises.
+
+    `epoch_gib` is how much is read of each of them, each time, in GiB.
+    """
     if settings.is_emulated:
         return tuple(egress(bucket, "", zone, why_unknown=_EMULATED) for bucket in buckets)
-    return await asyncio.to_thread(_read, settings, tuple(buckets), zone, os.environ)
+    return await asyncio.to_thread(_read, settings, tuple(buckets), zone, epoch_gib, os.environ)
 
 
 def _read(
-    settings: CloudSettings, buckets: tuple[str, ...], zone: str, environment: Mapping[str, str]
+    settings: CloudSettings,
+    buckets: tuple[str, ...],
+    zone: str,
+    epoch_gib: float | None,
+    environment: Mapping[str, str],
 ) -> tuple[Egress, ...]:
     if not buckets:
         return ()
@@ -41,13 +50,13 @@ def _read(
     except TpuError as error:
         return tuple(egress(bucket, "", zone, why_unknown=error.message) for bucket in buckets)
     with closing(door):
-        return tuple(egress_of(door, bucket, zone) for bucket in buckets)
+        return tuple(egress_of(door, bucket, zone, epoch_gib=epoch_gib) for bucket in buckets)
 
 
-def egress_of(door: RestDoor, bucket: str, zone: str) -> Egress:
+def egress_of(door: RestDoor, bucket: str, zone: str, *, epoch_gib: float | None = None) -> Egress:
     """Ask for one bucket."""
     try:
         answer = door.read(f"/storage/v1/b/{bucket}", {"fields": "location"})
     except TpuError as error:
         return egress(bucket, "", zone, why_unknown=error.message)
-    return egress(bucket, str(answer.get("location", "")), zone)
+    return egress(bucket, str(answer.get("location", "")), zone, epoch_gib=epoch_gib)

@@ -11,7 +11,7 @@ from tornado import web
 
 from jupyter_tpu.cloud.buckets import read_egress
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.egress import buckets_in
+from jupyter_tpu.money.egress import buckets_in, gibibytes
 from jupyter_tpu.server.handlers import TpuHandler
 
 
@@ -25,8 +25,12 @@ class EgressHandler(TpuHandler):
         opened = await self.app.fleet.get()
         NodeName(project=opened.settings.project, zone=zone, node_id="any")  # refuses what can be no zone
         buckets = buckets_in(await self._text(path))
-        found = await read_egress(opened.settings, buckets, zone)
+        found = await read_egress(opened.settings, buckets, zone, epoch_gib=self._epoch_gib())
         self.write_json({"buckets": [each.to_json() for each in found]})
+
+    def _epoch_gib(self) -> float | None:
+        text = self.get_query_argument("epoch_gib", "")
+        return gibibytes(text) if text else None
 
     async def _text(self, path: str) -> str:
         """The file as the server's contents manager gives it, to those who may read files."""

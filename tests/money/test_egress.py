@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.money.egress import MOST_BUCKETS, buckets_in, egress
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.money.egress import MOST_BUCKETS, buckets_in, egress, gibibytes
 
 ZONE = "us-central1-a"
 
@@ -61,8 +62,10 @@ def test_a_text_of_a_million_repetitions_ends(piece: str) -> None:
             "elsewhere",
             "gs://mine lies in europe-west4, the node in us-central1: egress between regions",
         ),
-        ("US-CENTRAL2", "elsewhere", "egress between regions is billed per GiB read, also under a grant"),
+        ("US-CENTRAL2", "elsewhere", "also under a grant: $0.02 per GiB (list price of 2025)."),
+        ("AUSTRALIA-SOUTHEAST1", "elsewhere", "also under a grant; no list price is known for it."),
         ("US", "spread", "gs://mine is spread over US, the node lies in us-central1: egress may be billed"),
+        ("EU", "spread", "also under a grant: at most $0.05 per GiB (list price of 2025)."),
         ("NAM4", "spread", "gs://mine is spread over NAM4"),
         ("", "unknown", "Where gs://mine lies is not known: nobody answers."),
         ("\x1b]52;c;eA==", "unknown", "Where gs://mine lies is not known"),
@@ -73,4 +76,42 @@ def test_where_it_lies_is_judged(location: str, verdict: str, text: str) -> None
     assert found.verdict == verdict
     assert text in found.text
     assert found.is_warning == (verdict in ("elsewhere", "spread"))
-    assert "$" not in found.text  # no price is known from a source that could be named
+
+
+@pytest.mark.parametrize(
+    ("location", "zone", "usd"),
+    [
+        ("US-CENTRAL1", ZONE, 0.0),
+        ("US-EAST1", ZONE, 0.02),
+        ("NORTHAMERICA-NORTHEAST1", ZONE, 0.02),
+        ("NAM4", ZONE, 0.02),
+        ("EUROPE-WEST4", "europe-west1-b", 0.02),
+        ("ASIA-EAST1", "asia-southeast1-b", 0.08),
+        ("EUROPE-WEST4", ZONE, 0.05),
+        ("US-EAST5", "europe-west4-a", 0.05),
+        ("ASIA-NORTHEAST1", ZONE, 0.08),
+        ("EU", "asia-east1-c", 0.08),
+        ("ASIA-SOUTHEAST2", ZONE, None),
+        ("SOUTHAMERICA-EAST1", ZONE, None),
+        ("AUSTRALIA-SOUTHEAST1", "southamerica-east1-c", None),
+        ("MARS-NORTH1", ZONE, None),
+    ],
+)
+def test_a_gib_costs_what_the_list_says_for_both_ends(location: str, zone: str, usd: float | None) -> None:
+    found = egress("mine", location, zone)
+    assert found.usd_per_gib == usd
+    assert (found.to_json()["price_as_of"] is None) == (usd is None)
+
+
+def test_an_epoch_of_a_known_size_is_priced() -> None:
+    found = egress("mine", "EUROPE-WEST4", ZONE, epoch_gib=1500)
+    assert found.usd_per_epoch == pytest.approx(75)
+    assert "$0.05 per GiB, $75.00 per epoch of 1,500 GiB" in found.text
+    assert egress("mine", "", ZONE, epoch_gib=1500).usd_per_epoch is None
+    assert egress("mine", "US-CENTRAL1", ZONE, epoch_gib=1500).usd_per_epoch == 0.0
+
+
+@pytest.mark.parametrize("text", ["", "much", "-1", "0", "nan", "inf", "1e300"])
+def test_what_is_no_amount_is_refused(text: str) -> None:
+    with pytest.raises(BadInput, match="no amount in GiB"):
+        gibibytes(text)

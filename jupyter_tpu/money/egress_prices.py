@@ -1,0 +1,50 @@
+"""What Cloud Storage lists for data that a node reads from another location. Pure.
+
+Source: https://cloud.google.com/storage/pricing, "Data transfer within Google Cloud", as of 2025: US dollars per GiB,
+the same in both directions, without tiers. Within one region it is free; a bucket that is spread over a continent
+counts as one elsewhere on it (https://cloud.google.com/storage/pricing-announce#network, October 2022). Continents that
+are not in the table, and the dearer countries of Asia and America, have prices of their own, which are not known here.
+"""
+
+from __future__ import annotations
+
+AS_OF = "2025"
+SOURCE = "cloud.google.com/storage/pricing"
+
+_NORTH_AMERICA, _EUROPE, _ASIA = "North America", "Europe", "Asia"
+_USD_PER_GIB = {
+    frozenset({_NORTH_AMERICA}): 0.02,
+    frozenset({_EUROPE}): 0.02,
+    frozenset({_ASIA}): 0.08,
+    frozenset({_NORTH_AMERICA, _EUROPE}): 0.05,
+    frozenset({_NORTH_AMERICA, _ASIA}): 0.08,
+    frozenset({_EUROPE, _ASIA}): 0.08,
+}
+_PREFIXES = {"us": _NORTH_AMERICA, "northamerica": _NORTH_AMERICA, "europe": _EUROPE, "asia": _ASIA}
+_ELSEWHERE = ("asia-southeast2", "northamerica-south1")
+# multi-regions, and the predefined dual-regions: https://cloud.google.com/storage/docs/locations
+_SPREAD = {
+    "us": _NORTH_AMERICA,
+    "nam4": _NORTH_AMERICA,
+    "eu": _EUROPE,
+    "eur4": _EUROPE,
+    "eur5": _EUROPE,
+    "eur7": _EUROPE,
+    "eur8": _EUROPE,
+    "asia": _ASIA,
+    "asia1": _ASIA,
+}
+
+
+def usd_per_gib(location: str, region: str) -> float | None:
+    """The list price of reading a bucket of this location (in any case) from a region; None where it is not known."""
+    if location.lower() == region:
+        return 0.0
+    return _USD_PER_GIB.get(frozenset({_continent_of(location.lower()), _continent_of(region)}))
+
+
+def _continent_of(location: str) -> str:
+    """Empty where it is none of the table."""
+    if location in _ELSEWHERE:
+        return ""
+    return _SPREAD.get(location) or _PREFIXES.get(location.partition("-")[0], "")
