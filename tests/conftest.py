@@ -10,7 +10,9 @@ import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -198,6 +200,40 @@ def make_emulator(emulator_pool: EmulatorPool) -> Iterator[Callable[..., Emulato
 def emulator(make_emulator: Callable[..., Emulator]) -> Emulator:
     """An empty emulated cloud, 200 virtual seconds per second, with the embedded SSH server."""
     return make_emulator()
+
+
+@dataclass(frozen=True)
+class Elsewhere:
+    """Somebody at work in a project with another tool; what they do is done when a call returns."""
+
+    rest: str
+    project: str
+
+    def create(self, node_id: str, **fields: Any) -> str:
+        """A node that is READY; its full name."""
+        body = {"acceleratorType": ACCELERATOR_TYPE, "runtimeVersion": RUNTIME_VERSION, **fields}
+        self._post(f"{self._parent}/nodes?nodeId={node_id}", body)
+        return f"{self._parent}/nodes/{node_id}"
+
+    def stop(self, node_id: str) -> None:
+        self._post(f"{self._parent}/nodes/{node_id}:stop", {})
+
+    @property
+    def _parent(self) -> str:
+        return f"projects/{self.project}/locations/{ZONE}"
+
+    def _post(self, path: str, body: dict[str, Any]) -> None:
+        data, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        request = urllib.request.Request(f"{self.rest}/v2/{path}", data=data, headers=headers, method="POST")
+        with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
+            pass
+        EmulatorControl(self.rest).advance(3600)
+
+
+@pytest.fixture(scope="session")
+def elsewhere_in() -> type[Elsewhere]:
+    """Makes an `Elsewhere` of an emulated cloud's REST address and a project."""
+    return Elsewhere
 
 
 @pytest.fixture

@@ -11,12 +11,14 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
 from jupyter_tpu.fleet.quotas import quota_view, read_quota
+from jupyter_tpu.fleet.views import DEFAULT_ZONE
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
     from collections.abc import Iterable
 
     from jupyter_tpu.fleet.quotas import QuotaReport
+    from jupyter_tpu.money.quota import Held
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
@@ -29,8 +31,10 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser(
         "quota", help="show limits, what uses them (also what is left of ended nodes), the rest"
     )
-    parser.add_argument("--zone", default="", help="this zone and its region only")
-    parser.add_argument("--all", action="store_true", help="also limits of 0, and where the generation is not offered")
+    parser.add_argument(
+        "--zone", default="", help="this zone and its region only (default: what is in use, and zones that you use)"
+    )
+    parser.add_argument("--all", action="store_true", help="all zones, limits of 0 and what is not offered there too")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_quota)
@@ -38,11 +42,14 @@ def add_commands(commands: Commands) -> None:
 
 def run_quota(options: argparse.Namespace) -> int:
     report = asyncio.run(_read(options))
-    view = _in_zone(quota_view(report, everything=options.all), options.zone)
+    everything = _in_zone(quota_view(report, everything=True), options.zone)
     if options.json:
-        say_json(view)
-    else:
-        _say(view)
+        say_json(everything)
+        return 0
+    view = everything if options.all else _in_zone(quota_view(report), options.zone)
+    rows = view["limits"] if options.all or options.zone else _near(view["limits"], report.holdings.held)
+    _say({**view, "limits": rows})
+    _note_rest(len(everything["limits"]) - len(rows))
     return 0
 
 
@@ -62,11 +69,18 @@ def _in_zone(view: _JSON, zone: str) -> _JSON:
     return {**view, "limits": rows}
 
 
+def _near(rows: Iterable[_JSON], held: Iterable[Held]) -> list[_JSON]:
+    """What is in use, and the limits where something is held already or is created by default."""
+    zones = {DEFAULT_ZONE, *(each.zone for each in held)}
+    places = {*zones, *map(accelerators.region_of, zones)}
+    return [row for row in rows if row["users"] or row["location"] in places]
+
+
 def _say(view: _JSON) -> None:
     if view["limits"]:
         say_table(_HEADER, (_row(row) for row in view["limits"]))
     else:
-        note("No limit above zero, and nothing in use. `--all` shows the rest.")
+        note("No limit above zero, and nothing in use.")
     if view["error"]:
         warn(f"{view['error']['message']} {view['error']['hint']}")
     _note_gaps(view)
@@ -115,6 +129,12 @@ def _note_husks(rows: Iterable[_JSON]) -> None:
     if husks:
         what = "1 husk holds" if len(husks) == 1 else f"{len(husks)} husks hold"
         note(f"{what} quota and computes nothing: `jupyter tpu sweep` shows and deletes them.")
+
+
+def _note_rest(left_out: int) -> None:
+    if left_out:
+        what = "1 limit is" if left_out == 1 else f"{left_out} limits are"
+        note(f"{what} not shown: `--zone ZONE` shows those of a zone, `--all` all of them.")
 
 
 def _clock(moment: float) -> str:

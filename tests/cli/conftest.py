@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,3 +91,9 @@ def terminal() -> Iterator[Terminal]:
             at.rest = ready["rest"]
             yield at
             emulator.terminate()
+
+
+@pytest.fixture
+def elsewhere(terminal: Terminal, elsewhere_in: Callable[[str, str], Any]) -> Any:
+    """Somebody else at work in the terminal's project."""
+    return elsewhere_in(terminal.rest, terminal.environment["JUPYTER_TPU_PROJECT"])

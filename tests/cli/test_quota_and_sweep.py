@@ -6,14 +6,13 @@ import json
 import os
 import pty
 import subprocess
-import urllib.request
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from conftest import Terminal
+    from conftest import Elsewhere, Terminal
 
 ZONE = "us-central1-a"
 SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
@@ -27,31 +26,6 @@ def empty(terminal: Terminal) -> Iterator[None]:
     terminal.environment["JUPYTER_TPU_EMULATOR"] = terminal.rest
     yield
     terminal.cloud.reset()
-
-
-def create_elsewhere(terminal: Terminal, node_id: str, **fields: Any) -> str:
-    """Somebody makes a node with another tool, and it is READY."""
-    parent = f"projects/{terminal.environment['JUPYTER_TPU_PROJECT']}/locations/{ZONE}"
-    body = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", **fields}
-    request = urllib.request.Request(
-        f"{terminal.rest}/v2/{parent}/nodes?nodeId={node_id}",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-        method="POST",
-    )
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
-        pass
-    terminal.cloud.advance(3600)
-    return f"{parent}/nodes/{node_id}"
-
-
-def stop_elsewhere(terminal: Terminal, node_id: str) -> None:
-    parent = f"projects/{terminal.environment['JUPYTER_TPU_PROJECT']}/locations/{ZONE}"
-    url = f"{terminal.rest}/v2/{parent}/nodes/{node_id}:stop"
-    request = urllib.request.Request(url, b"{}", {"Content-Type": "application/json"}, method="POST")
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
-        pass
-    terminal.cloud.advance(3600)
 
 
 def states(terminal: Terminal) -> dict[str, str]:
@@ -71,12 +45,12 @@ def answered(terminal: Terminal, answer: bytes, *argv: str) -> subprocess.Comple
         os.close(stdin)
 
 
-def test_quota_says_what_is_used_by_what(terminal: Terminal) -> None:
+def test_quota_says_what_is_used_by_what(terminal: Terminal, elsewhere: Elsewhere) -> None:
     terminal.cloud.set_project(quota_profile="new_project")
     terminal.cloud.set_quota(SERVING, ZONE, 16)
-    create_elsewhere(terminal, "theirs")
+    elsewhere.create("theirs")
     terminal.cloud.set_quota("TPUV5sPreemptibleLitepodServingPerProjectPerZoneForTPUAPI", ZONE, 8)
-    terminal.cloud.preempt(create_elsewhere(terminal, "husk", **SPOT))
+    terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
 
     shown = terminal.tpu("quota", "--zone", ZONE)
 
@@ -95,11 +69,27 @@ def test_quota_says_what_is_used_by_what(terminal: Terminal) -> None:
     assert any(row["limit"] == 0 and not row["users"] for row in in_json["limits"])
 
 
-def test_quota_without_its_limits_shows_the_use_and_says_why(terminal: Terminal) -> None:
+def test_quota_shows_what_is_in_use_and_the_zones_that_are_used(terminal: Terminal) -> None:
+    terminal.cloud.set_quota("TPUV4sPodPerProjectPerZoneForTPUAPI", "us-central2-b", 64)
+
+    shown, everything = terminal.tpu("quota"), terminal.tpu("quota", "--all")
+
+    _, *rows = shown.stdout.splitlines()
+    assert rows
+    assert all(" us-central1 " in row or " us-central1-a " in row for row in rows)
+    left_out = len(everything.stdout.splitlines()) - len(shown.stdout.splitlines())
+    assert left_out > 0
+    assert shown.stderr.splitlines()[-1].startswith(f"{left_out} limits are not shown: `--zone ZONE`")
+    assert "not shown" not in everything.stderr
+    assert "us-central2-b" in terminal.tpu("quota", "--zone", "us-central2-b").stdout
+    assert len(terminal.tpu_json("quota")["limits"]) == len(everything.stdout.splitlines()) - 1
+
+
+def test_quota_without_its_limits_shows_the_use_and_says_why(terminal: Terminal, elsewhere: Elsewhere) -> None:
     terminal.cloud.set_project(denied_permissions=["cloudquotas.quotas.get", "serviceusage.quotas.get"])
 
     nothing = terminal.tpu("quota", "--json")
-    create_elsewhere(terminal, "theirs")
+    elsewhere.create("theirs")
     shown = terminal.tpu("quota")
 
     assert (nothing.returncode, json.loads(nothing.stdout)["error"]["code"]) == (1, "permission_denied")
@@ -107,9 +97,9 @@ def test_quota_without_its_limits_shows_the_use_and_says_why(terminal: Terminal)
     assert "roles/cloudquotas.viewer" in shown.stderr
 
 
-def test_a_refusal_by_quota_names_the_commands_that_help(terminal: Terminal) -> None:
+def test_a_refusal_by_quota_names_the_commands_that_help(terminal: Terminal, elsewhere: Elsewhere) -> None:
     terminal.cloud.set_quota(SERVING, ZONE, 8)
-    create_elsewhere(terminal, "theirs")
+    elsewhere.create("theirs")
 
     refused = terminal.tpu("create", "mine", "--type", "v5litepod-8", "--zone", ZONE)
 
@@ -118,9 +108,9 @@ def test_a_refusal_by_quota_names_the_commands_that_help(terminal: Terminal) -> 
     assert "jupyter tpu sweep" in refused.stderr
 
 
-def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal) -> None:
-    create_elsewhere(terminal, "kept", description=HOSTILE)
-    create_elsewhere(terminal, "swept")
+def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    elsewhere.create("kept", description=HOSTILE)
+    elsewhere.create("swept")
 
     shown = terminal.tpu("sweep")
     assert shown.returncode == 0, shown.stderr
@@ -139,11 +129,11 @@ def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal) -> None:
     assert states(terminal) == {"kept": "READY"}
 
 
-def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal) -> None:
-    terminal.cloud.preempt(create_elsewhere(terminal, "husk", **SPOT))
-    create_elsewhere(terminal, "resting")
-    terminal.cloud.preempt(create_elsewhere(terminal, "second", **SPOT))
-    stop_elsewhere(terminal, "resting")
+def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
+    elsewhere.create("resting")
+    terminal.cloud.preempt(elsewhere.create("second", **SPOT))
+    elsewhere.stop("resting")
 
     results = terminal.tpu_json("sweep", "--delete-husks", "--yes")["results"]
 
@@ -155,8 +145,8 @@ def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal) -> N
     assert "Nothing was to be deleted" in terminal.tpu("sweep", "--delete-husks", "--yes").stderr
 
 
-def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal) -> None:
-    terminal.cloud.preempt(create_elsewhere(terminal, "husk", **SPOT))
+def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
     terminal.cloud.add_fault("ListQueuedResources", "error", code=13, message="broken", times=2)
 
     shown = terminal.tpu("sweep")
@@ -167,9 +157,9 @@ def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal) 
     assert states(terminal) == {"husk": "PREEMPTED"}
 
 
-def test_panic_asks_first_and_then_stops_everything(terminal: Terminal) -> None:
-    create_elsewhere(terminal, "single")
-    create_elsewhere(terminal, "spot", **SPOT)
+def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    elsewhere.create("single")
+    elsewhere.create("spot", **SPOT)
 
     assert "It was not confirmed" in terminal.tpu("panic").stderr
     refused = answered(terminal, b"n\n", "panic")
@@ -185,9 +175,9 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal) -> None:
     assert terminal.tpu_json("panic", "--yes") == {"results": []}
 
 
-def test_panic_says_which_node_goes_on_costing(terminal: Terminal) -> None:
-    held = create_elsewhere(terminal, "held", **SPOT)
-    create_elsewhere(terminal, "spot", **SPOT)
+def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: Elsewhere) -> None:
+    held = elsewhere.create("held", **SPOT)
+    elsewhere.create("spot", **SPOT)
     terminal.cloud.add_fault("DeleteNode", "permission_denied", target=held)
 
     done = terminal.tpu("panic", "--yes")

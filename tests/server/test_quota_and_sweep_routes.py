@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
 from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -13,7 +11,7 @@ import yaml
 from openapi_schema_validator import OAS31Validator
 
 if TYPE_CHECKING:
-    from conftest import Cloud, Server, StartServer
+    from conftest import Cloud, Elsewhere, Server, StartServer
 
 ZONE = "us-central1-a"
 SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
@@ -41,27 +39,14 @@ def assert_fits(body: Any, schema: str) -> None:
     OAS31Validator({**found, "components": described["components"]}).validate(body)
 
 
-def create_elsewhere(cloud: Cloud, node_id: str, **fields: Any) -> str:
-    parent = f"projects/{cloud.project}/locations/{ZONE}"
-    body = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", **fields}
-    request = urllib.request.Request(
-        f"{cloud.rest}/v2/{parent}/nodes?nodeId={node_id}",
-        data=json.dumps(body).encode(),
-        headers={"Content-Type": "application/json"},
-        method="POST",
-    )
-    with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=60):
-        pass
-    cloud.control.advance(3600)
-    return f"{parent}/nodes/{node_id}"
-
-
 def swept(server: Server) -> dict[str, str]:
     return {item["name"]: item["state"] for item in server.tpu("GET", "sweep").json["items"]}
 
 
-def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(server: Server, cloud: Cloud) -> None:
-    husk = create_elsewhere(cloud, "husk", **SPOT)
+def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(
+    server: Server, cloud: Cloud, elsewhere: Elsewhere
+) -> None:
+    husk = elsewhere.create("husk", **SPOT)
     cloud.control.preempt(husk)
 
     first = server.tpu("GET", "quota").json
@@ -107,8 +92,10 @@ def test_a_request_that_cannot_be_leaves_nothing(server: Server, query: str) -> 
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
 
 
-def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(server: Server, cloud: Cloud) -> None:
-    kept, marked = create_elsewhere(cloud, "kept"), create_elsewhere(cloud, "marked")
+def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(
+    server: Server, cloud: Cloud, elsewhere: Elsewhere
+) -> None:
+    kept, marked = elsewhere.create("kept"), elsewhere.create("marked")
 
     listed = server.tpu("GET", "sweep").json
     assert_fits(listed, "Sweep")
@@ -128,8 +115,8 @@ def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(server: Ser
 @pytest.mark.parametrize(
     "body", [{}, {"names": []}, {"names": "all"}, {"names": [""]}, {"names": [1]}, {"names": ["x"], "all": True}, []]
 )
-def test_there_is_no_word_for_everything(server: Server, cloud: Cloud, body: Any) -> None:
-    create_elsewhere(cloud, "kept")
+def test_there_is_no_word_for_everything(server: Server, cloud: Cloud, body: Any, elsewhere: Elsewhere) -> None:
+    elsewhere.create("kept")
 
     refused = server.tpu("POST", "sweep", body)
 
@@ -137,8 +124,8 @@ def test_there_is_no_word_for_everything(server: Server, cloud: Cloud, body: Any
     assert len(cloud.control.billing()) == 1
 
 
-def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud) -> None:
-    kept = create_elsewhere(cloud, "kept")
+def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud, elsewhere: Elsewhere) -> None:
+    kept = elsewhere.create("kept")
     cloud.control.add_fault("ListQueuedResources", "error", code=13, message="broken", times=2)
 
     partial = server.tpu("GET", "sweep").json
@@ -150,9 +137,9 @@ def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud) -
     assert cloud.control.billing() == [kept]
 
 
-def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: Cloud) -> None:
-    held = create_elsewhere(cloud, "held", **SPOT)
-    gone = create_elsewhere(cloud, "gone", **SPOT)
+def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: Cloud, elsewhere: Elsewhere) -> None:
+    held = elsewhere.create("held", **SPOT)
+    gone = elsewhere.create("gone", **SPOT)
     cloud.control.add_fault("DeleteNode", "permission_denied", target=held)
 
     done = server.tpu("POST", "panic", {}).json
