@@ -1,7 +1,8 @@
 """What an accelerator type is, where it is offered and what it lists for.
 
 Pure look-ups in ``catalogue.json``: dated facts from public pages, with their sources. It never says what is free or
-granted: offered ≠ quota ≠ capacity ≠ allow-list. Also runs on the worker (Python 3.10, standard library only).
+granted: offered ≠ quota ≠ capacity ≠ allow-list. Prices that somebody has read from Google's Billing Catalog since go
+before those facts, see `take_prices`. Also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import difflib
 import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import Price
+from jupyter_tpu.provisioning import Provisioning, price_mode
 
 # The catalogue writes families of runtime versions as "tpu-vm-tf-2.x.y[-pod]"; those are not names one can ask for.
 _CONCRETE = re.compile(r"[a-z0-9.-]+")
@@ -57,6 +59,21 @@ class Accelerator:
             "jax_devices": self.jax_devices,
             "hbm_gib_total": self.hbm_gib_total,
         }
+
+
+@dataclass(slots=True)
+class _PricesRead:
+    """Those of the Billing Catalog, in the shape of the catalogue's ``prices``."""
+
+    rows: tuple[Mapping[str, Any], ...] = ()
+
+
+_READ = _PricesRead()
+
+
+def take_prices(rows: Iterable[Mapping[str, Any]]) -> None:
+    """Let these go before the catalogue's prices in all of this process, in place of those that were taken before."""
+    _READ.rows = tuple(rows)
 
 
 @functools.cache
@@ -162,15 +179,34 @@ def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
     return price_in_mode(accelerator_type, zone, "spot" if spot else "on-demand")
 
 
+def price_on_terms(accelerator_type: str, zone: str, provisioning: Provisioning) -> Price | None:
+    """The same by the model it is asked for with; None too for a reserved node, which its reservation pays for."""
+    return price_in_mode(accelerator_type, zone, price_mode(provisioning))
+
+
 def price_in_mode(accelerator_type: str, zone: str, mode: str) -> Price | None:
     """The same for ``on-demand``, ``spot``, ``flex-start`` and the catalogue's other modes."""
     kind = find_accelerator(accelerator_type)
-    rows = [row for row in catalogue()["prices"] if kind and _is_price_of(row, kind, zone, mode)]
-    if kind is None or not rows:
+    if kind is None:
+        return None
+    return _newest(_READ.rows, kind, zone, mode, is_live=True) or table_price(accelerator_type, zone, mode)
+
+
+def table_price(accelerator_type: str, zone: str, mode: str) -> Price | None:
+    """The same by the dated table of the package alone."""
+    kind = find_accelerator(accelerator_type)
+    return _newest(catalogue()["prices"], kind, zone, mode, is_live=False) if kind else None
+
+
+def _newest(
+    prices: Iterable[Mapping[str, Any]], kind: Accelerator, zone: str, mode: str, *, is_live: bool
+) -> Price | None:
+    rows = [row for row in prices if _is_price_of(row, kind, zone, mode)]
+    if not rows:
         return None
     newest = max(rows, key=lambda row: str(row["as_of"]))
     dollars = round(newest["usd_per_chip_hour"] * kind.chips, 4)
-    return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"])
+    return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"], is_live=is_live)
 
 
 def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str) -> bool:

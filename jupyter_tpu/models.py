@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.provisioning import Provisioning, check_flags, provisioning_of
 
 # The API's own rule for node ids [INF: no recorded refusal]; also what keeps names harmless in shells, paths and HTML.
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -118,6 +119,11 @@ class Node:
         return self.labels.get(INTENT_LABEL, "")
 
     @property
+    def provisioning(self) -> Provisioning:
+        """On which terms it was asked for; flex-start only where we asked for it."""
+        return provisioning_of(self)
+
+    @property
     def is_billed(self) -> bool:
         """Charges accrue while a node is READY (cloud.google.com/tpu/pricing)."""
         return self.state == "READY"
@@ -125,7 +131,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """What to create.
+    """What to create, on one of several terms, see `jupyter_tpu.provisioning`.
 
     Attributes:
         internal_ips: the workers get no external IP addresses; SSH then needs a machine in the node's network.
@@ -135,9 +141,18 @@ class NodeSpec:
     accelerator_type: str
     runtime_version: str
     spot: bool = False
+    preemptible: bool = False
+    reserved: bool = False
     internal_ips: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_flags(spot=self.spot, preemptible=self.preemptible, reserved=self.reserved)
+
+    @property
+    def provisioning(self) -> Provisioning:
+        return provisioning_of(self)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -145,6 +160,8 @@ class NodeSpec:
             "accelerator_type": self.accelerator_type,
             "runtime_version": self.runtime_version,
             "spot": self.spot,
+            "preemptible": self.preemptible,
+            "reserved": self.reserved,
             "internal_ips": self.internal_ips,
             "labels": dict(self.labels),
             "metadata": dict(self.metadata),
@@ -157,6 +174,8 @@ class NodeSpec:
             accelerator_type=data["accelerator_type"],
             runtime_version=data["runtime_version"],
             spot=data["spot"],
+            preemptible=data.get("preemptible", False),
+            reserved=data.get("reserved", False),
             internal_ips=data.get("internal_ips", False),
             labels=dict(data["labels"]),
             metadata=dict(data["metadata"]),
@@ -225,6 +244,7 @@ class QueuedResource:
     accelerator_type: str = ""
     runtime_version: str = ""
     spot: bool = False
+    preemptible: bool = False
     reserved: bool = False
     node_ids: tuple[str, ...] = ()
     valid_until: float | None = None
@@ -236,6 +256,11 @@ class QueuedResource:
     def intent_id(self) -> str:
         """Of the wish that made this, or empty when it was made elsewhere."""
         return self.labels.get(INTENT_LABEL, "")
+
+    @property
+    def provisioning(self) -> Provisioning:
+        """On which terms it asks; flex-start only where we asked for it."""
+        return provisioning_of(self)
 
     @property
     def is_husk(self) -> bool:
@@ -250,10 +275,15 @@ class QueuedResource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSpec:
-    """What to queue: a node, under a name of its own."""
+    """What to queue: a node, under a name of its own.
+
+    Attributes:
+        reservation: the one to take the chips from, by its id; empty: any that fits, where the node is a reserved one.
+    """
 
     name: QueuedName
     node: NodeSpec
+    reservation: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,11 +322,20 @@ class WorkerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A list price in US dollars per hour for a whole node, with the day and the source it was read at."""
+    """A list price in US dollars per hour for a whole node, with the day and the source it was read at.
+
+    `is_live` says that we read it from the Billing Catalog on that day; otherwise it is of our own dated table.
+    """
 
     usd_per_hour: float
     as_of: str
     source: str
+    is_live: bool = False
+
+    @property
+    def origin(self) -> str:
+        """``catalog 2026-11-22`` or ``list 2025``."""
+        return f"{'catalog' if self.is_live else 'list'} {self.as_of}"
 
     def to_json(self) -> dict[str, Any]:
         return {"usd_per_hour": self.usd_per_hour, "as_of": self.as_of, "source": self.source}

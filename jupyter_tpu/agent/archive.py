@@ -14,7 +14,16 @@ from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 
-_MODULES = ("__init__.py", "_version.py", "errors.py", "models.py", "brakes.py", "accelerators.py", "catalogue.json")
+_MODULES = (
+    "__init__.py",
+    "_version.py",
+    "errors.py",
+    "provisioning.py",
+    "models.py",
+    "brakes.py",
+    "accelerators.py",
+    "catalogue.json",
+)
 _PACKAGES = ("wire", "agent", "notebook")
 _START = b"""import sys
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.cli.terminal import warn
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.models import Node, NodeList, NodeName
+from jupyter_tpu.provisioning import flags_of
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -52,7 +53,13 @@ def _wished(settings: CloudSettings, node_id: str) -> list[Node]:
             warn(notice)
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
     return [
-        Node(name=spec.name, state="CREATING", accelerator_type=spec.accelerator_type, spot=spec.spot)
+        Node(
+            name=spec.name,
+            state="CREATING",
+            accelerator_type=spec.accelerator_type,
+            labels=spec.labels,
+            **flags_of(spec.provisioning),
+        )
         for spec in (intent.spec for intent in listed if not intent.settled)
         if spec and spec.name.node_id == node_id
     ]

@@ -136,7 +136,7 @@ def _say_node(node: Node, view: dict[str, Any]) -> None:
         "health": f"{view['health']} {view['health_description']}",
         "type": f"{view['accelerator_type']}  {accelerators.describe(node.accelerator_type)}",
         "runtime version": view["runtime_version"],
-        "spot": "yes" if view["spot"] else "no",
+        "provisioning": view["provisioning"],
         "created": view["create_time"],
         "price": price_text(price) + f"{dated}; {billing(node)}",
         "cost so far": dollars_text(view["cost_usd"]),

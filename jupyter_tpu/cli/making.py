@@ -17,19 +17,22 @@ from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
     add_json_option,
+    add_provisioning_options,
     add_unknown_price_option,
     add_yes_option,
     cloud_settings,
+    provisioning_at_once,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, warn
-from jupyter_tpu.cli.wording import EMULATED, price_text
+from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.work import SIGINT_EXIT, Work, fleet_at_work, performed, say_end
 from jupyter_tpu.cloud.buckets import read_egress
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.granting import read_grant_book
 from jupyter_tpu.models import NodeName, NodeSpec, Price
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, Request
-from jupyter_tpu.money.egress import buckets_in
+from jupyter_tpu.money.egress import buckets_in, gibibytes
+from jupyter_tpu.provisioning import Provisioning, flags_of
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -45,12 +48,15 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
     parser.add_argument("--zone", default="", help="zone (default: the first that lists the type)")
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
-    parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
+    add_provisioning_options(parser)
     add_internal_ips_option(parser)
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
     add_unknown_price_option(parser)
     parser.add_argument(
         "--notebook", default="", metavar="FILE", help="warn of the gs:// buckets in it that lie in another region"
+    )
+    parser.add_argument(
+        "--epoch-gib", default="", metavar="N", help="how much is read of each of them each time: says what that costs"
     )
     add_yes_option(parser)
     add_cloud_options(parser)
@@ -63,9 +69,10 @@ def run_create(options: argparse.Namespace) -> int:
     buckets = (
         buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
     )
+    epoch_gib = gibibytes(options.epoch_gib) if options.epoch_gib else None
     _require_consent_to_unknown_price(options, wanted)
     try:
-        intent = asyncio.run(_create(options, wanted, buckets))
+        intent = asyncio.run(_create(options, wanted, Reads(buckets=buckets, epoch_gib=epoch_gib)))
     except KeyboardInterrupt:
         _say_what_exists(wanted)
         return SIGINT_EXIT
@@ -73,6 +80,14 @@ def run_create(options: argparse.Namespace) -> int:
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What the notebook reads: its buckets, and how much of each, each time, in GiB (None: nobody says)."""
+
+    buckets: tuple[str, ...] = ()
+    epoch_gib: float | None = None
 
 
 @dataclass(slots=True, kw_only=True)
@@ -86,7 +101,7 @@ class Wanted:
     zone: str
     accelerator_type: str
     runtime_version: str
-    spot: bool
+    provisioning: Provisioning
     internal_ips: bool
     price: Price | None
     was_asked: bool = False
@@ -94,20 +109,21 @@ class Wanted:
 
     @property
     def price_text(self) -> str:
-        return price_text(self.price)
+        return terms_text(self.accelerator_type, self.zone, self.provisioning)
 
     @property
     def costs(self) -> str:
         if self.coverage and self.coverage.is_covered:
             return f"is {self.coverage.text}"
-        return f"costs {self.price_text} until it is stopped or deleted"
+        costs = costs_text(self.accelerator_type, self.zone, self.provisioning)
+        return f"{costs} until it is stopped or deleted"
 
     def spec(self, project: str) -> NodeSpec:
         return NodeSpec(
             name=NodeName(project=project, zone=self.zone, node_id=self.node_id),
             accelerator_type=self.accelerator_type,
             runtime_version=self.runtime_version,
-            spot=self.spot,
+            **flags_of(self.provisioning),
             internal_ips=self.internal_ips,
         )
 
@@ -118,14 +134,15 @@ def _wanted(options: argparse.Namespace) -> Wanted:
     zone = options.zone or _first(accelerators.zones_for_type(kind.type), "zone", kind.type)
     versions = accelerators.runtime_versions(kind.generation)
     NodeName(project="any-project", zone=zone, node_id=options.node)
+    provisioning = provisioning_at_once(options)
     return Wanted(
         node_id=options.node,
         zone=zone,
         accelerator_type=kind.type,
         runtime_version=options.runtime_version or _first(versions, "runtime version", kind.type),
-        spot=options.spot,
+        provisioning=provisioning,
         internal_ips=options.internal_ips,
-        price=accelerators.list_price(kind.type, zone, options.spot),
+        price=accelerators.price_on_terms(kind.type, zone, provisioning),
     )
 
 
@@ -147,13 +164,13 @@ def _require_consent_to_unknown_price(options: argparse.Namespace, wanted: Wante
     options.accept_unknown_price = True
 
 
-async def _create(options: argparse.Namespace, wanted: Wanted, buckets: tuple[str, ...]) -> Intent:
+async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
     async with fleet_at_work(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
         wanted.coverage = await _who_pays(opened, wanted)
         note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
         note(f"Never covered by a grant: {'; '.join(NEVER_COVERED)}.")
-        await _say_egress(opened, wanted, buckets)
+        await _say_egress(opened, wanted, reads)
         progress.show(
             f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
         )
@@ -167,11 +184,13 @@ async def _create(options: argparse.Namespace, wanted: Wanted, buckets: tuple[st
 async def _who_pays(work: Work, wanted: Wanted) -> Coverage:
     """By the grants, against the nodes that there are now."""
     book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
-    return book.coverage(Request(accelerator_type=wanted.accelerator_type, zone=wanted.zone, spot=wanted.spot))
+    return book.coverage(
+        Request(accelerator_type=wanted.accelerator_type, zone=wanted.zone, provisioning=wanted.provisioning)
+    )
 
 
-async def _say_egress(work: Work, wanted: Wanted, buckets: tuple[str, ...]) -> None:
-    for egress in await read_egress(work.settings, buckets, wanted.zone):
+async def _say_egress(work: Work, wanted: Wanted, reads: Reads) -> None:
+    for egress in await read_egress(work.settings, reads.buckets, wanted.zone, epoch_gib=reads.epoch_gib):
         if egress.is_warning:
             warn(egress.text)
         else:

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.provisioning import Provisioning, chosen
+
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
 
@@ -30,6 +33,37 @@ def add_internal_ips_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--internal-ips", action="store_true", help="no external IP addresses: reached only from the node's network"
     )
+
+
+def add_provisioning_options(parser: argparse.ArgumentParser) -> None:
+    """``--provisioning`` and its short form ``--spot``: on which terms."""
+    parser.add_argument(
+        "--provisioning",
+        default="",
+        metavar="MODEL",
+        help="on-demand (default), spot, preemptible (as spot, and over after 24 h), reserved (chips of a reservation) "
+        "or, only in the queue, flex-start",
+    )
+    parser.add_argument(
+        "--spot", action="store_true", help="--provisioning spot: cheaper, may be taken away at any time"
+    )
+
+
+def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
+    """What `add_provisioning_options` was given; raises BadInput where it makes no sense."""
+    return chosen(options.provisioning or None, spot=options.spot or None)
+
+
+def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
+    """The same; raises BadInput too for flex-start, which only the cloud's queue has."""
+    provisioning = chosen_provisioning(options)
+    if provisioning == "flex-start":
+        raise BadInput(
+            "A flex-start node cannot be created at once.",
+            exists="Nothing was asked of the cloud.",
+            hint="Queue it: jupyter tpu queue add NODE --type TYPE --zone ZONE --run-for TIME",
+        )
+    return provisioning
 
 
 def add_yes_option(parser: argparse.ArgumentParser) -> None:

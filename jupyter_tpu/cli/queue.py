@@ -13,15 +13,18 @@ from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
     add_json_option,
+    add_provisioning_options,
     add_unknown_price_option,
     add_yes_option,
+    chosen_provisioning,
     cloud_settings,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
-from jupyter_tpu.cli.wording import EMULATED, price_text
+from jupyter_tpu.cli.wording import EMULATED, costs_text
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet.getting_views import queue_view, queued_view
 from jupyter_tpu.models import NodeName, NodeSpec, Price, QueuedResource
+from jupyter_tpu.provisioning import Provisioning, flags_of
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -45,7 +48,10 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="add: the new node; remove: the ID")
     parser.add_argument("--zone", default="", help="zone (add: needed; remove: where two zones have the ID)")
     parser.add_argument("--type", default="", metavar="TYPE", help="accelerator type, such as v5litepod-8")
-    parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
+    add_provisioning_options(parser)
+    parser.add_argument(
+        "--reservation", default="", metavar="ID", help="reserved: take the chips of this one (default: any that fits)"
+    )
     add_internal_ips_option(parser)
     parser.add_argument("--valid-for", default="6h", metavar="TIME", help="how long it waits (default: 6h)")
     parser.add_argument(
@@ -117,17 +123,33 @@ def _add(options: argparse.Namespace) -> int:
         raise BadInput("`queue add` needs --zone and --type.", exists=_NOTHING)
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)
-    mode = "flex-start" if options.run_for else "spot" if options.spot else "on-demand"
-    price = accelerators.price_in_mode(kind.type, options.zone, mode)
-    _require_consent(options, price)
-    queued = asyncio.run(_added(options, kind))
+    provisioning = _provisioning(options)
+    _require_consent(options, accelerators.price_on_terms(kind.type, options.zone, provisioning))
+    queued = asyncio.run(_added(options, kind, provisioning))
     if options.json:
         say_json(queued_view(queued))
         return 0
     until = _time_text(queued.valid_until)
     say(f"{queued.name.queued_id} is {queued.state} in {queued.name.zone}{f', until {until}' if until else ''}.")
-    note(f"Its node costs {price_text(price)} from READY on, whenever that is: look with `jupyter tpu queue`.")
+    costs = costs_text(kind.type, options.zone, provisioning)
+    note(f"Its node {costs} from READY on, whenever that is: look with `jupyter tpu queue`.")
     return 0
+
+
+def _provisioning(options: argparse.Namespace) -> Provisioning:
+    """A time to run for alone means flex-start, which cannot be without one."""
+    provisioning = chosen_provisioning(options)
+    if options.run_for and provisioning == "on-demand" and not options.provisioning:
+        return "flex-start"
+    if provisioning == "flex-start" and not options.run_for:
+        raise BadInput("A flex-start node has an end.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h.")
+    if options.run_for and provisioning != "flex-start":
+        raise BadInput(
+            f"--run-for is for flex-start, not for {provisioning} nodes.",
+            exists=_NOTHING,
+            hint="Leave out one of the two.",
+        )
+    return provisioning
 
 
 def _require_consent(options: argparse.Namespace, price: Price | None) -> None:
@@ -142,7 +164,9 @@ def _require_consent(options: argparse.Namespace, price: Price | None) -> None:
     options.accept_unknown_price = True
 
 
-async def _added(options: argparse.Namespace, kind: accelerators.Accelerator) -> QueuedResource:
+async def _added(
+    options: argparse.Namespace, kind: accelerators.Accelerator, provisioning: Provisioning
+) -> QueuedResource:
     from jupyter_tpu.fleet.opening import open_fleet
 
     valid_for_s = seconds(options.valid_for, "--valid-for")
@@ -153,11 +177,15 @@ async def _added(options: argparse.Namespace, kind: accelerators.Accelerator) ->
             name=NodeName(project=opened.settings.project, zone=options.zone, node_id=options.name),
             accelerator_type=kind.type,
             runtime_version=options.runtime_version or (versions[0] if versions else ""),
-            spot=options.spot,
+            **flags_of(provisioning),
             internal_ips=options.internal_ips,
         )
         return await opened.queue.add(
-            spec, valid_for_s=valid_for_s, run_for_s=run_for_s, accept_unknown_price=options.accept_unknown_price
+            spec,
+            valid_for_s=valid_for_s,
+            run_for_s=run_for_s,
+            reservation=options.reservation,
+            accept_unknown_price=options.accept_unknown_price,
         )
 
 

@@ -15,17 +15,20 @@ from jupyter_tpu.cli.options import (
     add_cloud_options,
     add_internal_ips_option,
     add_json_option,
+    add_provisioning_options,
     add_unknown_price_option,
     add_yes_option,
     cloud_settings,
+    provisioning_at_once,
 )
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
-from jupyter_tpu.cli.wording import EMULATED, price_text
+from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
 from jupyter_tpu.fleet.getting_views import search_view, searches_view
 from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.provisioning import flags_of
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -53,7 +56,7 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--zones", default="", metavar="ZONE,…", help="zones that would do (default: all with the type)"
     )
-    parser.add_argument("--spot", action="store_true", help="cheaper, may be taken away at any time")
+    add_provisioning_options(parser)
     add_internal_ips_option(parser)
     parser.add_argument(
         "--for", dest="for_", default="", metavar="TIME", help="go on as long, such as 30m (default: once)"
@@ -89,12 +92,13 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
         raise BadInput("A search needs --types.", exists="Nothing was asked of the cloud.", hint="For example v6e-8.")
+    provisioning = provisioning_at_once(options)
     wanted = tuple(
         Candidate(
             zone=zone,
             accelerator_type=kind.type,
             runtime_version=options.runtime_version or _first_version(kind.generation),
-            spot=options.spot,
+            **flags_of(provisioning),
             internal_ips=options.internal_ips,
         )
         for kind in types
@@ -130,7 +134,7 @@ def _require_consent_to_unknown_prices(options: argparse.Namespace, wanted: Iter
 
 
 def _has_price(candidate: Candidate) -> bool:
-    return accelerators.list_price(candidate.accelerator_type, candidate.zone, candidate.spot) is not None
+    return accelerators.price_on_terms(candidate.accelerator_type, candidate.zone, candidate.provisioning) is not None
 
 
 async def _searched(
@@ -169,8 +173,8 @@ async def _watched(opened: OpenFleet, search: Search) -> Search:
 
 def _try_text(search: Search, tried: Try) -> str:
     of = search.candidates[tried.index]
-    price = price_text(accelerators.list_price(of.accelerator_type, of.zone, of.spot))
-    what = f"{of.accelerator_type} in {of.zone} ({'spot, ' if of.spot else ''}{price})"
+    terms = "" if of.provisioning == "on-demand" else f"{of.provisioning}, "
+    what = f"{of.accelerator_type} in {of.zone} ({terms}{terms_text(of.accelerator_type, of.zone, of.provisioning)})"
     if tried.outcome == "trying":
         return plain(f"Trying {what} …")
     said = f" It said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
@@ -205,8 +209,8 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
     else:
         name = NodeName.parse(search.node_name)
         of = search.candidates[search.tries[-1].index]
-        price = price_text(accelerators.list_price(of.accelerator_type, of.zone, of.spot))
-        say(f"{name.node_id} in {name.zone} is READY and costs {price} until it is stopped or deleted.")
+        costs = costs_text(of.accelerator_type, of.zone, of.provisioning)
+        say(f"{name.node_id} in {name.zone} is READY and {costs} until it is stopped or deleted.")
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return 0

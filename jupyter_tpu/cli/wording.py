@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.fleet.views import node_price
 from jupyter_tpu.lifecycle.words import billing
 from jupyter_tpu.models import Node, Price
+from jupyter_tpu.provisioning import Provisioning
 
 EMULATED = "Nothing is billed: the cloud is emulated."
 
@@ -12,6 +14,19 @@ EMULATED = "Nothing is billed: the cloud is emulated."
 def price_text(price: Price | None) -> str:
     """``$9.60/h``; an unknown price is said to be unknown."""
     return f"${price.usd_per_hour:.2f}/h" if price else "price unknown"
+
+
+def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
+    """``$9.60/h`` on these terms; of a reserved node, that its reservation is billed."""
+    if provisioning == "reserved":
+        return "billed by its reservation, price unknown"
+    return price_text(price_on_terms(accelerator_type, zone, provisioning))
+
+
+def costs_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
+    """``costs $9.60/h``, or that its reservation is billed."""
+    price = terms_text(accelerator_type, zone, provisioning)
+    return f"is {price}" if provisioning == "reserved" else f"costs {price}"
 
 
 def dollars_text(usd: float | None) -> str:

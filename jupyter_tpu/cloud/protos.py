@@ -72,7 +72,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
         runtime_version=spec.runtime_version,
         labels=dict(spec.labels),
         metadata=dict(spec.metadata),
-        scheduling_config=tpu_v2.SchedulingConfig(spot=spec.spot),
+        scheduling_config=tpu_v2.SchedulingConfig(spot=spec.spot, preemptible=spec.preemptible, reserved=spec.reserved),
         network_config=tpu_v2.NetworkConfig(enable_external_ips=not spec.internal_ips),
     )
 

@@ -110,6 +110,9 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
     queued = tpu_v2.QueuedResource(tpu=tpu_v2.QueuedResource.Tpu(node_spec=[node]))
     if spec.node.spot:
         queued.spot = tpu_v2.QueuedResource.Spot()
+    if spec.node.reserved:
+        # as gcloud says it; a hyphen stands for any reservation of the project in the zone
+        queued.reservation_name = f"{spec.name.parent}/reservations/{spec.reservation or '-'}"
     if valid_for_s is not None:
         queued.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(
             valid_until_duration=duration_pb2.Duration(seconds=int(valid_for_s))
@@ -128,7 +131,8 @@ def queued_of(message: Any, project: str) -> QueuedResource:
         state=protos.enum_name(tpu_v2.QueuedResourceState.State, message.state.state),
         accelerator_type=node.accelerator_type,
         runtime_version=node.runtime_version,
-        spot=message.HasField("spot") or scheduling.spot or scheduling.preemptible,
+        spot=message.HasField("spot") or scheduling.spot,
+        preemptible=scheduling.preemptible,
         reserved=bool(message.reservation_name) or scheduling.reserved,
         node_ids=tuple(node_id for spec in specs for node_id in _node_ids(spec, name.queued_id)),
         valid_until=_valid_until(message),

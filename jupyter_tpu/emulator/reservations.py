@@ -75,7 +75,8 @@ class Reservations:
 
     @assumed(
         "reserved-nodes",
-        "A reserved node takes chips of any reservation of its family in its zone, or of the one that is named.",
+        "A reserved node takes chips of any reservation of its family in its zone, or of the one that is named; a "
+        "hyphen names any, as gcloud sends it.",
     )
     def verdict(
         self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
@@ -109,7 +110,7 @@ class Reservations:
 
 
 def _fits(reservation: Reservation, zone: str, family: str, wanted_id: str) -> bool:
-    is_named = wanted_id in ("", reservation.reservation_id)
+    is_named = wanted_id in ("", "-", reservation.reservation_id)
     return is_named and (reservation.zone, reservation.family) == (zone, family)
 
 

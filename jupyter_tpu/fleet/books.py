@@ -17,6 +17,7 @@ from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Document, Documents
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.journal.losses import Losses
 from jupyter_tpu.models import Node, NodeList
 from jupyter_tpu.money.accrual import Look, Sight
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, amount_text, budget_from_json
@@ -25,6 +26,9 @@ from jupyter_tpu.money.spans import Span
 from jupyter_tpu.money.spending import Account, NodeCosts, node_costs
 
 _KIND = "budget"
+
+LOST = "lost-budgets"
+"""What stands in the place of budgets that damage to the journal may have taken: one that cannot be read."""
 
 
 class Place(Protocol):
@@ -46,6 +50,7 @@ class Books:
         self._documents = Documents(journal, endpoint=endpoint, project=project)
         self._audit = Audit(journal, endpoint=endpoint, project=project)
         self._grants = Grants(journal, endpoint=endpoint, project=project)
+        self._losses = Losses(journal, endpoint=endpoint, project=project)
 
     def take_in(self, look: Look) -> None:
         """Write down what a look at the nodes means.
@@ -56,8 +61,8 @@ class Books:
         self._ledger.take_in(look)
 
     def has_budgets(self) -> bool:
-        """Whether there are any, readable or not; raises `JournalUnwritable`."""
-        return bool(self._documents.each(_KIND))
+        """Whether there are any, readable or not, or lost ones; raises `JournalUnwritable`."""
+        return bool(self._documents.each(_KIND) or self._losses.open())
 
     def account(self, now: float) -> Account:
         """Ledger and budgets as they stand.
@@ -66,6 +71,7 @@ class Books:
             JournalUnwritable: the ledger cannot be read; a budget that cannot be is part of the account.
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
+        budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         offset = time.localtime(now).tm_gmtoff
         return Account(spans=self._billed(now), budgets=budgets, now=now, utc_offset_s=offset)
 
@@ -81,7 +87,7 @@ class Books:
             return {}
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
-        """Lay down a budget, in place of what had this name.
+        """Lay down a budget, in place of what had this name; that confirms the others, see `confirm_budgets`.
 
         Raises:
             BadInput: it makes no sense.
@@ -92,15 +98,30 @@ class Books:
         reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
+        self.confirm_budgets(now=now)
         return budget
 
+    def confirm_budgets(self, *, now: float) -> bool:
+        """The user has looked at them after the journal was damaged; whether there was anything to confirm.
+
+        Raises:
+            JournalUnwritable: it is not written down.
+        """
+        return self._losses.confirm(now=now)
+
+    def note_losses(self) -> None:
+        """See to it that the audit log says that the journal was damaged; raises `JournalUnwritable`."""
+        self._losses.note()
+
     def remove_budget(self, name: str, *, now: float) -> None:
-        """Take a budget away.
+        """Take a budget away; of lost ones, say that those which there are are right.
 
         Raises:
             BudgetNotFound: there is none of that name.
             JournalUnwritable: it stands as it was.
         """
+        if name == LOST and self.confirm_budgets(now=now):
+            return
         if not self._documents.remove(_KIND, name):
             raise BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
@@ -148,6 +169,8 @@ def _sight(node: Node, first_seen_at: float | None) -> Sight:
         spot=node.spot or node.preemptible,
         usd_per_hour=price.usd_per_hour if price else None,
         unwatched_s=0.0 if created_at is None or first_seen_at is None else max(0.0, first_seen_at - created_at),
+        price_source=price.origin if price else "",
+        provisioning=node.provisioning,
     )
 
 

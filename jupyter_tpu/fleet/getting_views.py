@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
 from jupyter_tpu.models import QueuedName, QueuedResource
+from jupyter_tpu.provisioning import is_taken_back
 
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.queueing import QueueSnapshot
@@ -48,7 +49,12 @@ def _waiting(search: Search) -> list[JSON]:
 
 
 def _candidate_view(candidate: Candidate) -> JSON:
-    return {"zone": candidate.zone, "accelerator_type": candidate.accelerator_type, "spot": candidate.spot}
+    return {
+        "zone": candidate.zone,
+        "accelerator_type": candidate.accelerator_type,
+        "spot": is_taken_back(candidate.provisioning),
+        "provisioning": candidate.provisioning,
+    }
 
 
 def queue_view(snapshot: QueueSnapshot) -> JSON:
@@ -69,7 +75,8 @@ def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None
         "state": queued.state,
         "state_since": (since or {}).get(queued.name),
         "accelerator_type": queued.accelerator_type,
-        "spot": queued.spot,
+        "spot": is_taken_back(queued.provisioning),
+        "provisioning": queued.provisioning,
         "node_ids": list(queued.node_ids),
         "valid_until": queued.valid_until,
         "error": _error_text(queued),

@@ -20,6 +20,7 @@ from jupyter_tpu.money.coverage import Coverage, Request, coverage
 from jupyter_tpu.money.credit import credits_used
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
+from jupyter_tpu.provisioning import flags_of
 
 JSON = dict[str, Any]
 
@@ -107,7 +108,13 @@ def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     listed = {node.name for node in snapshot.nodes}
     wished = (intent.spec for intent in snapshot.intents if not intent.settled)
     coming = (
-        Node(name=spec.name, state="CREATING", accelerator_type=spec.accelerator_type, spot=spec.spot)
+        Node(
+            name=spec.name,
+            state="CREATING",
+            accelerator_type=spec.accelerator_type,
+            labels=spec.labels,
+            **flags_of(spec.provisioning),
+        )
         for spec in wished
         if spec is not None and spec.name not in listed
     )

@@ -7,6 +7,7 @@ node: asked for twice, by two tabs or two servers, there is one.
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -19,10 +20,14 @@ from jupyter_tpu.fleet.wishes import name_taken
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.models import NodeSpec, QueuedName, QueuedResource, QueuedSpec
+from jupyter_tpu.provisioning import FLEX_START_LABELS, flags_of
 
 VALID_FOR_S = 6 * 3600.0
 SHORTEST_S, LONGEST_S = 60.0, 30 * 86_400.0
 LONGEST_RUN_S = 7 * 86_400.0
+_NOTHING = "Nothing was asked of the cloud."
+# as gcloud takes it
+_RESERVATION_ID = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,6 +85,7 @@ class Queue:
         *,
         valid_for_s: float = VALID_FOR_S,
         run_for_s: float | None = None,
+        reservation: str = "",
         accept_unknown_price: bool = False,
     ) -> QueuedResource:
         """Queue a node; asking twice for the same gives the same.
@@ -88,6 +94,7 @@ class Queue:
             spec: the node; its id is that of the queued resource too.
             valid_for_s: after how many seconds the cloud gives up.
             run_for_s: flex-start: the cloud itself deletes the node so many seconds after it became READY.
+            reservation: the id of the one to take the chips of a reserved node from; empty: any that fits.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
@@ -98,8 +105,9 @@ class Queue:
             JournalUnwritable: it cannot be written down, so nothing was asked for.
             CloudUnavailable: it did not answer, and does not list it.
         """
-        _check_durations(spec, valid_for_s, run_for_s)
-        wanted = QueuedSpec(name=_name_of(spec), node=self._fleet.equipped(spec))
+        _check_durations(valid_for_s, run_for_s)
+        spec = _on_its_terms(spec, run_for_s, reservation)
+        wanted = QueuedSpec(name=_name_of(spec), node=self._fleet.equipped(spec), reservation=reservation)
         known = _same_or_refused((await self.list()).find(wanted.name), wanted)
         if known is not None:
             return known
@@ -140,7 +148,7 @@ class Queue:
         if known is None:
             raise NodeNotFound(
                 f"There is no queued resource {name.queued_id} in {name.zone}.",
-                exists="Nothing was asked of the cloud.",
+                exists=_NOTHING,
                 hint="`jupyter tpu queue` shows what exists.",
             )
         if known.state == "DELETING":
@@ -172,13 +180,32 @@ def _name_of(spec: NodeSpec) -> QueuedName:
     return QueuedName(project=spec.name.project, zone=spec.name.zone, queued_id=spec.name.node_id)
 
 
-def _check_durations(spec: NodeSpec, valid_for_s: float, run_for_s: float | None) -> None:
+def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
     if not SHORTEST_S <= valid_for_s <= LONGEST_S:
         raise BadInput("A queued resource can wait for a minute to 30 days.", hint="Choose a time in between.")
     if run_for_s is not None and not SHORTEST_S <= run_for_s <= LONGEST_RUN_S:
         raise BadInput("A flex-start node can run for a minute to 7 days.", hint="Choose a time in between.")
-    if run_for_s is not None and spec.spot:
-        raise BadInput("A flex-start node cannot be a spot node too.", hint="Leave out one of the two.")
+
+
+def _on_its_terms(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
+    """The node, labelled where it is asked for by flex-start; BadInput where its terms contradict each other."""
+    if reservation and not spec.reserved:
+        raise BadInput("Only a reserved node takes chips of a reservation.", exists=_NOTHING, hint="Ask for reserved.")
+    if reservation and not _RESERVATION_ID.fullmatch(reservation):
+        raise BadInput(
+            f"{reservation[:70]!r} cannot be a reservation.",
+            exists=_NOTHING,
+            hint="Use its id: letters, digits and hyphens.",
+        )
+    if run_for_s is None:
+        return spec
+    if spec.provisioning not in ("on-demand", "flex-start"):
+        raise BadInput(
+            f"A flex-start node cannot be a {spec.provisioning} node too.",
+            exists=_NOTHING,
+            hint="Leave out one of the two.",
+        )
+    return replace(spec, labels={**spec.labels, **FLEX_START_LABELS})
 
 
 def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> QueuedResource | None:
@@ -186,10 +213,10 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
     if known is None:
         return None
     node = wanted.node
-    is_same = (known.accelerator_type, known.runtime_version, known.spot) == (
+    is_same = (known.accelerator_type, known.runtime_version, known.provisioning) == (
         node.accelerator_type,
         node.runtime_version,
-        node.spot,
+        node.provisioning,
     )
     if is_same and known.intent_id and not known.is_husk and known.state != "DELETING":
         return known
@@ -220,7 +247,7 @@ def _new(wanted: QueuedSpec) -> QueuedResource:
         state="CREATING",
         accelerator_type=node.accelerator_type,
         runtime_version=node.runtime_version,
-        spot=node.spot,
+        **flags_of(node.provisioning),
         node_ids=(node.name.node_id,),
         labels=node.labels,
     )

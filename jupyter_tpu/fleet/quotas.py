@@ -15,6 +15,7 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.holdings import Holdings, look_at_all
 from jupyter_tpu.money import quota
 from jupyter_tpu.money.quota import After, Held, QuotaLimits, QuotaUse, User
+from jupyter_tpu.provisioning import Provisioning, takes_preemptible_quota
 
 JSON = dict[str, Any]
 KEEP_S = 60.0
@@ -51,14 +52,22 @@ class QuotaReport:
     def uses(self) -> tuple[QuotaUse, ...]:
         return quota.uses(self.limits, self.holdings.held)
 
-    def after(self, *, zone: str, accelerator_type: str, spot: bool) -> tuple[After, ...]:
-        """What a node of this type would leave.
+    def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[After, ...]:
+        """What a node of this type would leave; nothing is counted of a reserved one.
 
         Raises:
             BadInput: there is no such type.
         """
         kind = accelerators.accelerator(accelerator_type)
-        request = Held(name="", kind="node", state="", zone=zone, accelerator_type=kind.type, is_preemptible=spot)
+        request = Held(
+            name="",
+            kind="node",
+            state="",
+            zone=zone,
+            accelerator_type=kind.type,
+            is_preemptible=takes_preemptible_quota(provisioning),
+            is_reserved=provisioning == "reserved",
+        )
         return quota.after(request, self.limits, self.holdings.held, is_complete=self.is_complete)
 
 

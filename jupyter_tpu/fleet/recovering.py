@@ -224,7 +224,7 @@ async def choose(
     Attempts and costs are counted anew, unless it is being made again just now.
 
     Raises:
-        BadInput: the number of attempts or the cap can be none.
+        BadInput: the number of attempts or the cap can be none, or the node is one by flex-start.
         NodeNotFound: there is no such node, and no choice for one.
         JournalUnwritable: the choice is as it was.
     """
@@ -238,6 +238,12 @@ async def choose(
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)
         return await _laid_down(recoveries, capped, now)
     node = await cloud.get_node(name)
+    if is_on and node.provisioning == "flex-start":
+        raise BadInput(
+            f"{name.node_id} is a flex-start node: the cloud ends it when its time is over.",
+            exists="It is not made again.",
+            hint="Queue another one with `jupyter tpu queue add` when you need it.",
+        )
     recovery = Recovery(
         choice_id=secrets.token_hex(6),
         spec=spec_of(node),

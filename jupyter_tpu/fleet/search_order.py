@@ -26,7 +26,7 @@ async def by_cost(opened: OpenFleet, candidates: Iterable[Candidate]) -> tuple[C
     book = await read_grant_book(opened.journal, opened.settings, snapshot)
 
     def is_covered(each: Candidate) -> bool:
-        request = Request(accelerator_type=each.accelerator_type, zone=each.zone, spot=each.spot)
+        request = Request(accelerator_type=each.accelerator_type, zone=each.zone, provisioning=each.provisioning)
         return book.coverage(request).is_covered
 
     return ordered(candidates, is_covered)

@@ -29,7 +29,7 @@ def error_view(error: TpuError | None) -> JSON | None:
 
 def node_price(node: Node) -> Price | None:
     """What a node lists for per hour; None where no source says (unknown is not free)."""
-    return accelerators.list_price(node.accelerator_type, node.name.zone, node.spot or node.preemptible)
+    return accelerators.price_on_terms(node.accelerator_type, node.name.zone, node.provisioning)
 
 
 def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | None = None) -> JSON:
@@ -51,6 +51,7 @@ def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | No
         "accelerator": _accelerator_view(accelerators.find_accelerator(node.accelerator_type)),
         "runtime_version": node.runtime_version,
         "spot": node.spot or node.preemptible,
+        "provisioning": node.provisioning,
         "create_time": node.create_time,
         "workers": [worker.to_json() for worker in node.workers],
         "managed": bool(node.intent_id),

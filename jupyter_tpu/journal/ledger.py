@@ -15,6 +15,7 @@ from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import Accrual, Look, accrue
 from jupyter_tpu.money.spans import Span
+from jupyter_tpu.provisioning import PROVISIONING_MODELS
 
 _COLUMNS = "node_name, uid, began_at, ended_at, is_open, usd_per_hour, body"
 
@@ -84,7 +85,13 @@ def _row(span: Span) -> tuple[object, ...]:
 
 
 def _body(span: Span, seen_at: float) -> str:
-    body = {"accelerator_type": span.accelerator_type, "spot": span.spot, "unwatched_s": span.unwatched_s}
+    body = {
+        "accelerator_type": span.accelerator_type,
+        "spot": span.spot,
+        "unwatched_s": span.unwatched_s,
+        "price_source": span.price_source,
+        "provisioning": span.provisioning,
+    }
     return json.dumps(body if span.is_open else {**body, "gone_at": seen_at})
 
 
@@ -101,6 +108,8 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             ended_at=float(row[3]),
             is_open=bool(row[4]),
             unwatched_s=float(body["unwatched_s"]),
+            price_source=str(body.get("price_source", "")),
+            provisioning=next((each for each in PROVISIONING_MODELS if each == body.get("provisioning")), None),
         )
     except (ValueError, TypeError, KeyError, BadInput) as error:
         raise JournalUnwritable(

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from jupyter_tpu.errors import NodeExists, WrongState
 from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.rising import BOOTING
 
 DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "started"}
 
@@ -13,8 +14,8 @@ DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "
 def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
     """The intent to perform: an open one that means the same, or else `wanted`.
 
-    A double click, two tabs or a retry must not make two nodes. A deletion overrules everything; otherwise one thing
-    is done to a node at a time.
+    A double click, two tabs or a retry must not make two nodes. One thing is done to a node at a time, unless one
+    overrules the other, see `overrules`.
 
     Raises:
         NodeExists: the node is being created with other properties, or the name is not free yet.
@@ -24,9 +25,21 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
     for sibling in siblings:
         if _means_the_same(sibling, wanted):
             return sibling
-    if siblings and wanted.verb != "delete":
-        raise _busy(siblings[-1], wanted)
+    in_the_way = [each for each in siblings if not overrules(wanted, each)]
+    if in_the_way:
+        raise _busy(in_the_way[-1], wanted)
     return wanted
+
+
+def overrules(newer: Intent, older: Intent) -> bool:
+    """Whether a wish puts an end to another one about the same node.
+
+    A deletion does so to everything else. A stop does so to a creation or a start whose node is READY, and billed, and
+    only boots still: brakes must not wait for that.
+    """
+    if newer.verb == "delete":
+        return older.verb != "delete"
+    return newer.verb == "stop" and older.phase == BOOTING
 
 
 def _same_node(one: Intent, other: Intent) -> bool:
@@ -40,7 +53,7 @@ def _means_the_same(sibling: Intent, wanted: Intent) -> bool:
 
 def _wish(intent: Intent) -> tuple[object, ...]:
     spec = intent.spec
-    return (spec.accelerator_type, spec.runtime_version, spec.spot, spec.internal_ips) if spec else ()
+    return (spec.accelerator_type, spec.runtime_version, spec.provisioning, spec.internal_ips) if spec else ()
 
 
 def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:

@@ -10,6 +10,7 @@ from jupyter_tpu.lifecycle import words
 from jupyter_tpu.lifecycle.actions import CreateNode, DeleteNode
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource
+from jupyter_tpu.provisioning import flags_of
 
 Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 
@@ -17,6 +18,8 @@ ATTEMPT_LABEL = "jupyter-tpu-attempt"
 """Label of a node that was made again; its value finds the intent of the attempt in the journal."""
 
 DEFAULT_ATTEMPTS = 3
+
+_THEN = "When it is READY, the kernels of open notebooks are started there again."
 
 # labels of ours tell what made a node, and are not those of the next one
 _OUR_LABELS = "jupyter-tpu-"
@@ -150,7 +153,7 @@ def spec_of(node: Node) -> NodeSpec:
         name=node.name,
         accelerator_type=node.accelerator_type,
         runtime_version=node.runtime_version,
-        spot=is_taken_back(node),
+        **flags_of(node.provisioning),
         internal_ips=bool(node.workers) and not any(worker.external_ip for worker in node.workers),
         labels=labels,
         metadata=dict(node.metadata),
@@ -184,9 +187,9 @@ def outlook(recovery: Recovery) -> str:
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return (
             "The cloud has taken the node away. The node is being made again, "
-            f"attempt {attempt} of {recovery.max_attempts}; start a new kernel when it is READY."
+            f"attempt {attempt} of {recovery.max_attempts}. {_THEN}"
         )
     if recovery.phase == "watching" and recovery.is_on:
-        return "The node is made again by your standing choice; start a new kernel when it is READY."
+        return f"The node is made again by your standing choice. {_THEN}"
     hint = words.command("recover", recovery.name)
     return f"{recovery.message} See {hint}."

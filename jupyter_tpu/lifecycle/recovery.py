@@ -104,7 +104,7 @@ def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     if not seen.is_witnessed:
         message = f"{_id(recovery)} went while nobody looked; its own guard may have ended it. It is not made again."
         return _given_up(recovery, seen.at, message), None
-    if not recovery.spec.spot or was_unqueued:
+    if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
         return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
     if recovery.is_queued:
         message = f"{_id(recovery)} was taken away and is gone; its queued resource is deleted."

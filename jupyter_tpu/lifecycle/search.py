@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_tpu.accelerators import list_price, region_of
+from jupyter_tpu.accelerators import price_on_terms, region_of
 from jupyter_tpu.errors import (
     AddressQuotaExceeded,
     ApiDisabled,
@@ -26,6 +26,7 @@ from jupyter_tpu.errors import (
     TpuError,
 )
 from jupyter_tpu.lifecycle.searches import MOST_TRIES, Candidate, Outcome, Phase, Search, Try
+from jupyter_tpu.provisioning import takes_preemptible_quota
 
 PAUSE_S = 30.0
 LONGEST_PAUSE_S = 300.0
@@ -65,7 +66,7 @@ def ordered(candidates: Iterable[Candidate], is_covered: Callable[[Candidate], b
 
 
 def _cost(candidate: Candidate, is_covered: bool) -> tuple[bool, bool, float]:
-    price = list_price(candidate.accelerator_type, candidate.zone, candidate.spot)
+    price = price_on_terms(candidate.accelerator_type, candidate.zone, candidate.provisioning)
     return not is_covered, price is None, price.usd_per_hour if price else 0.0
 
 
@@ -195,9 +196,13 @@ def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
 
 def _has_quota_of(tried: Candidate, other: Candidate, in_region: bool) -> bool:
     """Whether the limit that refused one refuses the other: for one type it is the same, and as much is asked of it."""
-    if (tried.accelerator_type, tried.spot) != (other.accelerator_type, other.spot):
+    if (tried.accelerator_type, _quota_kind(tried)) != (other.accelerator_type, _quota_kind(other)):
         return False
     return region_of(tried.zone) == region_of(other.zone) if in_region else tried.zone == other.zone
+
+
+def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
+    return candidate.reserved, takes_preemptible_quota(candidate.provisioning)
 
 
 def resumed(search: Search, now: float) -> Search:

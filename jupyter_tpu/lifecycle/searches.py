@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.provisioning import Provisioning, check_flags, flags_of, provisioning_of
 
 SEARCH_LABEL = "jupyter-tpu-search"
 """Label of a node that a search asked for; its value is the search's id."""
@@ -19,13 +20,27 @@ MOST_TRIES = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A node that the user would accept."""
+    """A node that the user would accept, on one of several terms, see `jupyter_tpu.provisioning`."""
 
     zone: str
     accelerator_type: str
     runtime_version: str
     spot: bool = False
+    preemptible: bool = False
+    reserved: bool = False
     internal_ips: bool = False
+
+    def __post_init__(self) -> None:
+        check_flags(spot=self.spot, preemptible=self.preemptible, reserved=self.reserved)
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """None of its own."""
+        return {}
+
+    @property
+    def provisioning(self) -> Provisioning:
+        return provisioning_of(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +130,7 @@ class Search:
             name=self.name(index),
             accelerator_type=wanted.accelerator_type,
             runtime_version=wanted.runtime_version,
-            spot=wanted.spot,
+            **flags_of(wanted.provisioning),
             internal_ips=wanted.internal_ips,
             labels={SEARCH_LABEL: self.search_id},
         )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from jupyter_tpu.accelerators import find_accelerator, list_price, zones_for_type
+from jupyter_tpu.accelerators import find_accelerator, price_on_terms, zones_for_type
 from jupyter_tpu.models import Node, NodeName, NodeSpec
+from jupyter_tpu.provisioning import Provisioning
 
 NOTHING_CREATED = "No node was created; nothing is billed."
 
@@ -25,9 +26,11 @@ _NOT_BILLED = {
 }
 
 
-def cost(accelerator_type: str, zone: str, spot: bool) -> str:
+def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
     """``$9.60 per hour``, or that nobody knows."""
-    price = list_price(accelerator_type, zone, spot)
+    if provisioning == "reserved":
+        return "what its reservation costs (no list tells)"
+    price = price_on_terms(accelerator_type, zone, provisioning)
     return f"${price.usd_per_hour:,.2f} per hour" if price else "an unknown amount per hour (no list price is known)"
 
 
@@ -39,7 +42,7 @@ def billing(node: Node) -> str:
 def node_exists(node: Node) -> str:
     """What exists, and what it costs now."""
     if node.is_billed:
-        state = f"and costs {cost(node.accelerator_type, node.name.zone, node.spot)}"
+        state = f"and costs {cost(node.accelerator_type, node.name.zone, node.provisioning)}"
     else:
         state = f"and is {node.state}: {billing(node)}"
     return f"The node {node.name.node_id} exists {state}."

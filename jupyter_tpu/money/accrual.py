@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spans import Span
+from jupyter_tpu.provisioning import Provisioning
 
 WATCHED_S = 120.0
 """Looks that lie no further apart count as watching."""
@@ -22,6 +23,8 @@ class Sight:
 
     Attributes:
         unwatched_s: for how long it may have been READY before, with nobody looking.
+        price_source: where the price is from, see `Price.origin`.
+        provisioning: on which terms it was asked for.
     """
 
     name: NodeName
@@ -30,6 +33,8 @@ class Sight:
     spot: bool
     usd_per_hour: float | None
     unwatched_s: float = 0.0
+    price_source: str = ""
+    provisioning: Provisioning | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +82,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
         elif sight.usd_per_hour != span.usd_per_hour:
             closed.append(replace(span, ended_at=at, is_open=False))
         else:
-            extended.append(replace(span, ended_at=at))
+            extended.append(replace(span, ended_at=at, price_source=sight.price_source))
     free = ready.keys() - (spans.keys() - {span.name for span in closed})
     for name in sorted(free):
         watched_s = look.seen_at(name) - gone_at.get(name, float("-inf"))
@@ -103,4 +108,6 @@ def _opened(sight: Sight, at: float) -> Span:
         began_at=at,
         ended_at=at,
         unwatched_s=sight.unwatched_s,
+        price_source=sight.price_source,
+        provisioning=sight.provisioning,
     )

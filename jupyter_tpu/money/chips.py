@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import Grant, GrantRow
+from jupyter_tpu.provisioning import is_grantable
 
 Place = tuple[str, int]
 """A grant's name and the number of the row in it."""
@@ -51,7 +52,7 @@ def allot(
     listed, missing = sorted(nodes, key=_age), set(unreachable)
     used: Counter[Place] = Counter()
     for node in listed:
-        if not node.reserved:
+        if is_grantable(node.provisioning):
             give(places, used, node.accelerator_type, node.name.zone, node.spot or node.preemptible)
     unknown = {(grant.name, number): _why_unknown(grant.rows[number], listed, missing) for grant, number in places}
     return Allotment(used=dict(used), unknown={place: why for place, why in unknown.items() if why})

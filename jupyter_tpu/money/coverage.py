@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.accelerators import Accelerator, find_accelerator, list_price
+from jupyter_tpu.accelerators import Accelerator, find_accelerator, price_on_terms
 from jupyter_tpu.models import Price
 from jupyter_tpu.money.chips import Allotment, is_for
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
+from jupyter_tpu.provisioning import Provisioning, is_grantable, is_taken_back
 
 NEVER_COVERED = (
     "the boot disk of each TPU VM and other disks, also while the node is stopped",
@@ -25,11 +26,20 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The node that is asked for; `spot` stands for preemptible too."""
+    """The node that is asked for."""
 
     accelerator_type: str
     zone: str
-    spot: bool
+    provisioning: Provisioning = "on-demand"
+
+    @property
+    def spot(self) -> bool:
+        """Preemptible too: grants call both by either name."""
+        return is_taken_back(self.provisioning)
+
+    @property
+    def is_reserved(self) -> bool:
+        return self.provisioning == "reserved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,22 +81,25 @@ def coverage(
     trc = [grant for grant in known if grant.kind == "trc"]
     reasons = {grant.name: _why_not(request, grant, allotment, today) for grant in trc}
     paying = [grant for grant in trc if not reasons[grant.name]]
-    price = list_price(request.accelerator_type, request.zone, request.spot)
+    price = price_on_terms(request.accelerator_type, request.zone, request.provisioning)
     if paying:
         longest = max(paying, key=lambda grant: grant.last_day)
         return Coverage(grant=longest.name, price=price, text=_free(longest, price))
     credits = [grant for grant in known if grant.kind == "credit" and grant.holds(today)]
-    return Coverage(grant=None, price=price, text=_billed(price, list(reasons.values()), _credit(credits, left)))
+    return Coverage(
+        grant=None, price=price, text=_billed(request, price, list(reasons.values()), _credit(credits, left))
+    )
 
 
 def _free(grant: Grant, price: Price | None) -> str:
     return f"free under your TRC grant {grant.name} until {grant.ends_on}, then billed: {_price(price)}"
 
 
-def _billed(price: Price | None, reasons: list[str], credit: str) -> str:
+def _billed(request: Request, price: Price | None, reasons: list[str], credit: str) -> str:
     more = f"; {len(reasons) - _MOST_REASONS} more do not cover it" if len(reasons) > _MOST_REASONS else ""
     why = f" ({'; '.join(reasons[:_MOST_REASONS])}{more})" if reasons else ""
-    return f"billed: {_price(price)}{why}{credit}"
+    cost = "by your reservation, whether used or not; no list has its price" if request.is_reserved else _price(price)
+    return f"billed: {cost}{why}{credit}"
 
 
 def _price(price: Price | None) -> str:
@@ -110,6 +123,8 @@ def _why_not(request: Request, grant: Grant, allotment: Allotment, today: int) -
         return f"your TRC grant {grant.name} ended on {grant.ends_on}"
     if not grant.holds(today):
         return f"your TRC grant {grant.name} begins on {grant.starts_on}"
+    if not is_grantable(request.provisioning):
+        return f"your TRC grant {grant.name} covers no {request.provisioning} nodes"
     kind = find_accelerator(request.accelerator_type)
     if kind is None:
         return f"how many chips {request.accelerator_type[:40]} has is not known"

@@ -14,6 +14,7 @@ from jupyter_tpu.money.chips import Place, give
 from jupyter_tpu.money.days import began_at, day_of
 from jupyter_tpu.money.grants import Grant
 from jupyter_tpu.money.spans import HOUR_S, Span
+from jupyter_tpu.provisioning import is_grantable
 
 
 def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) -> Mapping[str, float | None]:
@@ -54,7 +55,11 @@ def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[S
     """The nodes that no TRC grant paid for."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     used: Counter[Place] = Counter()
-    return [span for span in running if not give(places, used, span.accelerator_type, span.name.zone, span.spot)]
+    return [span for span in running if not (is_grantable(span.terms) and _give(places, used, span))]
+
+
+def _give(places: Iterable[tuple[Grant, int]], used: Counter[Place], span: Span) -> bool:
+    return give(places, used, span.accelerator_type, span.name.zone, span.spot)
 
 
 def _charge(credits: list[Grant], used: dict[str, float | None], billed: list[Span], hours: float) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 from jupyter_tpu import accelerators
 from jupyter_tpu.models import Node, QueuedResource
 from jupyter_tpu.money.quota_ids import Quota, amount_of, quotas_of
+from jupyter_tpu.provisioning import takes_preemptible_quota
 
 UNLIMITED = -1
 Kind = Literal["node", "queued_resource"]
@@ -42,7 +43,12 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Something that takes quota: a node, or a queued resource that has no node (yet, or any more)."""
+    """Something that takes quota: a node, or a queued resource that has no node (yet, or any more).
+
+    Attributes:
+        is_preemptible: it counts as such; spot and flex-start do too.
+        is_reserved: it takes chips of a reservation, and counts against no quota: no id of one for them is on record.
+    """
 
     name: str
     kind: Kind
@@ -107,7 +113,7 @@ def held_by_node(node: Node) -> Held:
         state=node.state,
         zone=node.name.zone,
         accelerator_type=node.accelerator_type,
-        is_preemptible=node.spot or node.preemptible,
+        is_preemptible=takes_preemptible_quota(node.provisioning),
         is_reserved=node.reserved,
     )
 
@@ -119,7 +125,7 @@ def held_by_queued(queued: QueuedResource) -> Held:
         state=queued.state,
         zone=queued.name.zone,
         accelerator_type=queued.accelerator_type,
-        is_preemptible=queued.spot,
+        is_preemptible=takes_preemptible_quota(queued.provisioning),
         is_reserved=queued.reserved,
         count=max(1, len(queued.node_ids)),
     )

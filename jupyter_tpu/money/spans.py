@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.provisioning import Provisioning
 
 HOUR_S = 3600.0
 
@@ -36,11 +37,13 @@ class Span:
 
     Attributes:
         uid: the node's, see `Node.uid`.
+        provisioning: on which terms; None = written down by a version that knew `spot` only.
         usd_per_hour: of the whole node; None = no source gives a price.
         began_at: when the node was first seen READY.
         ended_at: when it was last seen READY.
         is_open: it is taken as READY still.
         unwatched_s: for how long, before or after, it may have been READY while nobody looked.
+        price_source: where the price is from, see `Price.origin`; empty = not written down.
     """
 
     name: NodeName
@@ -52,6 +55,13 @@ class Span:
     ended_at: float
     is_open: bool = True
     unwatched_s: float = 0.0
+    price_source: str = ""
+    provisioning: Provisioning | None = None
+
+    @property
+    def terms(self) -> Provisioning:
+        """The provisioning model, as far as it is known."""
+        return self.provisioning or ("spot" if self.spot else "on-demand")
 
     def seconds(self, window: Window, now: float) -> float:
         """How much of it lies in a window; an open one goes on until `now`."""

@@ -10,10 +10,11 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.provisioning import Provisioning, chosen, flags_of
 
 _LONGEST_BODY = 16_384
 _TEXTS = ("node_id", "zone", "accelerator_type", "runtime_version")
-_FIELDS = (*_TEXTS, "spot", "accept_unknown_price")
+_FIELDS = (*_TEXTS, "spot", "provisioning", "internal_ips", "accept_unknown_price")
 
 
 def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
@@ -29,8 +30,36 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
         name=NodeName(project=project, zone=texts["zone"], node_id=texts["node_id"]),
         accelerator_type=texts["accelerator_type"],
         runtime_version=texts["runtime_version"],
-        spot=flag_field(data, "spot"),
+        **flags_of(at_once(provisioning_field(data))),
+        internal_ips=flag_field(data, "internal_ips"),
     )
+
+
+def provisioning_field(data: dict[str, Any]) -> Provisioning:
+    """On which terms a node is wanted, by ``provisioning``, or by ``spot`` alone; `BadInput` where they differ."""
+    named = text_field(data, "provisioning") if data.get("provisioning") is not None else None
+    return chosen(named, spot=flag_field(data, "spot") if "spot" in data else None)
+
+
+def at_once(provisioning: Provisioning) -> Provisioning:
+    """Raises `BadInput` for flex-start, which only the cloud's queue has."""
+    if provisioning == "flex-start":
+        raise BadInput(
+            "A flex-start node cannot be created at once.",
+            exists="Nothing was asked of the cloud.",
+            hint="Queue it, with the time that it is to run for.",
+        )
+    return provisioning
+
+
+_FLAGS = {"": None, "false": False, "true": True}
+
+
+def provisioning_asked(provisioning: str, spot: str) -> Provisioning:
+    """The same by the parameters of a query, empty where they are missing."""
+    if spot not in _FLAGS:
+        raise BadInput("The parameter 'spot' is not true or false.", hint="Send true or false.")
+    return chosen(provisioning or None, spot=_FLAGS[spot])
 
 
 def accepts_unknown_price(body: bytes) -> bool:

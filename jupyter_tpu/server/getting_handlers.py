@@ -15,12 +15,21 @@ from jupyter_tpu.fleet.search_order import by_cost
 from jupyter_tpu.lifecycle.search import MOST_CANDIDATES
 from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec, QueuedName
-from jupyter_tpu.server.bodies import flag_field, json_object, number_field, refuse_unknown_fields, text_field
+from jupyter_tpu.provisioning import Provisioning, flags_of
+from jupyter_tpu.server.bodies import (
+    at_once,
+    flag_field,
+    json_object,
+    number_field,
+    provisioning_field,
+    refuse_unknown_fields,
+    text_field,
+)
 from jupyter_tpu.server.handlers import TpuHandler
 
 _SEARCH_FIELDS = ("node_id", "candidates", "queue_minutes", "accept_unknown_price")
-_CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "internal_ips")
-_QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "accept_unknown_price")
+_CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "provisioning", "internal_ips")
+_QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "reservation", "accept_unknown_price")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,13 +67,24 @@ def search_from_body(body: bytes) -> WantedSearch:
 
 def _candidate(row: dict[str, Any]) -> Candidate:
     refuse_unknown_fields(row, _CANDIDATE_FIELDS)
+    return _candidate_on(row, at_once(provisioning_field(row)))
+
+
+def _candidate_on(row: dict[str, Any], provisioning: Provisioning) -> Candidate:
     return Candidate(
         zone=text_field(row, "zone"),
         accelerator_type=text_field(row, "accelerator_type"),
         runtime_version=text_field(row, "runtime_version"),
-        spot=flag_field(row, "spot"),
+        **flags_of(provisioning),
         internal_ips=flag_field(row, "internal_ips"),
     )
+
+
+def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
+    provisioning = provisioning_field(data)
+    if provisioning == "flex-start" and run_for_s is None:
+        raise BadInput("A flex-start node has an end.", hint="Send 'run_for_s', the seconds that it is to run for.")
+    return provisioning
 
 
 class SearchesHandler(TpuHandler):
@@ -114,19 +134,21 @@ class QueueHandler(TpuHandler):
     async def post(self) -> None:
         data = json_object(self.request.body, ", ".join(_QUEUE_FIELDS))
         refuse_unknown_fields(data, _QUEUE_FIELDS)
-        wanted = _candidate({name: data[name] for name in _CANDIDATE_FIELDS if name in data})
+        run_for_s = number_field(data, "run_for_s")
+        wanted = _candidate_on(data, _queued_on(data, run_for_s))
         opened = await self.app.fleet.get()
         spec = NodeSpec(
             name=NodeName(project=opened.settings.project, zone=wanted.zone, node_id=text_field(data, "node_id")),
             accelerator_type=wanted.accelerator_type,
             runtime_version=wanted.runtime_version,
-            spot=wanted.spot,
+            **flags_of(wanted.provisioning),
             internal_ips=wanted.internal_ips,
         )
         queued = await opened.queue.add(
             spec,
             valid_for_s=number_field(data, "valid_for_s") or VALID_FOR_S,
-            run_for_s=number_field(data, "run_for_s"),
+            run_for_s=run_for_s,
+            reservation=text_field(data, "reservation") if data.get("reservation") is not None else "",
             accept_unknown_price=flag_field(data, "accept_unknown_price"),
         )
         self.write_json(queued_view(queued), status=202)

@@ -15,10 +15,8 @@ from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.money.coverage import Request
 from jupyter_tpu.money.grants import grant_from_json
 from jupyter_tpu.money.trc_mail import read_trc_mail
-from jupyter_tpu.server.bodies import json_object
+from jupyter_tpu.server.bodies import json_object, provisioning_asked
 from jupyter_tpu.server.handlers import TpuHandler
-
-_FLAGS = {"": False, "false": False, "true": True}
 
 
 class GrantRoute(TpuHandler):
@@ -85,8 +83,11 @@ class CoverageHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        provisioning = provisioning_asked(
+            self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
+        )
         request = Request(
-            accelerator_type=self._text("accelerator_type"), zone=self._text("zone"), spot=self._flag("spot")
+            accelerator_type=self._text("accelerator_type"), zone=self._text("zone"), provisioning=provisioning
         )
         self.write_json((await self.book()).coverage(request).to_json())
 
@@ -95,12 +96,6 @@ class CoverageHandler(GrantRoute):
         if not value or len(value) > 128 or not value.isprintable():
             raise BadInput(f"The parameter {name!r} is missing, too long or no plain text.", hint="Send a name.")
         return value
-
-    def _flag(self, name: str) -> bool:
-        value = self.get_query_argument(name, "")
-        if value not in _FLAGS:
-            raise BadInput(f"The parameter {name!r} is not true or false.", hint="Send true or false.")
-        return _FLAGS[value]
 
 
 GRANT_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (

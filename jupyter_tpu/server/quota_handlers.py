@@ -5,14 +5,14 @@ from __future__ import annotations
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.opening import OpenFleet
 from jupyter_tpu.fleet.quotas import QuotaDesk, QuotaReport, after_view, no_quota_view, quota_view
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.server.bodies import provisioning_asked
 from jupyter_tpu.server.handlers import TpuHandler
 
 _DESK = "jupyter_tpu_quota_desk"
-_FLAGS = {"": False, "false": False, "true": True}
 
 
 class QuotaRoute(TpuHandler):
@@ -48,13 +48,14 @@ class QuotaAfterHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        zone, spot = self.get_query_argument("zone", ""), self.get_query_argument("spot", "")
-        if spot not in _FLAGS:
-            raise BadInput("The parameter 'spot' is not true or false.", hint="Send spot=true or spot=false.")
+        zone = self.get_query_argument("zone", "")
+        provisioning = provisioning_asked(
+            self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
+        )
         NodeName(project=await self.project(), zone=zone, node_id="a")  # refuses what can be no zone
         report = await self.report()
         accelerator_type = self.get_query_argument("accelerator_type", "")
-        rows = report.after(zone=zone, accelerator_type=accelerator_type, spot=_FLAGS[spot])
+        rows = report.after(zone=zone, accelerator_type=accelerator_type, provisioning=provisioning)
         self.write_json(after_view(report, rows))
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from conftest import Terminal
 
 ZONE, ELSEWHERE = "us-central1-a", "us-west4-a"
+HERE = ("--type", "v5litepod-8", "--zone", ZONE)
 WANTED = ("--types", "v5litepod-8", "--zones", f"{ZONE},{ELSEWHERE}")
 
 
@@ -107,7 +108,19 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         (("search", *WANTED), "needs the name"),
         (("queue", "add", "x"), "needs --zone and --type"),
         (("queue", "add"), "needs a name"),
-        (("queue", "add", "x", "--type", "v5litepod-8", "--zone", ZONE, "--valid-for", "6"), "is not a duration"),
+        (("queue", "add", "x", *HERE, "--valid-for", "6"), "is not a duration"),
+        (("search", "x", *WANTED, "--provisioning", "cheap"), "is not a provisioning model"),
+        (("search", "x", *WANTED, "--provisioning", "reserved", "--spot"), "contradict each other"),
+        (("search", "x", *WANTED, "--provisioning", "flex-start"), "jupyter tpu queue add"),
+        (("create", "x", *HERE, "--provisioning", "flex-start"), "jupyter tpu queue add"),
+        (("create", "x", *HERE, "--provisioning", "preemptible", "--spot"), "contradict each other"),
+        (("queue", "add", "x", *HERE, "--provisioning", "flex-start"), "Add --run-for TIME"),
+        (
+            ("queue", "add", "x", *HERE, "--provisioning", "preemptible", "--run-for", "4h"),
+            "--run-for is for flex-start",
+        ),
+        (("queue", "add", "x", *HERE, "--provisioning", "on-demand", "--run-for", "4h"), "--run-for is for flex-start"),
+        (("queue", "add", "x", *HERE, "--spot", "--run-for", "4h"), "--run-for is for flex-start"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_anybody_is_asked(
@@ -150,3 +163,31 @@ def test_a_queued_node_that_is_there_is_not_removed_without_a_yes(
     assert json.loads(tpu("queue", "remove", "there", "--yes", "--json").stdout)["state"] == "DELETING"
     terminal.cloud.advance(300)
     assert terminal.cloud.billing() == []
+
+
+def test_a_reserved_node_is_queued_once_its_unknown_price_is_accepted(
+    terminal: Terminal, tpu: Callable[..., Ended]
+) -> None:
+    terminal.cloud.pause()
+    terminal.cloud.reserve("ours", ZONE, "v5e", 8)
+    wanted = ("queue", "add", "booked", *HERE, "--provisioning", "reserved", "--reservation", "ours")
+    assert "is not known" in tpu(*wanted).stderr
+    added = tpu(*wanted, "--yes")
+    assert added.returncode == 0, added.stderr
+    assert "billed by its reservation, price unknown from READY on" in added.stderr
+    terminal.cloud.advance(3600)
+    (queued,) = json.loads(tpu("queue", "--json").stdout)["items"]
+    assert (queued["provisioning"], queued["state"]) == ("reserved", "ACTIVE")
+
+
+def test_a_search_for_preemptible_nodes_says_what_they_cost(terminal: Terminal) -> None:
+    searched = terminal.tpu(
+        "search", "cheap", "--types", "v5litepod-8", "--zones", ZONE, "--provisioning", "preemptible"
+    )
+    assert searched.returncode == 0, searched.stderr
+    assert (
+        searched.stdout.strip() == "cheap in us-central1-a is READY and costs $4.80/h until it is stopped or deleted."
+    )
+    assert f"v5litepod-8 in {ZONE} (preemptible, $4.80/h): READY." in searched.stderr
+    (node,) = terminal.tpu_json("list")["nodes"]
+    assert node["provisioning"] == "preemptible"

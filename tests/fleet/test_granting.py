@@ -28,7 +28,7 @@ from jupyter_tpu.money.grants import grant_from_json
 SETTINGS = CloudSettings(project="my-project", endpoint="127.0.0.1:1")
 PLACE = {"endpoint": SETTINGS.endpoint, "project": SETTINGS.project}
 NAME = NodeName(project="my-project", zone="us-central1-a", node_id="mine")
-REQUEST = Request(accelerator_type="v5litepod-8", zone="us-central1-a", spot=False)
+REQUEST = Request(accelerator_type="v5litepod-8", zone="us-central1-a")
 DAY_S = 86_400
 ROW = {"chips": 8, "generation": "v5e", "spot": False, "zone": "us-central1-a"}
 

@@ -100,8 +100,12 @@ async def test_what_a_request_would_leave_is_what_the_cloud_then_refuses_by(benc
     await node(bench, "first")
     report = await read_quota(cloud)
 
-    (small, _) = after_view(report, report.after(zone=ZONE, accelerator_type="v5litepod-4", spot=False))["rows"]
-    (large, _) = after_view(report, report.after(zone=ZONE, accelerator_type="v5litepod-8", spot=False))["rows"]
+    (small, _) = after_view(report, report.after(zone=ZONE, accelerator_type="v5litepod-4", provisioning="on-demand"))[
+        "rows"
+    ]
+    (large, _) = after_view(report, report.after(zone=ZONE, accelerator_type="v5litepod-8", provisioning="on-demand"))[
+        "rows"
+    ]
 
     assert (small["limit"], small["used"], small["asked"], small["after"], small["fits"]) == (12, 8, 4, 0, True)
     assert (large["after"], large["fits"]) == (-4, False)
@@ -110,7 +114,7 @@ async def test_what_a_request_would_leave_is_what_the_cloud_then_refuses_by(benc
     assert "jupyter tpu quota" in refused.value.hint
     assert "jupyter tpu sweep" in refused.value.hint
     with pytest.raises(BadInput, match="not an accelerator type"):
-        report.after(zone=ZONE, accelerator_type="v9x-1", spot=False)
+        report.after(zone=ZONE, accelerator_type="v9x-1", provisioning="on-demand")
 
 
 async def test_limits_that_cannot_be_read_leave_the_use(bench: Any, cloud: Any) -> None:
@@ -133,7 +137,10 @@ async def test_use_that_was_not_all_seen_is_said_to_be_so(bench: Any, cloud: Any
     view = quota_view(report)
     assert view["is_complete"] is False
     assert "an internal error" in view["error"]["raw"]
-    assert [row.fits for row in report.after(zone=ZONE, accelerator_type="v5litepod-8", spot=False)] == [None, None]
+    assert [row.fits for row in report.after(zone=ZONE, accelerator_type="v5litepod-8", provisioning="on-demand")] == [
+        None,
+        None,
+    ]
 
 
 async def test_a_desk_reads_once_for_all_who_ask(bench: Any, cloud: Any) -> None:

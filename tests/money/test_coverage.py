@@ -11,6 +11,7 @@ from jupyter_tpu.money.chips import allot
 from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, Request, coverage
 from jupyter_tpu.money.days import began_at, day_number, day_of
 from jupyter_tpu.money.grants import Grant, grant_from_json
+from jupyter_tpu.provisioning import Provisioning
 
 NOW = began_at(day_number("2026-11-22")) + 3600.0
 EARLY, LATE = began_at(day_number("2026-10-31")), began_at(day_number("2027-01-30"))
@@ -39,7 +40,7 @@ def ask(
 ) -> Coverage:
     accelerator_type, zone, spot = request
     allotment = allot(grants, nodes, today=day_of(now), **options)
-    wanted = Request(accelerator_type=accelerator_type, zone=zone, spot=spot)
+    wanted = Request(accelerator_type=accelerator_type, zone=zone, provisioning="spot" if spot else "on-demand")
     return coverage(wanted, grants, allotment, now=now, left=left or {})
 
 
@@ -130,3 +131,20 @@ def test_what_is_never_covered_is_always_said() -> None:
     assert (view["covered"], view["grant"], view["usd_per_hour"]) == (True, "trc", 4.8)
     for word in ("disk", "external IP", "egress", "other services"):
         assert any(word in sentence for sentence in NEVER_COVERED)
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "text"),
+    [
+        (
+            "reserved",
+            "billed: by your reservation, whether used or not; no list has its price (your TRC grant trc covers",
+        ),
+        ("flex-start", "covers no flex-start nodes"),
+        ("preemptible", "free under your TRC grant trc"),
+    ],
+)
+def test_a_grant_pays_for_on_demand_and_for_what_can_be_taken_away(provisioning: Provisioning, text: str) -> None:
+    wanted = Request(accelerator_type="v5litepod-8", zone="us-central1-a", provisioning=provisioning)
+    allotment = allot((TRC,), [], today=day_of(NOW))
+    assert text in coverage(wanted, (TRC,), allotment, now=NOW, left={}).text

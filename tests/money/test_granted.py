@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from jupyter_tpu.models import NodeName
@@ -9,6 +11,7 @@ from jupyter_tpu.money.days import began_at, day_number
 from jupyter_tpu.money.granted import as_billed
 from jupyter_tpu.money.grants import Grant, grant_from_json
 from jupyter_tpu.money.spans import EVER, HOUR_S, Span, cost
+from jupyter_tpu.provisioning import Provisioning
 
 FIRST = began_at(day_number("2026-11-10"))
 DAY_S = 24 * HOUR_S
@@ -71,3 +74,8 @@ def test_without_grants_and_for_a_new_node_nothing_changes() -> None:
     new = span(5, 5, is_open=True)
     assert as_billed([], [new], FIRST) == (new,)
     assert as_billed([grant()], [new], new.began_at) == (new,)
+
+
+@pytest.mark.parametrize("provisioning", ["reserved", "flex-start"])
+def test_no_grant_pays_for_what_has_terms_of_its_own(provisioning: Provisioning) -> None:
+    assert days_billed(replace(span(0, 2), provisioning=provisioning)) == pytest.approx(2.0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.bodies import node_spec_from_body
+from jupyter_tpu.server.bodies import node_spec_from_body, provisioning_asked
 
 GOOD: dict[str, Any] = {
     "node_id": "my-node",
@@ -35,6 +35,30 @@ def test_spot_is_false_unless_it_is_said() -> None:
     assert node_spec_from_body(body(spot=...), "demo-project").spot is False
 
 
+@pytest.mark.parametrize("provisioning", ["on-demand", "spot", "preemptible", "reserved"])
+def test_a_body_names_its_terms(provisioning: str) -> None:
+    assert node_spec_from_body(body(spot=..., provisioning=provisioning), "demo-project").provisioning == provisioning
+    assert node_spec_from_body(body(provisioning=None), "demo-project").provisioning == "spot"
+
+
+def test_a_body_may_ask_for_internal_addresses() -> None:
+    assert node_spec_from_body(body(internal_ips=True), "demo-project").internal_ips
+
+
+@pytest.mark.parametrize(
+    ("provisioning", "spot", "found"),
+    [("", "", "on-demand"), ("", "true", "spot"), ("preemptible", "", "preemptible"), ("spot", "true", "spot")],
+)
+def test_a_query_names_its_terms(provisioning: str, spot: str, found: str) -> None:
+    assert provisioning_asked(provisioning, spot) == found
+
+
+@pytest.mark.parametrize(("provisioning", "spot"), [("", "perhaps"), ("cheap", ""), ("reserved", "true")])
+def test_a_query_that_contradicts_itself_is_refused(provisioning: str, spot: str) -> None:
+    with pytest.raises(BadInput):
+        provisioning_asked(provisioning, spot)
+
+
 @pytest.mark.parametrize(
     ("raw", "said"),
     [
@@ -54,6 +78,12 @@ def test_spot_is_false_unless_it_is_said() -> None:
         (body(accelerator_type="v" * 500), "'accelerator_type' is too long"),
         (body(spot="yes"), "'spot' is not true or false"),
         (body(spot=1), "'spot' is not true or false"),
+        (body(provisioning="cheap"), "'cheap' is not a provisioning model"),
+        (body(provisioning=["spot"]), "'provisioning' is missing or is not text"),
+        (body(provisioning="reserved"), "reserved and spot=true contradict each other"),
+        (body(spot=False, provisioning="spot"), "spot and spot=false contradict each other"),
+        (body(spot=..., provisioning="flex-start"), "cannot be created at once"),
+        (body(internal_ips="no"), "'internal_ips' is not true or false"),
         (body(metadata={"startup-script": "curl"}), "unknown fields: 'metadata'"),
         (body(project="other"), "unknown fields: 'project'"),
         (body(node_id="My_Node"), "not a valid node name"),

@@ -1,0 +1,160 @@
+"""Nodes on all the terms that the API has, what they cost by our books and by the cloud's, and their refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
+from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.fleet.queueing import Queue
+from jupyter_tpu.fleet.quotas import read_quota
+from jupyter_tpu.fleet.recovering import choose
+from jupyter_tpu.fleet.views import node_price, node_view
+from jupyter_tpu.models import Node, QueuedResource
+
+LONG_ENOUGH_S = 3600
+DAY_S = 86_400
+FLEX = {"accelerator_type": "v6e-8", "runtime_version": "v2-alpha-tpuv6e"}
+FLEX_ZONE = "us-east5-a"
+RESERVED = {"reserved": True, "accelerator_type": "v5litepod-8"}
+
+
+@pytest.fixture
+async def queue(bench: Any, monkeypatch: pytest.MonkeyPatch) -> Queue:
+    """A queue in a cloud whose time stands still unless a test moves it, and whose REST address is known."""
+    monkeypatch.setenv("JUPYTER_TPU_EMULATOR", bench.emulator.rest)
+    bench.emulator.control.pause()
+    journal = bench.journal()
+    return Queue(await bench.fleet(journal=journal), bench.cloud, journal)
+
+
+async def created(bench: Any, **terms: bool) -> TpuError | None:
+    """How the operation of such a node fails, in a cloud whose time moves by the test."""
+    bench.emulator.control.pause()
+    operation = await bench.cloud.create_node(bench.spec(**terms))
+    bench.emulator.control.advance(LONG_ENOUGH_S)
+    error: TpuError | None = (await bench.cloud.get_operation(operation.name)).error
+    return error
+
+
+async def test_a_preemptible_node_costs_what_a_spot_one_does_and_is_over_after_a_day(bench: Any) -> None:
+    assert await created(bench, preemptible=True) is None
+    node: Node = await bench.cloud.get_node(bench.name())
+    assert (node.state, node.preemptible, node.spot) == ("READY", True, False)
+    view = node_view(node)
+    assert (view["provisioning"], view["spot"], view["price"]["usd_per_hour"]) == ("preemptible", True, 4.8)
+    assert bench.emulator.control.ledger()["usd_per_hour"] == pytest.approx(4.8)
+
+    bench.emulator.control.advance(DAY_S)
+    assert (await bench.cloud.get_node(bench.name())).state == "PREEMPTED"
+
+
+async def test_a_reserved_node_takes_chips_of_a_reservation_and_has_no_list_price(bench: Any) -> None:
+    bench.emulator.control.reserve("ours", bench.emulator.zone, "v5e", 8)
+    assert await created(bench, reserved=True) is None
+    node = await bench.cloud.get_node(bench.name())
+    assert (node.state, node.provisioning, node_price(node)) == ("READY", "reserved", None)
+    assert bench.emulator.control.ledger()["unpriced"] == 1
+
+
+async def test_a_missing_reservation_and_a_full_one_are_told_apart(bench: Any) -> None:
+    missing = await created(bench, reserved=True)
+    assert isinstance(missing, BadInput)
+    assert "there is no such reservation" in missing.message
+
+    bench.emulator.control.reserve("small", bench.emulator.zone, "v5e", 4)
+    full = await created(bench, reserved=True)
+    assert isinstance(full, OutOfCapacity)
+    assert "the reservation has no free machines" in full.message
+    assert bench.emulator.control.billing() == []
+
+
+async def state_of(queue: Queue) -> QueuedResource:
+    (queued,) = (await queue.list()).items
+    return queued
+
+
+@pytest.mark.parametrize("reservation", ["", "ours"])
+async def test_a_reserved_node_can_be_queued(bench: Any, queue: Queue, reservation: str) -> None:
+    bench.emulator.control.reserve("ours", bench.emulator.zone, "v5e", 8)
+    asked = await queue.add(bench.spec(**RESERVED), reservation=reservation)
+    assert asked.provisioning == "reserved"
+    bench.emulator.control.advance(LONG_ENOUGH_S)
+    assert (await state_of(queue)).state == "ACTIVE"
+    assert (await bench.cloud.get_node(bench.name())).reserved
+
+
+async def test_a_queued_node_that_finds_no_reservation_says_so(bench: Any, queue: Queue) -> None:
+    bench.emulator.control.reserve("theirs", bench.emulator.zone, "v5e", 8)
+    await queue.add(bench.spec(**RESERVED), reservation="ours")
+    bench.emulator.control.advance(LONG_ENOUGH_S)
+    failed = await state_of(queue)
+    assert failed.state == "FAILED"
+    assert failed.error is not None
+    assert "there is no such reservation" in failed.error.message
+
+
+async def test_a_preemptible_node_can_be_queued(bench: Any, queue: Queue) -> None:
+    asked = await queue.add(bench.spec(preemptible=True))
+    assert asked.provisioning == "preemptible"
+    assert (await queue.add(bench.spec(preemptible=True))).intent_id == asked.intent_id
+    bench.emulator.control.advance(LONG_ENOUGH_S)
+    assert (await bench.cloud.get_node(bench.name())).provisioning == "preemptible"
+
+
+async def test_a_flex_start_node_has_its_own_price_and_takes_preemptible_quota(bench: Any, queue: Queue) -> None:
+    name = bench.name(zone=FLEX_ZONE)
+    asked = await queue.add(bench.spec(name=name, **FLEX), run_for_s=2 * DAY_S)
+    assert asked.provisioning == "flex-start"
+    bench.emulator.control.advance(LONG_ENOUGH_S)
+    node = await bench.cloud.get_node(name)
+    price = node_price(node)
+    assert price is not None
+    assert (node.provisioning, price.usd_per_hour) == ("flex-start", pytest.approx(10.8))
+    assert bench.emulator.control.ledger()["usd_per_hour"] == pytest.approx(10.8)
+
+    used = {(use.quota.quota_id, use.place): use.used for use in (await read_quota(bench.cloud)).uses() if use.users}
+    told = bench.emulator.control.quotas()
+    assert used == {(row["quota_id"], row.get("zone") or row["region"]): row["used"] for row in told if row["used"]}
+    assert {quota_id for quota_id, _ in used} == {
+        "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI",
+        "TPUV6EPreemptiblePerProjectPerRegionForTPUAPI",
+    }
+
+
+async def test_a_flex_start_node_is_not_made_again(bench: Any, queue: Queue) -> None:
+    name = bench.name(zone=FLEX_ZONE)
+    await queue.add(bench.spec(name=name, **FLEX), run_for_s=DAY_S)
+    bench.emulator.control.advance(LONG_ENOUGH_S)
+    with pytest.raises(BadInput, match="flex-start"):
+        await choose(bench.cloud, bench.journal(), name, is_on=True, now=1.0)
+
+
+@pytest.mark.parametrize(
+    ("terms", "options", "said"),
+    [
+        ({"spot": True}, {"run_for_s": 3600.0}, "spot node too"),
+        ({"reserved": True}, {"run_for_s": 3600.0}, "reserved node too"),
+        ({}, {"reservation": "ours"}, "Only a reserved node"),
+        ({"reserved": True}, {"reservation": "../other"}, "cannot be a reservation"),
+    ],
+)
+async def test_terms_that_contradict_each_other_are_refused_before_the_cloud_is_asked(
+    bench: Any, queue: Queue, terms: dict[str, bool], options: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(BadInput, match=said):
+        await queue.add(bench.spec(**terms), **options)
+    assert (await queue.list()).items == ()
+
+
+async def test_the_ledger_writes_the_terms_down_with_the_price(bench: Any) -> None:
+    assert await created(bench, preemptible=True) is None
+    books = Books(bench.journal(), bench.cloud.settings)
+    listed = await bench.cloud.list_nodes()
+    books.take_in(look_of(listed, as_of=1000.0))
+    books.take_in(look_of(listed, as_of=4600.0))
+    (span,) = books.account(4600.0).spans
+    assert (span.terms, span.spot, span.usd_per_hour) == ("preemptible", True, 4.8)
+    assert books.node_costs(4600.0) == {(str(bench.name()), span.uid): pytest.approx(4.8)}
