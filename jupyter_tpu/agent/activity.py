@@ -9,13 +9,16 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.activity_chips import Chips, ChipUse
 from jupyter_tpu.agent.kernel import Kernel
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.process import boot_id
 from jupyter_tpu.brakes import Activity, Moment, Source
+
+if TYPE_CHECKING:
+    from jupyter_tpu.agent.notices import Notices
 
 _FRESH_S = 0.4
 
@@ -33,8 +36,10 @@ def moment_from_json(data: Mapping[str, Any]) -> Moment:
 class Watch:
     """Remembers when each source was active last."""
 
-    def __init__(self, kernels: Kernels) -> None:
+    def __init__(self, kernels: Kernels, notices: Notices) -> None:
         self._kernels = kernels
+        self._notices = notices
+        self._told = 0
         self._chips = Chips(os.environ)
         self._looking = asyncio.Lock()
         self._use = ChipUse("unknown", "nobody has looked yet")
@@ -64,11 +69,16 @@ class Watch:
         )
 
     async def _chip_use(self) -> ChipUse:
-        """A look compares CPU times with those of the last: shortly after it there is nothing to compare."""
+        """A look compares CPU times with those of the last: shortly after it there is nothing to compare.
+
+        What checkpoint hooks use while the node ends is no reason to keep it: then the look before them counts.
+        """
         async with self._looking:
-            if this_moment().steady - self._used_at >= _FRESH_S:
-                self._use = await asyncio.to_thread(self._chips.look)
-                self._used_at = this_moment().steady
+            if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
+                use = await asyncio.to_thread(self._chips.look)
+                if self._told == self._notices.told:
+                    self._use = use
+                self._told, self._used_at = self._notices.told, this_moment().steady
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:

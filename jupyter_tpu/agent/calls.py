@@ -25,6 +25,7 @@ from jupyter_tpu.agent.excerpt import Excerpt, Span
 from jupyter_tpu.agent.guard import Guard
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.agent.notices import Notices
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
 
 log = logging.getLogger(__name__)
@@ -47,7 +48,7 @@ _TAIL_BYTES = 2 * 1024 * 1024
 class Methods:
     """What the agent does when asked by name; every method takes and returns a JSON object."""
 
-    def __init__(self, kernels: Kernels, python: str, socket: str, guard: Guard) -> None:
+    def __init__(self, kernels: Kernels, python: str, socket: str, guard: Guard, notices: Notices) -> None:
         self._kernels = kernels
         self._guard = guard
         self._socket = socket
@@ -68,6 +69,8 @@ class Methods:
             "activity": guard.look,
             "keep": guard.keep,
             "set_brakes": guard.set_brakes,
+            "prepare_to_end": notices.prepare_to_end,
+            "hook_ran": notices.hook_ran,
         }
 
     def announce(self, call: Params) -> None:

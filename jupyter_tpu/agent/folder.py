@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import shutil
+import socket
 import time
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,11 @@ class KernelFolder:
     def socket_prefix(self) -> Path:
         return self._sockets / "k"
 
+    @property
+    def hook_socket(self) -> Path:
+        """Where a checkpoint hook of the process listens, if it has one."""
+        return self._sockets / "hook"
+
     def save(self, **changes: Any) -> None:
         """Change the state, on disk as well; a crash in between leaves the old one.
 
@@ -109,6 +115,19 @@ class KernelFolder:
         """Remove the sockets of an earlier process."""
         for path in self._sockets.iterdir():
             path.unlink()
+
+    def tell_hook(self, words: bytes) -> bool:
+        """Send words to the checkpoint hook of the process; whether there is one that takes them."""
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+                sender.setblocking(False)
+                sender.sendto(words, str(self.hook_socket))
+        except (FileNotFoundError, ConnectionRefusedError):
+            return False
+        except OSError as error:
+            log.warning("%s: the checkpoint hook takes no notice: %s", self._path, error)
+            return False
+        return True
 
     def take_over(self, sockets: Path, output: Path) -> None:
         """Make the sockets and the output of a process that is to be this kernel's those of the kernel.

@@ -20,6 +20,7 @@ from typing import Any
 from jupyter_tpu.agent.activity import Watch, this_moment
 from jupyter_tpu.agent.guard_node import CannotEnd, OwnNode
 from jupyter_tpu.agent.guard_orders import Orders, keep_from, number_from, rules_from
+from jupyter_tpu.agent.notices import BY_RULE, HOOK_S, Notices
 from jupyter_tpu.brakes import Activity, Moment, Verdict, judge, unknown
 from jupyter_tpu.errors import BadInput
 
@@ -30,14 +31,20 @@ _SHORTEST_TURN_S = 0.5
 _TURNS_OF_IDLE_TIME = 10
 _AGAIN_AFTER_S = 30.0
 _MOST_REFUSALS = 5
+# ends that no cell moves away once they are near
+_SURE = ("session", "deadline")
 
 
 class Guard:
-    """Judges every few seconds, and ends the node when it is due. `path` is where its orders are kept."""
+    """Judges every few seconds, and ends the node when it is due, after the kernels' checkpoint hooks.
 
-    def __init__(self, path: Path, watch: Watch) -> None:
+    `path` is where its orders are kept.
+    """
+
+    def __init__(self, path: Path, watch: Watch, notices: Notices) -> None:
         self._path = path
         self._watch = watch
+        self._notices = notices
         self._node = OwnNode(os.environ)
         self._orders = Orders()
         self._activity = Activity()
@@ -61,10 +68,12 @@ class Guard:
                 await asyncio.wait_for(self._news.wait(), self._turn_s())
 
     def _turn_s(self) -> float:
-        """Short idle times are looked at more often."""
+        """Short idle times are looked at more often; the end, and the time of the hooks before it, are met."""
         idle_s = self._orders.rules.idle_after_s if self._orders.rules else None
         wished = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
-        return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, wished))
+        left_s = self._left_s(self._verdict())
+        ahead = [span for span in (wished, left_s - HOOK_S, left_s) if span > 0]
+        return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, min(ahead)))
 
     async def _turn(self) -> None:
         if self._orders.rules is None or self._orders.rules.is_off:
@@ -77,10 +86,12 @@ class Guard:
         self._save()
         if not self._checked:
             await self._check()
-        verdict, now = self._verdict(), this_moment()
-        if verdict.is_due and now.steady >= self._again_at:
-            self._again_at = now.steady + _AGAIN_AFTER_S
-            await self._end(verdict)
+        verdict = self._verdict()
+        if verdict.is_due:
+            if this_moment().steady >= self._again_at:
+                await self._end_after_hooks(verdict)
+        elif verdict.ends_why in _SURE and self._left_s(verdict) <= HOOK_S:
+            self._notices.announce(BY_RULE, _reason(verdict), self._left_s(verdict))
 
     async def _looked(self) -> Activity:
         """Session and deadline hold, whatever goes wrong with a look."""
@@ -98,6 +109,18 @@ class Guard:
         else:
             self._state, self._checked = ("armed", f"it ends {name} without the laptop"), True
 
+    async def _end_after_hooks(self, verdict: Verdict) -> None:
+        """End the node, unless somebody keeps it while its hooks run; a deadline waits for none."""
+        deadline_at = self._orders.rules_now(now := this_moment()).deadline_at
+        within_s = math.inf if deadline_at is None else deadline_at - now.wall
+        notice = self._notices.announce(BY_RULE, _reason(verdict), within_s)
+        if within_s > 0 and await self._notices.settled(notice):
+            self._activity = await self._looked()
+            verdict = self._verdict()
+        if verdict.is_due:
+            self._again_at = this_moment().steady + _AGAIN_AFTER_S
+            await self._end(verdict)
+
     async def _end(self, verdict: Verdict) -> None:
         action = self._orders.rules.action if self._orders.rules else "stop"
         action = "delete" if self._refusals >= _MOST_REFUSALS else action
@@ -114,6 +137,10 @@ class Guard:
         since = self._orders.ready_since
         ready_since = None if since is None else now.wall - since.age_s(now)
         return judge(self._orders.rules_now(now), self._activity, self._orders.keep_now(now), ready_since, now.wall)
+
+    @staticmethod
+    def _left_s(verdict: Verdict) -> float:
+        return math.inf if verdict.ends_at is None else verdict.ends_at - this_moment().wall
 
     # -- what clients ask ----------------------------------------------------------------------------------------------
 
@@ -182,6 +209,7 @@ class Guard:
             "keep_revision": orders.keep_revision,
             "ready_for_s": None if since is None else since.age_s(now),
             "guard": {"state": self._state[0], "detail": self._state[1]},
+            "hooks": self._notices.describe(),
         }
 
     # -- on disk -------------------------------------------------------------------------------------------------------
@@ -212,6 +240,15 @@ class Guard:
             self._kept_text = text
         except OSError as error:
             log.warning("%s: the rules cannot be kept: %s", self._path, error)
+
+
+def _reason(verdict: Verdict) -> str:
+    """Why the node ends, for the kernels' hooks."""
+    return {
+        "idle": "the node ends by the idle rule",
+        "session": "the node's session is over",
+        "deadline": "the node has come to its deadline",
+    }.get(verdict.ends_why or "", "the node ends")
 
 
 def _supervisor() -> str:

@@ -135,6 +135,14 @@ class Kernel:
             self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
             self._process.send_signal(number)
 
+    def tell_hook(self, words: bytes) -> bool:
+        """Tell the checkpoint hook of the kernel's process that the node is about to end; whether it has one."""
+        return self._process is not None and self._folder.tell_hook(words)
+
+    def event(self, name: str, **content: Any) -> None:
+        """Record what the agent has to say of the kernel."""
+        self._intake.event(name, **content)
+
     def adopt(self) -> None:
         """Find the process that an earlier agent started, or record that it has ended meanwhile."""
         self._intake.recover()

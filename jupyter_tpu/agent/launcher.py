@@ -47,7 +47,11 @@ class Launcher:
             KernelFailed: the command cannot be run.
         """
         python = self.python_of(launch)
-        own = {**launch.env, "JUPYTER_TPU_KERNEL_ID": kernel_id}
+        own = {
+            **launch.env,
+            "JUPYTER_TPU_KERNEL_ID": kernel_id,
+            "JUPYTER_TPU_HOOK_SOCKET": str(folder.hook_socket),
+        }
         try:
             connection_file = folder.prepare_launch(launch)
             if spare := await self.spares.take(folder, launch, own):

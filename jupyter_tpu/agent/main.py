@@ -22,6 +22,8 @@ from jupyter_tpu.agent.guard import Guard
 from jupyter_tpu.agent.kernel import Surroundings
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launcher import Launcher
+from jupyter_tpu.agent.notice_watch import NoticeWatch
+from jupyter_tpu.agent.notices import Notices
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import ReportedExits
 from jupyter_tpu.agent.session import Session
@@ -43,8 +45,10 @@ class Agent:
         self.reports = ReportedExits()
         self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._tell_sessions)
         self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
-        self._guard = Guard(home.brakes, Watch(self._kernels))
-        self._methods = Methods(self._kernels, python, str(home.socket), self._guard)
+        notices = Notices(self._kernels)
+        self._guard = Guard(home.brakes, Watch(self._kernels, notices), notices)
+        self._notice_watch = NoticeWatch(os.environ, notices.announce)
+        self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices)
         self._calls = Calls(self._methods)
         self._sessions: set[Session] = set()
 
@@ -77,9 +81,10 @@ class Agent:
         self._kernels.adopt()
         self._launcher.spares.begin()
         server = await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET)
-        guard = asyncio.create_task(self._guard.run())
+        watches = [asyncio.create_task(self._guard.run()), asyncio.create_task(self._notice_watch.run())]
         await stop.wait()
-        guard.cancel()
+        for watch in watches:
+            watch.cancel()
         server.close()
         await self._calls.close()
         await self._launcher.spares.close()

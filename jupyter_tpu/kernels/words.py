@@ -9,7 +9,7 @@ from typing import Any
 def event_words(event: Mapping[str, Any]) -> str | None:
     """The words for a user, or None for an event that needs none where output is shown."""
     kind = event.get("event")
-    if kind == "disk_full":
+    if kind in ("disk_full", "checkpoint_hook", "words"):
         return f"[{event.get('message')}]"
     if kind == "cut":
         return f"[{_count(event)} messages of this kernel are no longer kept on the worker]"

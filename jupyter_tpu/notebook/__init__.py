@@ -1,4 +1,4 @@
-"""What runs inside the user's kernel: the ``%tpu_init`` magic.
+"""What runs inside the user's kernel: the magics, such as ``%tpu_init``.
 
 Runs on the worker, where Python may be 3.10 and only the standard library is certain: frameworks are imported when they
 are asked for, IPython is reached only through the shell that loads the extension.

@@ -1,4 +1,4 @@
-"""The line magics of jupyter_tpu."""
+"""The magics of jupyter_tpu."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ def register_magics(shell: Any) -> None:
     magics = Magics(shell)
     shell.register_magic_function(magics.tpu_init, magic_kind="line", magic_name="tpu_init")
     shell.register_magic_function(magics.tpu, magic_kind="line", magic_name="tpu")
+    shell.register_magic_function(magics.tpu_on_preempt, magic_kind="line_cell", magic_name="tpu_on_preempt")
 
 
 class Magics:
@@ -24,6 +25,7 @@ class Magics:
 
     def __init__(self, shell: Any) -> None:
         self._shell = shell
+        self._checkpoint_hook: Any = None
 
     def tpu_init(self, line: str) -> None:
         """Make the accelerator of this node usable, and prove it.
@@ -49,6 +51,22 @@ class Magics:
         from jupyter_tpu.notebook.keep import text_now
 
         self._shell.display_pub.publish(data={"text/plain": text_now(line, ask_agent)})
+
+    def tpu_on_preempt(self, line: str, cell: str | None = None) -> None:
+        """Save your work when the node is about to be taken away.
+
+        ``%%tpu_on_preempt`` remembers the rest of its cell, and runs it once when the cloud gives notice of pre-emption
+        or maintenance, and before a brake or a budget ends the node; it has up to 25 s, less where the end is nearer.
+        It runs in the midst of a cell that trains, and sees its variables; code that must not be interrupted half-way
+        belongs into a step that the hook can ask for. ``%tpu_on_preempt --show`` shows what is remembered, ``--test``
+        runs it now, ``--clear`` forgets it.
+        """
+        from jupyter_tpu.notebook.preempt import CheckpointHook
+
+        if self._checkpoint_hook is None:
+            self._checkpoint_hook = CheckpointHook(self._shell)
+        told = self._checkpoint_hook.act(line, cell)
+        self._shell.display_pub.publish(data={"text/plain": told})
 
 
 def parse_framework(line: str) -> str:

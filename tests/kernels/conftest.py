@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
 from jupyter_tpu.emulator.control import EmulatorControl
 from jupyter_tpu.journal.paths import data_dir as our_data_dir
 from jupyter_tpu.kernels.kernelspecs import kernels_folder, write_kernelspec
+from jupyter_tpu.kernels.worker import Worker, WorkerKey
+from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation
 from jupyter_tpu.ssh import UserKey, login_name
 
@@ -57,6 +59,10 @@ class Cloud:
 
     def delete_node(self, name: NodeName) -> None:
         asyncio.run(self._do(lambda cloud: cloud.delete_node(name)))
+
+    def is_billed(self, node: Node) -> bool:
+        """By the emulator's ledger."""
+        return str(node.name) in self.control.billing()
 
     def home_of(self, node: Node) -> Path:
         """The home folder of the node's first worker."""
@@ -156,6 +162,37 @@ def nothing_is_left_behind(folders: Path) -> Iterator[None]:
 @pytest.fixture(scope="module")
 def node(cloud: Cloud) -> Node:
     return cloud.create_node("my-node")
+
+
+@pytest.fixture
+async def open_link(cloud: Cloud) -> AsyncIterator[Callable[[Node], Awaitable[Link]]]:
+    """Opens links to the agents of nodes, which are closed after the test."""
+    links: list[Link] = []
+
+    async def open_one(node: Node) -> Link:
+        worker = Worker(WorkerKey(node=node.name, endpoint=cloud.settings.endpoint), lambda _progress: None)
+        links.append(Link(worker.connect, memory=worker.memory))
+        await links[-1].open()
+        return links[-1]
+
+    yield open_one
+    for link in links:
+        await link.close()
+
+
+@pytest.fixture
+async def make_node(cloud: Cloud) -> AsyncIterator[Callable[[str], Awaitable[Node]]]:
+    """Nodes of a test's own; what is left of them goes with it."""
+    made: list[Node] = []
+
+    async def make(node_id: str) -> Node:
+        made.append(await asyncio.to_thread(cloud.create_node, node_id))
+        return made[-1]
+
+    yield make
+    for node in made:
+        if cloud.is_billed(node):
+            await asyncio.to_thread(cloud.delete_node, node.name)
 
 
 @pytest.fixture(scope="module")

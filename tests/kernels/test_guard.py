@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,6 @@ from jupyter_client.session import Session
 
 from jupyter_tpu.agent.guard_node import API_VARIABLE, CannotEnd, OwnNode
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.kernels.worker import Worker, WorkerKey
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node
 
@@ -32,41 +31,6 @@ def train():
 emulated_tpu.take()
 threading.Thread(target=train).start()
 """
-
-
-@pytest.fixture
-async def open_link(cloud: Any) -> AsyncIterator[Callable[[Node], Any]]:
-    links: list[Link] = []
-
-    async def open_one(node: Node) -> Link:
-        worker = Worker(WorkerKey(node=node.name, endpoint=cloud.settings.endpoint), lambda _progress: None)
-        links.append(Link(worker.connect, memory=worker.memory))
-        await links[-1].open()
-        return links[-1]
-
-    yield open_one
-    for link in links:
-        await link.close()
-
-
-@pytest.fixture
-async def make_node(cloud: Any) -> AsyncIterator[Callable[[str], Any]]:
-    """Nodes of a test's own; what is left of them goes with it."""
-    made: list[Node] = []
-
-    async def make(node_id: str) -> Node:
-        made.append(await asyncio.to_thread(cloud.create_node, node_id))
-        return made[-1]
-
-    yield make
-    for node in made:
-        if is_billed(cloud, node):
-            await asyncio.to_thread(cloud.delete_node, node.name)
-
-
-def is_billed(cloud: Any, node: Node) -> bool:
-    """By the emulator's ledger."""
-    return str(node.name) in cloud.control.billing()
 
 
 async def comes_true(is_so: Callable[[], Any]) -> None:
@@ -106,7 +70,7 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
     await link.call("set_brakes", {"rules": A_SECOND, "revision": 2})
     await link.close()
 
-    await comes_true(lambda: not is_billed(cloud, node))
+    await comes_true(lambda: not cloud.is_billed(node))
 
 
 async def test_the_guards_rules_outlive_a_killed_agent(cloud: Any, make_node: Any, open_link: Any) -> None:
@@ -122,7 +86,7 @@ async def test_the_guards_rules_outlive_a_killed_agent(cloud: Any, make_node: An
     await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 101}, "revision": 8})
     await link.close()
     kill_agent(home)
-    await comes_true(lambda: not is_billed(cloud, node))
+    await comes_true(lambda: not cloud.is_billed(node))
 
 
 async def test_a_busy_cell_is_never_stopped_by_the_idle_rule(
@@ -141,10 +105,10 @@ async def test_a_busy_cell_is_never_stopped_by_the_idle_rule(
     # nobody has done anything for many times as long as a node may be idle
     found = await activity_that(link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 4)
     assert (found["verdict"], found["sources"]["execution"]["state"]) == ("busy", "active")
-    assert is_billed(cloud, node)
+    assert cloud.is_billed(node)
 
     (tmp_path / "done").touch()
-    await comes_true(lambda: not is_billed(cloud, node))
+    await comes_true(lambda: not cloud.is_billed(node))
 
 
 async def test_a_kept_node_is_not_ended_before_its_time(cloud: Any, node: Node, open_link: Any) -> None:

@@ -1,0 +1,31 @@
+"""``%%tpu_on_preempt`` in a shell that no agent has started."""
+
+from __future__ import annotations
+
+
+def test_a_hook_can_be_shown_tried_and_forgotten(run_cells) -> None:
+    run = run_cells(
+        "steps = 3",
+        "%%tpu_on_preempt\nprint('saved after', steps)",
+        "%tpu_on_preempt --show",
+        "%tpu_on_preempt --test",
+        "%tpu_on_preempt --clear",
+        "%tpu_on_preempt",
+    )
+    assert run.succeeded, run.text
+    assert "nobody will say when to run it" in run.text
+    assert "print('saved after', steps)" in run.text
+    assert "saved after 3\nIt ran in" in run.text
+    assert "It is forgotten" in run.text
+    assert "Nothing is remembered. Begin a cell with %%tpu_on_preempt" in run.text
+
+
+def test_what_cannot_be_run_is_refused_at_once(run_cells) -> None:
+    run = run_cells(
+        "%%tpu_on_preempt\nsaved = (", "%%tpu_on_preempt\n \n", "%tpu_on_preempt --soon", "%tpu_on_preempt --test"
+    )
+    assert not run.succeeded
+    assert "SyntaxError" in run.text
+    assert "This says nothing that could be run." in run.text
+    assert "%tpu_on_preempt does not know '--soon'." in run.text
+    assert run.text.count("BadInput") == 3
