@@ -14,6 +14,7 @@ from jupyter_tpu import accelerators
 from jupyter_tpu.emulator import errors
 from jupyter_tpu.emulator.asked import Asked, with_project_id
 from jupyter_tpu.emulator.behaviours import assumed
+from jupyter_tpu.emulator.clock import RealTime
 from jupyter_tpu.emulator.effects import Effects
 from jupyter_tpu.emulator.holdings import Held
 from jupyter_tpu.emulator.ledger import Ledger
@@ -52,13 +53,25 @@ Handler = Callable[[Asked], Message]
 
 
 class Cloud:
-    """The emulated cloud of one project. `start` brings back what the state folder holds."""
+    """The emulated cloud of one project. `start` brings back what the state folder holds.
 
-    def __init__(self, *, project: str, state_dir: Path, time_scale: float | None, workers: Workers) -> None:
+    `real_time` gives the seconds that virtual time follows.
+    """
+
+    def __init__(
+        self,
+        *,
+        project: str,
+        state_dir: Path,
+        time_scale: float | None,
+        workers: Workers,
+        real_time: RealTime = time.monotonic,
+    ) -> None:
         self.project = project
         self.project_number = PROJECT_NUMBER
         self.store = Store(state_dir / "cloud.db")
-        self.clock = kept_clock(self.store, start=self.store.latest_moment() or time.time(), scale=time_scale)
+        start = self.store.latest_moment() or time.time()
+        self.clock = kept_clock(self.store, start=start, scale=time_scale, real_time=real_time)
         self.store.date_by(self.clock.now)
         self.ledger = Ledger(self.store)
         self.rules = Rules(self.store, now=self.clock.now, project_id=project, project_number=PROJECT_NUMBER)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 from typing import Any
 
 from jupyter_tpu.emulator.behaviours import assumed
-from jupyter_tpu.emulator.clock import VirtualClock
+from jupyter_tpu.emulator.clock import RealTime, VirtualClock
 from jupyter_tpu.emulator.kept import Facts, Kept
 from jupyter_tpu.emulator.timeline import Timeline
 
@@ -20,11 +21,16 @@ LAST_MOMENT = 221_845_392_000.0
 """The end of the year 8999; a timestamp of the API cannot be later than the year 9999."""
 
 
-def kept_clock(facts: Facts, *, start: float, scale: float | None) -> VirtualClock:
+def kept_clock(
+    facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
+) -> VirtualClock:
     """The clock as the last run left it; `scale` is what this run was asked for, if it was."""
     kept = _kept(facts).read() or {}
     return VirtualClock(
-        start=start, scale=scale or kept.get("scale", DEFAULT_SCALE), is_paused=kept.get("paused", False)
+        start=start,
+        scale=scale or kept.get("scale", DEFAULT_SCALE),
+        is_paused=kept.get("paused", False),
+        real_time=real_time,
     )
 
 

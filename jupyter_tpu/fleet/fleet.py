@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
+from jupyter_tpu.fleet import performing
 from jupyter_tpu.fleet.board import Board
 from jupyter_tpu.fleet.driver import Driver, Means
 from jupyter_tpu.fleet.guards import Guard
@@ -56,6 +57,7 @@ class Fleet:
         keepers: who looks after the nodes besides, at every turn of the loop, in this order.
         guards: who may forbid what costs money, each asked before it is written down.
         limits: how long each thing may take.
+        clock: gives Unix seconds.
     """
 
     def __init__(
@@ -70,12 +72,14 @@ class Fleet:
         limits: Limits | None = None,
         keepers: Iterable[Keeper] = (),
         guards: Iterable[Guard] = (),
+        clock: performing.Clock = time.time,
     ) -> None:
         self._cloud = cloud
         self._journal = journal
         self._ssh_key = f"{ssh_user}:{public_key}"
         self._board = Board(on_change)
         self._polling = polling or Polling()
+        self._clock = clock
         self._keepers = tuple(keepers)
         self._guards = tuple(guards)
         self._means = Means(
@@ -83,7 +87,7 @@ class Fleet:
             journal=journal,
             watcher=self._board,
             limits=limits or Limits(),
-            clock=time.time,
+            clock=clock,
             poll_s=self._polling.open_s,
         )
         self._drivers: dict[str, Driver] = {}
@@ -136,7 +140,7 @@ class Fleet:
     def equipped(self, spec: NodeSpec) -> NodeSpec:
         """The spec with our label and login key, for those who ask for a node by another way than `create`."""
         settings = self._cloud.settings
-        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=time.time())
+        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
         return wanted.spec or spec
 
     async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
@@ -152,7 +156,7 @@ class Fleet:
             CloudUnavailable, CloudRefused: the cloud would not say what it offers.
         """
         endpoint = self._cloud.settings.endpoint
-        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=time.time())
+        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
         known = await self._known(wanted)
         if known is wanted:
             await self.check_spending(spec, accept_unknown_price=accept_unknown_price)
@@ -229,7 +233,7 @@ class Fleet:
 
     async def _known(self, wanted: Intent) -> Intent:
         """An open intent that means the same, or `wanted`."""
-        return settle_conflict(await self._listed(time.time()), wanted)
+        return settle_conflict(await self._listed(self._clock()), wanted)
 
     async def _listed(self, failed_since: float) -> tuple[Intent, ...]:
         """What the journal lists of this cloud."""
@@ -250,12 +254,12 @@ class Fleet:
         raise name_taken(node)
 
     async def _begin_on_node(self, verb: Verb, name: NodeName) -> Intent:
-        wanted = wish(verb, name, endpoint=self._cloud.settings.endpoint, now=time.time())
+        wanted = wish(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
         known = await self._known(wanted)
         if known is not wanted:
             return known
         if not self._is_meant(name):
-            self._board.node_seen(await self._cloud.get_node(name), time.time())
+            self._board.node_seen(await self._cloud.get_node(name), self._clock())
         return await self._begin(wanted)
 
     def _is_meant(self, name: NodeName) -> bool:
@@ -265,7 +269,7 @@ class Fleet:
         chosen = await asyncio.to_thread(self._journal.begin, wanted)
         if chosen.intent_id == wanted.intent_id:
             self._board.intent_changed(chosen)
-            self._drive(chosen, Taken(at=time.time()))
+            self._drive(chosen, Taken(at=self._clock()))
             self._wake_drivers_of(chosen.node_name)
         return chosen
 
@@ -292,14 +296,14 @@ class Fleet:
     # The loop
 
     async def _run(self) -> None:
-        listed_at = float("-inf")
+        seconds, listed_at = asyncio.get_running_loop().time, float("-inf")
         while True:
             try:
                 await self._reconcile()
-                if self._board.due.is_set() or time.monotonic() - listed_at >= self._list_every_s():
+                if self._board.due.is_set() or seconds() - listed_at >= self._list_every_s():
                     self._board.due.clear()
                     await self._list_nodes()
-                    listed_at = time.monotonic()
+                    listed_at = seconds()
             except Exception:
                 log.exception("A poll of the nodes failed")
             await self._keep()
@@ -309,7 +313,7 @@ class Fleet:
         """Let the keepers look; the fault of one is not the others'."""
         for keeper in self._keepers:
             try:
-                await keeper.tick(self, time.time())
+                await keeper.tick(self, self._clock())
             except TpuError as error:
                 log.warning("%s: %s", type(keeper).__name__, error)
             except Exception:
@@ -330,7 +334,7 @@ class Fleet:
 
     async def _list_nodes(self) -> None:
         async with self._listing:
-            asked_at = time.time()
+            asked_at = self._clock()
             failing = self._board.picture.error is not None
             try:
                 listed = await self._cloud.list_nodes()
@@ -346,7 +350,7 @@ class Fleet:
         """Take in what other processes wrote, and take up what nobody performs."""
         async with self._reconciling:
             try:
-                listed = await self._listed(time.time() - _SHOW_FAILED_S)
+                listed = await self._listed(self._clock() - _SHOW_FAILED_S)
                 for intent in listed:
                     await self._take_up(intent)
                 await self._forget_all_but(listed)
@@ -373,7 +377,7 @@ class Fleet:
         claimed = None if intent.settled else await asyncio.to_thread(self._journal.claim, intent.intent_id)
         if claimed is not None:
             self._board.intent_changed(claimed)
-            self._drive(claimed, Resumed(at=time.time()))
+            self._drive(claimed, Resumed(at=self._clock()))
         elif known != intent:
             self._board.intent_changed(intent)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists
@@ -20,10 +20,14 @@ LONGEST_S = 7 * 86_400.0
 
 
 class SearchDesk:
-    """Begin, look at and cancel searches; a running fleet with a `Searching` does the rest."""
+    """Begin, look at and cancel searches; a running fleet with a `Searching` does the rest.
 
-    def __init__(self, cloud: CloudApi, journal: Journal) -> None:
+    `clock` gives Unix seconds.
+    """
+
+    def __init__(self, cloud: CloudApi, journal: Journal, *, clock: Callable[[], float] = time.time) -> None:
         self._cloud = cloud
+        self._clock = clock
         self._searches = searches_of(cloud, journal)
         self._audit = audit_of(cloud, journal)
 
@@ -49,7 +53,7 @@ class SearchDesk:
             JournalUnwritable: it cannot be written down, so nothing was asked for.
             CloudUnavailable, CloudRefused: the cloud does not list the nodes.
         """
-        now = time.time()
+        now = self._clock()
         if for_s is not None and for_s > LONGEST_S:
             raise BadInput("A search lasts at most a week.", hint="Begin it again when it is over.")
         wanted = checked(
