@@ -18,6 +18,7 @@ from jupyter_tpu.errors import CloudRefused, TpuError
 from jupyter_tpu.fleet.accounting import can_stop
 from jupyter_tpu.fleet.brake_book import BrakeBook, Laid
 from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
+from jupyter_tpu.fleet.saving import HOOK_S, Saving
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.models import Node
 
@@ -80,7 +81,8 @@ class Braking:
     ) -> None:
         self._owner = journal.owner
         self._book = BrakeBook(journal, cloud.settings)
-        self._hearing = Hearing(agents, every_s=every_s, answer_s=answer_s)
+        self.saving = Saving(agents, journal, cloud.settings) if agents else None
+        self._hearing = Hearing(self.saving, every_s=every_s, answer_s=answer_s)
         self._clocks = look_at_clocks
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], _Asked] = {}
@@ -88,7 +90,7 @@ class Braking:
     async def tick(self, fleet: Fleet, now: float) -> None:
         """Judge all nodes, and begin to end those that are due; the fault of one is not the others'."""
         for brake in await self.look(fleet.snapshot().nodes):
-            if _is_due(brake):
+            if await self._is_ready(brake) and _is_due(brake):
                 try:
                     await self._end(fleet, brake, now)
                 except TpuError as error:
@@ -157,6 +159,16 @@ class Braking:
         return now.wall - max(now.wall - laid.ready_since, counted_s)
 
     # The end
+
+    async def _is_ready(self, brake: Brake) -> bool:
+        """Whether the hooks on the node have had their seconds; those before an end that nothing moves come first."""
+        left_s = math.inf if brake.verdict.ends_at is None else brake.verdict.ends_at - self._clocks().wall
+        is_near = left_s <= (0.0 if brake.verdict.ends_why == "idle" else HOOK_S)
+        if self.saving is None or not is_near or not brake.node.is_billed:
+            return True
+        deadline_at = brake.rules.deadline_at
+        ends_in_s = math.inf if deadline_at is None else deadline_at - self._clocks().wall
+        return await self.saving.is_ready(brake.node, why_text(brake), ends_in_s=ends_in_s)
 
     async def _end(self, fleet: Fleet, brake: Brake, now: float) -> None:
         node, key = brake.node, (str(brake.node.name), brake.node.uid)

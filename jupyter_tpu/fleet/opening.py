@@ -118,7 +118,7 @@ def _assembled(
 
     key = UserKey.load_or_create(data_dir() / "ssh")
     user = login_name(ssh_user)
-    accounting = Accounting(cloud, journal)
+    accounting = Accounting(cloud, journal, saving=braking.saving)
     return Fleet(
         cloud,
         journal,
