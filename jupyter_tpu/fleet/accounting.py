@@ -9,13 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from jupyter_tpu.accelerators import find_accelerator, list_price
+from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, CloudRefused, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, look_of
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
+from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
 from jupyter_tpu.money.budgets import Budget, Usage, moment_text, usage_text, window_of
 from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
@@ -24,6 +25,7 @@ from jupyter_tpu.money.spending import Account
 if TYPE_CHECKING:
     from jupyter_tpu.fleet.fleet import Fleet
     from jupyter_tpu.fleet.records import FleetSnapshot
+    from jupyter_tpu.fleet.saving import Saving
 
 log = logging.getLogger(__name__)
 
@@ -52,6 +54,7 @@ class Accounting:
         journal: with the ledger and the budgets.
         ask_again_s: between two requests to stop a node at the cap.
         clock: gives Unix seconds.
+        saving: gives the hooks on a node their seconds; None: there is no way to them.
     """
 
     def __init__(
@@ -61,11 +64,13 @@ class Accounting:
         *,
         ask_again_s: float = 10.0,
         clock: Callable[[], float] = time.time,
+        saving: Saving | None = None,
     ) -> None:
         self._cloud = cloud
         self._books = Books(journal, cloud.settings)
         self._ask_again_s = ask_again_s
         self._clock = clock
+        self._saving = saving
         self._taken_in: tuple[float, dict[NodeName, float]] = (0.0, {})
         self._asked: dict[tuple[str, str], _Asked] = {}
         self._told: set[tuple[object, ...]] = set()
@@ -93,6 +98,7 @@ class Accounting:
 
     def _account(self, now: float) -> Account | None:
         """None while there are no budgets."""
+        self._books.note_losses()
         return self._books.account(now) if self._books.has_budgets() else None
 
     async def _hold(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account) -> None:
@@ -131,21 +137,26 @@ class Accounting:
             self._told.add(told)
 
     async def _stop_all(self, fleet: Fleet, snapshot: FleetSnapshot, now: float, reason: str) -> None:
-        """Each node that is billed; the fault of one is not the others'."""
+        """Each node that is billed, or will be soon; the fault of one is not the others'."""
         for node in snapshot.nodes:
-            if node.is_billed:
+            if node.is_billed or _is_on_its_way(snapshot, node):
                 try:
                     await self._stop(fleet, snapshot, node, now, reason)
                 except TpuError as error:
                     log.warning("%s could not be stopped at the cap: %s", node.name, error)
 
     async def _stop(self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, reason: str) -> None:
-        open_verbs = {each.verb for each in snapshot.intents if each.node_name == node.name and not each.settled}
-        if open_verbs & {"stop", "delete", "start"}:  # a start comes first to its end, and is stopped then
+        open_intents = _open_intents(snapshot, node)
+        open_verbs = {each.verb for each in open_intents}
+        if open_verbs & {"stop", "delete"}:
             return
+        if any(each.verb == "start" and each.phase != BOOTING for each in open_intents):
+            return  # the cloud stops it when it is READY, and not before
         key = (str(node.name), node.uid)
         asked = self._asked.get(key, _NEVER)
         if now - asked.at < self._ask_again_s * asked.times:  # the cloud needs its time, and so do lists
+            return
+        if self._saving is not None and not await self._saving.is_ready(node, reason):
             return
         refused = await self._was_refused(fleet, asked)
         verb: Verb = "delete" if refused or "create" in open_verbs or not can_stop(node) else "stop"
@@ -185,7 +196,7 @@ class Accounting:
         account = await self._checked()
         if account is None:
             return
-        price = list_price(spec.accelerator_type, spec.name.zone, spec.spot)
+        price = price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning)
         if price is None and not accept_unknown_price:
             raise _unpriced(spec)
 
@@ -218,6 +229,15 @@ class Accounting:
             log.info("Budgets are judged without a look at the nodes: %s", error)
         else:
             await asyncio.to_thread(self._books.take_in, look_of(listed, as_of=asked_at, is_first=True))
+
+
+def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:
+    return [each for each in snapshot.intents if each.node_name == node.name and not each.settled]
+
+
+def _is_on_its_way(snapshot: FleetSnapshot, node: Node) -> bool:
+    """A node that we are having made: it can be deleted before it is ever billed."""
+    return node.state == "CREATING" and any(each.verb == "create" for each in _open_intents(snapshot, node))
 
 
 def can_stop(node: Node) -> bool:
