@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+import time
 from collections.abc import Callable, Sequence
 from typing import cast
 
@@ -27,6 +28,7 @@ from jupyter_tpu.cli import (
     search,
     sweep,
 )
+from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import TpuError
@@ -72,6 +74,14 @@ def run(argv: Sequence[str] | None = None) -> int:
     return _performed(options)
 
 
+def _take_prices(options: argparse.Namespace) -> None:
+    """Those of the Billing Catalog that are kept on this machine, for commands that speak with a cloud."""
+    if hasattr(options, "endpoint"):
+        from jupyter_tpu.fleet.pricing import Pricing
+
+        Pricing.of_user(cloud_settings(options)).take_kept(time.time())
+
+
 def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
     """What follows ``--`` is for another program and becomes `options.passed_on`."""
     own, passed_on = arguments, list[str]()
@@ -87,6 +97,7 @@ def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.N
 
 def _performed(options: argparse.Namespace) -> int:
     try:
+        _take_prices(options)
         return cast(Run, options.run)(options)
     except TpuError as error:
         report(error, as_json=getattr(options, "json", False))

@@ -149,7 +149,7 @@ def _model_in(extras: Mapping[str, Any]) -> str:
 
 def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
     """List price in nano-dollars per hour; None where the catalogue has none."""
-    price = accelerators.price_in_mode(accelerator_type, zone, mode)
+    price = accelerators.table_price(accelerator_type, zone, mode)
     return None if price is None else round(price.usd_per_hour * NANOS)
 
 

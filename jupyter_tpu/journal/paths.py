@@ -12,6 +12,11 @@ from jupyter_tpu.errors import JournalUnwritable
 DATA_DIR_VARIABLE = "JUPYTER_TPU_DATA_DIR"
 
 
+def data_path() -> Path:
+    """Where that folder is, whether or not it exists."""
+    return Path(os.environ.get(DATA_DIR_VARIABLE) or Path(jupyter_data_dir()) / "tpu")
+
+
 def data_dir() -> Path:
     """The folder of journal, key and known hosts, made on demand and closed to other users.
 
@@ -20,7 +25,7 @@ def data_dir() -> Path:
     Raises:
         JournalUnwritable: it cannot be made, or is somebody else's.
     """
-    path = Path(os.environ.get(DATA_DIR_VARIABLE) or Path(jupyter_data_dir()) / "tpu")
+    path = data_path()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)

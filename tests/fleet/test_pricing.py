@@ -1,0 +1,137 @@
+"""Which prices hold: those of the Billing Catalog where it answers, else the dated table."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.emulator.ledger import NANOS, nanos_per_hour
+from jupyter_tpu.errors import CloudUnavailable
+from jupyter_tpu.fleet.pricing import FRESH_S, USABLE_S, Pricing
+
+MODES = ("on-demand", "spot", "flex-start")
+NOWHERE = {ADDRESS_VARIABLE: "http://127.0.0.1:9"}
+V6E = ("v6e-8", "us-east5-b", "on-demand")
+
+
+@pytest.fixture(autouse=True)
+def _table_again() -> Iterator[None]:
+    yield
+    accelerators.take_prices(())
+
+
+@pytest.fixture
+def pricing(emulator: Any, tmp_path: Path) -> Pricing:
+    return Pricing(emulator.settings, {ADDRESS_VARIABLE: emulator.rest}, tmp_path)
+
+
+def unreachable(folder: Path) -> Pricing:
+    return Pricing(CloudSettings(endpoint="127.0.0.1:1"), NOWHERE, folder)
+
+
+def silenced(folder: Path) -> Pricing:
+    """What is kept there, of a catalogue that does not answer any more."""
+    kept = json.loads((folder / "prices.json").read_text())
+    (folder / "prices.json").write_text(json.dumps({**kept, "address": NOWHERE[ADDRESS_VARIABLE]}))
+    return unreachable(folder)
+
+
+def origin() -> str:
+    price = accelerators.price_in_mode(*V6E)
+    return price.origin if price else ""
+
+
+def test_prices_of_the_catalogue_are_what_the_cloud_charges(pricing: Pricing) -> None:
+    kept = pricing.read(time.time())
+
+    assert origin() == f"catalog {kept.rows[0]['as_of']}"
+    for name in accelerators.accelerators():
+        for zone in accelerators.zones_for_type(name):
+            for mode in MODES:
+                price = accelerators.price_in_mode(name, zone, mode)
+                charged = nanos_per_hour(name, zone, mode)
+                assert (round(price.usd_per_hour * NANOS) if price else None) == charged, (name, zone, mode)
+                assert price is None or price.is_live, (name, zone, mode)
+
+
+def test_what_was_read_holds_for_the_next_process_and_is_read_again_after_a_day(
+    pricing: Pricing, tmp_path: Path
+) -> None:
+    now = time.time()
+    pricing.refresh(now)
+    accelerators.take_prices(())
+    silent = silenced(tmp_path)
+
+    silent.refresh(now + FRESH_S - 1)
+    assert origin().startswith("catalog ")
+    assert silent.kept().failure == ""  # nobody was asked
+
+    silent.refresh(now + FRESH_S + 1)  # in vain, so it holds longer, by its date
+    assert origin().startswith("catalog ")
+    assert "does not answer" in silent.kept().failure
+    silent.refresh(now + USABLE_S + 1)
+    assert origin().startswith("list ")
+    assert [path.name for path in tmp_path.iterdir()] == ["prices.json"]
+
+
+def test_a_catalogue_that_does_not_answer_is_told_once_and_the_table_holds(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    pricing, now = unreachable(tmp_path), time.time()
+    for later_s in (0, 10, 3601):  # the second is too early to ask again
+        pricing.refresh(now + later_s)
+
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "The Cloud Billing API does not answer." in caplog.text
+    assert origin().startswith("list ")
+    with pytest.raises(CloudUnavailable):
+        pricing.read(now)
+
+
+def test_prices_of_another_cloud_do_not_hold(pricing: Pricing, tmp_path: Path) -> None:
+    pricing.read(time.time())
+
+    assert unreachable(tmp_path).take_kept(time.time()).rows == ()
+    assert origin().startswith("list ")
+
+
+@pytest.mark.parametrize("damage", ["", "[", "[]", "{}", '{"rows": [{"usd_per_chip_hour": -1}]}', "\0\0"])
+def test_a_damaged_file_is_as_none(pricing: Pricing, tmp_path: Path, damage: str) -> None:
+    pricing.read(time.time())
+    (tmp_path / "prices.json").write_text(damage)
+
+    assert pricing.take_kept(time.time()).is_due(time.time())
+    assert origin().startswith("list ")
+
+
+def test_prices_read_in_the_future_do_not_hold_for_ever(pricing: Pricing, tmp_path: Path) -> None:
+    now = time.time()
+    pricing.read(now)
+    kept = json.loads((tmp_path / "prices.json").read_text())
+    (tmp_path / "prices.json").write_text(json.dumps({**kept, "read_at": now + 10 * FRESH_S}))
+
+    assert pricing.take_kept(now).is_due(now)
+    assert origin().startswith("list ")
+
+
+def test_they_come_in_the_background(pricing: Pricing, tmp_path: Path) -> None:
+    pricing.start(first_after_s=0.0)
+    deadline = time.monotonic() + 60
+    while not pricing.kept().rows:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    pricing.close()
+    for thread in threading.enumerate():
+        if thread.name == "jupyter_tpu prices":
+            thread.join(60)
+
+    assert origin().startswith("catalog ")
