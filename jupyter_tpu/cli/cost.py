@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.cli.billed import add_billed_options, run_billed
 from jupyter_tpu.cli.books import Looked, looked
 from jupyter_tpu.cli.budget import say_budgets
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import EMULATED, dollars_text, duration_text
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.pricing import Pricing, failure_text
 from jupyter_tpu.money.spending import spend_view
 
 if TYPE_CHECKING:
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
-_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "COST")
+_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "OF", "COST")
 _TIMES = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in all"))
 
 
@@ -27,10 +31,19 @@ def add_commands(commands: Commands) -> None:
     parser = commands.add_parser("cost", help="show what nodes have cost by list price, and how far budgets are used")
     add_cloud_options(parser)
     add_json_option(parser)
+    parser.add_argument(
+        "--refresh-prices", action="store_true", help="read today's prices in the Billing Catalog first"
+    )
+    add_billed_options(parser)
     parser.set_defaults(run=run_cost)
 
 
 def run_cost(options: argparse.Namespace) -> int:
+    return run_billed(options) if options.billed else _run_spend(options)
+
+
+def _run_spend(options: argparse.Namespace) -> int:
+    failure = _prices_failure(options)
     seen = asyncio.run(looked(options))
     view = spend_view(seen.account, as_of=seen.as_of, is_complete=seen.is_complete)
     is_emulated = cloud_settings(options).is_emulated
@@ -38,9 +51,22 @@ def run_cost(options: argparse.Namespace) -> int:
         say_json({**view, "emulated": is_emulated})
         return 0
     _say_spend(view, seen)
+    if failure:
+        note(f"Today's prices are not known. {plain(failure)}")
     if is_emulated:
         note(EMULATED)
     return 0
+
+
+def _prices_failure(options: argparse.Namespace) -> str:
+    """Read the Billing Catalog if that is wanted; why it could not be read, now or the last time."""
+    pricing, now = Pricing.of_user(cloud_settings(options)), time.time()
+    if options.refresh_prices:
+        try:
+            pricing.read(now)
+        except TpuError as error:  # what held goes on to hold
+            return failure_text(error)
+    return pricing.kept().failure
 
 
 def _say_spend(view: dict[str, Any], seen: Looked) -> None:
@@ -61,7 +87,8 @@ def _say_spend(view: dict[str, Any], seen: Looked) -> None:
 def _row(node: dict[str, Any]) -> tuple[str, ...]:
     price = "price unknown" if node["usd_per_hour"] is None else f"{dollars_text(node['usd_per_hour'])}/h"
     ready = duration_text(node["ready_s"]) + (", still READY" if node["is_open"] else "")
-    return (node["node_id"], node["zone"], node["accelerator_type"], ready, price, dollars_text(node["usd"]))
+    source = node["price_source"] or ""
+    return (node["node_id"], node["zone"], node["accelerator_type"], ready, price, source, dollars_text(node["usd"]))
 
 
 def _spent_text(spent: dict[str, Any]) -> str:

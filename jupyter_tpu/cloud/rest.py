@@ -96,11 +96,11 @@ class RestDoor:
         """
         status, text = self._asked("GET", path, query, None)
         if status != 200:
-            raise self._refusal(status, text)
-        return self._parsed(text)
+            raise self.refusal(status, text)
+        return self.parsed(text)
 
     def post(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, str]:
-        """Ask for a change, once; the HTTP status and the text of the answer.
+        """Ask for a change, once; the HTTP status and the text of the answer, for `parsed` or `refusal`.
 
         Raises:
             CloudUnavailable: there was none, so whether it was done is not known.
@@ -122,7 +122,8 @@ class RestDoor:
                 raw=str(error)[:_LONGEST_RAW],
             ) from error
 
-    def _parsed(self, text: str) -> Mapping[str, Any]:
+    def parsed(self, text: str) -> Mapping[str, Any]:
+        """The JSON object that an answer is; raises `CloudUnavailable` where it is none."""
         try:
             body = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -138,7 +139,8 @@ class RestDoor:
             raw=text[:_LONGEST_RAW],
         )
 
-    def _refusal(self, status: int, text: str) -> TpuError:
+    def refusal(self, status: int, text: str) -> TpuError:
+        """What an answer with another status than 200 says."""
         error = self._refusal_in_words(status, text)
         error.raw = text[:_LONGEST_RAW]
         return error

@@ -40,6 +40,7 @@ class Switches:
         numbers_in_names: queued resources name the project by its number instead of its id.
         undocumented_fields: queued resources show the fields bootDisk and useTpuVm, which no document lists.
         asks_for_token: a call without a bearer token is refused with 401.
+        promotional_credit_usd: pays for what the project is billed first, as the export of its billing account tells.
     """
 
     api_enabled: bool = True
@@ -54,6 +55,7 @@ class Switches:
     numbers_in_names: bool = False
     undocumented_fields: bool = False
     asks_for_token: bool = False
+    promotional_credit_usd: int = 0
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -131,6 +133,7 @@ _CHECKS: Mapping[str, Callable[[object], Any]] = {
     "numbers_in_names": flag,
     "undocumented_fields": flag,
     "asks_for_token": flag,
+    "promotional_credit_usd": fields.whole,
 }
 
 

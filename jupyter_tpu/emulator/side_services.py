@@ -18,6 +18,7 @@ from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.json_answers import printed, refused
 from jupyter_tpu.emulator.json_text import json_object
 from jupyter_tpu.emulator.permissions import is_denied
+from jupyter_tpu.emulator.side_bigquery import bigquery_service
 from jupyter_tpu.emulator.side_billing import billing_service
 from jupyter_tpu.emulator.side_budgets import budgets_service
 from jupyter_tpu.emulator.side_calls import SideCall, SideService
@@ -45,6 +46,7 @@ def side_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
         budgets_service(cloud),
         *service_usage_services(cloud),
         billing_service(cloud),
+        bigquery_service(cloud),
     )
 
 

@@ -39,6 +39,20 @@ _FORMS = {
 }
 
 
+def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | None:
+    """The SKU by which a node is charged; None where the catalogue has none."""
+    kind = accelerators.find_accelerator(accelerator_type)
+    if kind is None or mode not in _FORMS:
+        return None
+    region = accelerators.region_of(zone)
+    variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
+    row = {"generation": kind.generation, "region": region, "mode": mode, "variant": variant}
+    is_legacy = kind.generation in _LEGACY
+    description = _legacy_description(row) if is_legacy else _description(row)
+    skus = skus_of(CLOUD_TPU if is_legacy else COMPUTE_ENGINE)
+    return next((sku for sku in skus if sku["description"] == description and region in sku["serviceRegions"]), None)
+
+
 @functools.cache
 def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
     """The TPU SKUs of a service by id, each with its newest price; none of a service without any."""

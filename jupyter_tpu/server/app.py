@@ -91,6 +91,12 @@ class TPUApp(ExtensionApp):
         "given back in either case.",
     ).tag(config=True)
 
+    billing_export = Unicode(
+        "",
+        help="PROJECT.DATASET.TABLE of the standard export of Cloud Billing to BigQuery, from which it is shown what "
+        "Google has billed. Empty: $JUPYTER_TPU_BILLING_EXPORT, or none.",
+    ).tag(config=True)
+
     unsure_s = Float(
         Limits().unsure_s,
         help="For how many seconds a node that the cloud was asked for, without an answer, may be missing before it is "

@@ -37,6 +37,7 @@ class App(Protocol):
 
     fleet: LazyFleet
     kernelspecs: KernelspecKeeper
+    billing_export: str
 
     async def status(self) -> dict[str, Any]: ...
 

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
+from jupyter_tpu.cloud.billing_export import EXPORT_VARIABLE
+from jupyter_tpu.fleet.billed import BilledDesk
 from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.money.billed import ExportTable
 from jupyter_tpu.money.budgets import FIELDS, usage_of
 from jupyter_tpu.money.spending import JSON, budget_view, spend_view
 from jupyter_tpu.server.bodies import json_object
 from jupyter_tpu.server.handlers import TpuHandler
+
+_DESK = "jupyter_tpu_billed_desk"
 
 
 class SpendHandler(TpuHandler):
@@ -25,6 +31,18 @@ class SpendHandler(TpuHandler):
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
         as_of = snapshot.as_of or None
         self.write_json(await asyncio.to_thread(_spend, await self.books(), as_of, is_complete))
+
+
+class BilledHandler(TpuHandler):
+    """What Google has billed, by the configured export."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        table = ExportTable.parse(self.app.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
+        settings = (await self.app.fleet.get()).settings
+        desk: BilledDesk = self.settings.setdefault(_DESK, BilledDesk(settings, table))
+        self.write_json(await desk.view())
 
 
 class BudgetHandler(TpuHandler):
@@ -58,5 +76,6 @@ def _set(books: Books, name: str, body: JSON) -> JSON:
 
 MONEY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/spend", SpendHandler),
+    (r"/jupyter-tpu/v1/billed", BilledHandler),
     (r"/jupyter-tpu/v1/budgets/(?P<name>[^/]+)", BudgetHandler),
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 HERE = ("--zone", "us-central1-a")
 V5E = ("--type", "v5litepod-8", *HERE)
+EXPORT = "demo-project.billing.gcp_billing_export_v1_01E5D0_7B0000_00DE30"
 UNPRICED = ("--type", "v2-8", "--zone", "us-central1-b")
 
 
@@ -33,6 +35,45 @@ def test_what_a_node_costs_is_shown_while_it_lives_and_after(terminal: Terminal)
     assert [each["is_open"] for each in spent["nodes"]] == [False]
     assert spent["usd_per_hour"] == 0
     assert spent["total"]["usd"] >= node["usd"]
+
+
+def test_prices_of_today_are_shown_with_their_day_and_are_what_the_cloud_charges(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    assert terminal.tpu_json("cost")["nodes"][-1]["price_source"].startswith("list ")
+
+    there = {"JUPYTER_TPU_EMULATOR": terminal.rest}
+    node = terminal.tpu_json("cost", "--refresh-prices", **there)["nodes"][-1]
+    assert re.fullmatch(r"catalog 20\d\d-\d\d-\d\d", node["price_source"])
+    charged = terminal.cloud.ledger()["nodes"][-1]
+    assert (charged["billing"], node["usd_per_hour"]) == (True, charged["usd_per_hour"])
+    assert node["price_source"] in terminal.tpu("cost", **there).stdout  # of the day, without being read again
+    assert terminal.tpu_json("describe", "my-node", **there)["price"]["source"] == "Cloud Billing Catalog"
+
+    nowhere = terminal.tpu("cost", "--refresh-prices", JUPYTER_TPU_EMULATOR="http://127.0.0.1:9")
+    assert nowhere.returncode == 0
+    assert "The Cloud Billing API does not answer." in nowhere.stderr
+    terminal.tpu("delete", "my-node", *HERE, "--yes")
+
+
+def test_what_was_billed_is_shown_by_the_configured_export(terminal: Terminal) -> None:
+    there = {"JUPYTER_TPU_EMULATOR": terminal.rest, "JUPYTER_TPU_BILLING_EXPORT": EXPORT}
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    terminal.tpu("delete", "my-node", *HERE, "--yes")
+
+    billed = terminal.tpu_json("cost", "--billed", **there)
+    assert billed["last_30_days"]["cost"] == pytest.approx(terminal.cloud.ledger()["total_usd"], abs=1e-9)
+    assert billed["emulated"] is True
+    said = terminal.tpu("cost", "--billed", **there)
+    assert "TpuV5e running in Americas" in said.stdout
+    assert "USD to pay" in said.stdout
+    assert "The export lags" in said.stderr
+
+    unconfigured = terminal.tpu("cost", "--billed")
+    assert unconfigured.returncode == 1
+    assert "--billing-export" in unconfigured.stderr
+    injected = terminal.tpu("cost", "--billed", "--billing-export", "p.d.t` --", **there)
+    assert injected.returncode == 1
+    assert "is no table of BigQuery" in injected.stderr
 
 
 def test_a_budget_is_set_shown_and_removed(terminal: Terminal) -> None:

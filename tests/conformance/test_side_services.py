@@ -19,6 +19,9 @@ from google.protobuf import field_mask_pb2
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
+from jupyter_tpu.cloud.billing_export import query_body
+from jupyter_tpu.money.billed import COSTS, CREDITS, ExportTable
+
 SERVICE = "tpu.googleapis.com"
 SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
 SPOT = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
@@ -52,7 +55,7 @@ def discovered(emulator: Any) -> Iterator[Discovered]:
     opened = []
 
     def build(name: str, version: str) -> Any:
-        path = "/compute/v1/" if name == "compute" else "/"
+        path = {"compute": "/compute/v1/", "bigquery": "/bigquery/v2/"}.get(name, "/")
         options = {"api_endpoint": emulator.rest + path}
         opened.append(
             discovery.build(
@@ -654,3 +657,22 @@ def test_a_reset_forgets_what_was_asked_of_these_services(emulator: Any, discove
     assert budgets.list(parent=ACCOUNT).execute() == {}
     assert projects.get(project=emulator.project).execute()["commonInstanceMetadata"] == old
     assert emulator.control.quotas() == []
+
+
+# -- BigQuery
+
+
+def test_the_questions_to_the_billing_export_and_their_answers_fit_googles_document(
+    emulator: Any, discovered: Discovered
+) -> None:
+    table = ExportTable.parse("demo-project.billing.gcp_billing_export_v1_01E5D0_7B0000_00DE30")
+    jobs = discovered("bigquery", "v2").jobs()
+    create(discovered("tpu", "v2"), emulator)
+    for query in (COSTS, CREDITS):
+        body = query_body(table.asked(query), {"project": emulator.project, "since": "2026-01-01"})
+        assert complaints("bigquery.v2", "QueryRequest", body) == []
+        answer = checked("bigquery.v2", "QueryResponse", jobs.query(projectId=emulator.project, body=body).execute())
+        assert answer["jobComplete"]
+
+    other = refused(jobs.query(projectId=emulator.project, body={**body, "query": "SELECT 1"}))
+    assert (other.status_code, "understands only" in other.reason) == (400, True)
