@@ -32,7 +32,7 @@ def add_commands(commands: Commands) -> None:
         "budget", help="list, set or remove budgets; at the cap all READY nodes of the project are stopped"
     )
     parser.add_argument(
-        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), set, remove"
+        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), set, remove, confirm"
     )
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the budget")
     _add_limits(parser)
@@ -65,7 +65,7 @@ def run_budget(options: argparse.Namespace) -> int:
 def _check_arguments(options: argparse.Namespace) -> None:
     if options.action != "set" and any(getattr(options, name) not in (None, "", False) for name in _SET_OPTIONS):
         raise BadInput(f"`budget {options.action}` takes no limit.", exists=_UNCHANGED, hint=_USAGE)
-    if bool(options.name) == (options.action == "list"):
+    if bool(options.name) == (options.action in ("list", "confirm")):
         raise BadInput(f"`budget {options.action}` takes {'no' if options.name else 'a'} name.", hint=_USAGE)
     if options.action == "set" and (not options.per or (options.usd is None and options.hours is None)):
         raise BadInput("A budget needs a limit and a period.", exists=_UNCHANGED, hint=_USAGE)
@@ -157,4 +157,19 @@ async def _removed(options: argparse.Namespace) -> None:
         books.remove_budget(options.name, now=time.time())
 
 
-_ACTIONS = {"list": _list, "set": _set, "remove": _remove}
+def _confirm(options: argparse.Namespace) -> int:
+    """After the journal was damaged; nothing is to be confirmed at other times."""
+    was_needed = asyncio.run(_confirmed(options))
+    if options.json:
+        say_json({"confirmed": was_needed})
+    else:
+        say("The budgets are confirmed." if was_needed else "There was nothing to confirm.")
+    return 0
+
+
+async def _confirmed(options: argparse.Namespace) -> bool:
+    async with books_of_cloud(options) as (_, books):
+        return books.confirm_budgets(now=time.time())
+
+
+_ACTIONS = {"list": _list, "set": _set, "remove": _remove, "confirm": _confirm}

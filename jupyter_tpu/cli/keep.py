@@ -113,9 +113,12 @@ async def _all(options: argparse.Namespace) -> list[Brake]:
 def _braking(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> Braking:
     """With links of its own: only the worker knows what goes on there, and its guard is told at once."""
     from jupyter_tpu.fleet.braking import Braking
+    from jupyter_tpu.journal import data_dir
     from jupyter_tpu.kernels.agents import WorkerAgents
+    from jupyter_tpu.ssh.keys import UserKey
 
-    return Braking(cloud, journal, WorkerAgents(cloud.settings, nodes), answer_s=_ANSWER_S)
+    key = UserKey.load_or_create(data_dir() / "ssh").public_line
+    return Braking(cloud, journal, WorkerAgents(cloud.settings, nodes), answer_s=_ANSWER_S, login_key=key)
 
 
 def _journal() -> Any:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from jupyter_tpu.fleet.picture import Picture
 from jupyter_tpu.fleet.records import FleetChange, FleetSnapshot
 from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.conflicts import overrules
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import Node, NodeName
 
@@ -78,9 +79,9 @@ class Board:
         self.nodes_changed(self.picture.missing(name, at))
 
     def is_overruled(self, intent: Intent) -> bool:
-        """Whether the user has asked for the node's deletion since."""
+        """Whether something has been asked for since that puts an end to it."""
         return any(
-            other.verb == "delete" and other.node_name == intent.node_name and other.created_at >= intent.created_at
+            overrules(other, intent) and other.node_name == intent.node_name and other.created_at >= intent.created_at
             for other in self.intents.values()
             if not other.settled
         )

@@ -30,7 +30,7 @@ class Laid:
     Attributes:
         revision, keep_revision: when that was; 0 for what nobody has said.
         ready_since: since when the node has been READY, as far as this journal knows.
-        is_ours: this journal had the node made.
+        is_ours: this user had the node made, on this machine.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -42,11 +42,12 @@ class Laid:
 
 
 class BrakeBook:
-    """Of the nodes of a project in a cloud."""
+    """Of the nodes of a project in a cloud. `login_key` is the user's public key line, as it is put on nodes."""
 
-    def __init__(self, journal: Journal, settings: CloudSettings) -> None:
+    def __init__(self, journal: Journal, settings: CloudSettings, login_key: str = "") -> None:
         place = {"endpoint": settings.endpoint, "project": settings.project}
         self._journal = journal
+        self._login_key = login_key
         self._documents = Documents(journal, **place)
         self._ledger = Ledger(journal, **place)
         self._audit = Audit(journal, **place)
@@ -86,11 +87,17 @@ class BrakeBook:
         return DEFAULT_RULES if can_stop(node) else DEFAULT_RULES_OF_DELETION
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether this journal had it made: what others have made has no rules until somebody says so."""
+        """Whether this user had it made: what others have made has no rules until somebody says so.
+
+        The journal tells, and the node itself where the journal was lost: by our label and our login key.
+        """
         intent_id = node.intent_id
         if intent_id and not self._ours.get(intent_id):
-            self._ours[intent_id] = self._journal.find(intent_id) is not None
+            self._ours[intent_id] = self._has_our_key(node) or self._journal.find(intent_id) is not None
         return self._ours.get(intent_id, False)
+
+    def _has_our_key(self, node: Node) -> bool:
+        return bool(self._login_key) and self._login_key in node.metadata.get("ssh-keys", "")
 
     def put_rules(self, node: Node, rules: Rules, *, now: float) -> None:
         """Raises `JournalUnwritable`: they are as they were."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from jupyter_tpu.brakes import NO_KEEP, Activity, Keep, Moment, Source, never_connected, span_text, unknown
+from jupyter_tpu.brakes import NO_KEEP, Activity, Keep, Moment, Rules, Source, never_connected, span_text, unknown
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.fleet.brake_book import Laid
 from jupyter_tpu.models import Node, NodeName
@@ -37,6 +37,7 @@ class Heard:
 
     Attributes:
         activity: None where the agent is older than this question.
+        rules: revision and rules that its guard goes by, without a deadline; None where it has not been told any.
     """
 
     at: Moment
@@ -44,6 +45,7 @@ class Heard:
     keep: Keep = NO_KEEP
     keep_revision: float = 0.0
     guard: Mapping[str, str] = field(default_factory=dict)
+    rules: tuple[float, Rules] | None = None
 
 
 def heard(said: Mapping[str, Any], at: Moment) -> Heard:
@@ -58,6 +60,7 @@ def heard(said: Mapping[str, Any], at: Moment) -> Heard:
             keep=Keep(until=until, while_busy=keep["while_busy"]),
             keep_revision=float(said["keep_revision"]),
             guard={name: str(said["guard"][name])[:500] for name in ("state", "detail")},
+            rules=_rules(said),
         )
     except (KeyError, TypeError, ValueError, BadInput):
         return Heard(at=at)
@@ -124,6 +127,12 @@ class Hearing:
         is_newer = last is not None and last.activity is not None and last.keep_revision >= laid.keep_revision
         return last.keep if last is not None and is_newer else laid.keep
 
+    def rules(self, node: Node, laid: Laid) -> Rules:
+        """What is laid down, or what its guard goes by where that is newer: the journal may have been lost."""
+        last = self._heard.get(_key(node))
+        revision, rules = last.rules if last is not None and last.rules else (0.0, laid.rules)
+        return replace(rules, deadline_at=laid.rules.deadline_at) if revision > laid.revision else laid.rules
+
     def guard(self, node: Node) -> Mapping[str, str]:
         """``{"state", "detail"}`` of the guard on the node."""
         last = self._heard.get(_key(node))
@@ -140,6 +149,13 @@ def _source(said: Mapping[str, Any], heard_at: float) -> Source:
     age_s = said["age_s"]
     last_at = None if age_s is None else heard_at - float(age_s)
     return Source(state=str(said["state"]), last_at=last_at, detail=str(said["detail"])[:500])
+
+
+def _rules(said: Mapping[str, Any]) -> tuple[float, Rules] | None:
+    try:
+        return (float(said["revision"]), Rules.from_json(said["rules"])) if said["has_rules"] else None
+    except (KeyError, TypeError, ValueError, BadInput):
+        return None
 
 
 def _news(said: Mapping[str, Any], laid: Laid, now: Moment) -> dict[str, Any]:

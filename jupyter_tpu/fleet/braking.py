@@ -20,6 +20,8 @@ from jupyter_tpu.fleet.brake_book import BrakeBook, Laid
 from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
 from jupyter_tpu.fleet.saving import HOOK_S, Saving
 from jupyter_tpu.journal.audit import Entry
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node
 
 if TYPE_CHECKING:
@@ -67,6 +69,7 @@ class Braking:
         every_s: how often an agent is asked.
         answer_s: how long it may take; the loop of the fleet waits for it.
         look_at_clocks: gives both clocks.
+        login_key: the user's public key line, by which nodes are known that the journal does not know.
     """
 
     def __init__(
@@ -78,9 +81,10 @@ class Braking:
         every_s: float = _ASK_EVERY_S,
         answer_s: float = _ANSWER_S,
         look_at_clocks: Callable[[], Moment] = this_moment,
+        login_key: str = "",
     ) -> None:
         self._owner = journal.owner
-        self._book = BrakeBook(journal, cloud.settings)
+        self._book = BrakeBook(journal, cloud.settings, login_key)
         self.saving = Saving(agents, journal, cloud.settings) if agents else None
         self._hearing = Hearing(self.saving, every_s=every_s, answer_s=answer_s)
         self._clocks = look_at_clocks
@@ -116,7 +120,7 @@ class Braking:
             JournalUnwritable: they cannot be written down.
         """
         laid = (await asyncio.to_thread(self._book.read, (node,)))[str(node.name)]
-        rules = replace(laid.rules, **changes)
+        rules = replace(self._hearing.rules(node, laid), **changes)
         await asyncio.to_thread(self._book.put_rules, node, rules, now=self._clocks().wall)
         return await self._told(node)
 
@@ -135,7 +139,8 @@ class Braking:
 
     def _brake(self, node: Node, laid: Laid) -> Brake:
         now = self._clocks()
-        rules, keep, activity = laid.rules, self._hearing.keep(node, laid), self._hearing.activity(node, laid, now)
+        rules, keep = self._hearing.rules(node, laid), self._hearing.keep(node, laid)
+        activity = self._hearing.activity(node, laid, now)
         if rules.deadline_at is not None:
             rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
         if keep.until is not None:
@@ -172,7 +177,8 @@ class Braking:
 
     async def _end(self, fleet: Fleet, brake: Brake, now: float) -> None:
         node, key = brake.node, (str(brake.node.name), brake.node.uid)
-        if any(each.node_name == node.name and not each.settled for each in fleet.snapshot().intents):
+        open_intents = [each for each in fleet.snapshot().intents if each.node_name == node.name and not each.settled]
+        if any(not _can_overrule(brake.rules.action, each) for each in open_intents):
             return
         asked = self._asked.get(key)
         if asked is not None and math.fabs(now - asked.at) < _AGAIN_AFTER_S:
@@ -190,6 +196,12 @@ class Braking:
         """What the cloud would not stop is deleted."""
         intent = await fleet.intent(asked.intent_id)
         return asked.was_refused or (intent is not None and isinstance(intent.error, CloudRefused))
+
+
+def _can_overrule(action: str, intent: Intent) -> bool:
+    """Whether the node can be ended now although something else is being done to it."""
+    is_rising = intent.verb in ("create", "start")
+    return is_rising and (action == "delete" or intent.phase == BOOTING)
 
 
 def why_text(brake: Brake) -> str:

@@ -41,7 +41,7 @@ class Watcher(Protocol):
         """A node was looked for in vain."""
 
     def is_overruled(self, intent: Intent) -> bool:
-        """Whether the user has asked for the node's deletion since."""
+        """Whether something has been asked for since that puts an end to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,12 +89,13 @@ class Driver:
                 await self._woken.wait()
 
     async def _poll(self) -> None:
-        if self._is_overruled(self._intent):
-            await self._advance(Overruled(at=self._means.clock()))
-            return
         for look in looks(self._intent):
-            if look in looks(self._intent):  # an answer before may have made it needless
-                await self._advance(await self._looked(look))
+            if look in looks(self._intent) and not self._is_overruled(self._intent):  # an answer before may tell
+                seen = await self._looked(look)
+                if not self._is_overruled(self._intent):  # else it may show what the newer wish does to the node
+                    await self._advance(seen)
+        if self._is_overruled(self._intent) and not self._intent.settled:
+            await self._advance(Overruled(at=self._means.clock()))
 
     async def _looked(self, look: Look) -> Event:
         asked_at = self._means.clock()

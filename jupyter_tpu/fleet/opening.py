@@ -88,7 +88,7 @@ async def open_fleet(
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
-        braking = Braking(cloud, journal, agents)
+        braking = Braking(cloud, journal, agents, login_key=await asyncio.to_thread(_login_key))
         fleet = await asyncio.to_thread(_assembled, cloud, journal, ssh_user, on_change, limits, braking)
         stack.push_async_callback(fleet.close)
         await fleet.start()
@@ -106,6 +106,13 @@ def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
     stack.callback(journal.close)
     stack.callback(release_searches, cloud, journal)
     return journal
+
+
+def _login_key() -> str:
+    from jupyter_tpu.journal import data_dir
+    from jupyter_tpu.ssh.keys import UserKey
+
+    return UserKey.load_or_create(data_dir() / "ssh").public_line
 
 
 def _assembled(
@@ -133,7 +140,8 @@ def _assembled(
 
 def _keepers(cloud: CloudApi, journal: Journal) -> tuple[Keeper, ...]:
     """In the order in which they look, after the accounting and the brakes."""
+    from jupyter_tpu.fleet.departures import Departures
     from jupyter_tpu.fleet.recovering import Recovering
     from jupyter_tpu.fleet.searching import Searching
 
-    return (Recovering(cloud, journal), Searching(cloud, journal))
+    return (Departures(cloud, journal, _login_key()), Recovering(cloud, journal), Searching(cloud, journal))

@@ -85,5 +85,14 @@ class Audit:
                 (*self._place, limit),
             ).fetchall()
         return tuple(
-            Entry(at=row[0], action=row[1], subject=row[2], reason=row[3], detail=json.loads(row[4])) for row in rows
+            Entry(at=row[0], action=row[1], subject=row[2], reason=row[3], detail=_detail(row[4])) for row in rows
         )
+
+
+def _detail(text: str) -> dict[str, Any]:
+    """What cannot be read does not hide the line."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"damaged": text[:500]}

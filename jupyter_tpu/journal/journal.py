@@ -20,6 +20,7 @@ from jupyter_tpu.journal import opening
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import NodeName
 
 FILE_NAME = "journal.db"
 
@@ -40,6 +41,7 @@ class Journal:
     ) -> None:
         self._path = path
         self._database = database
+        self._file = opening.identity_of(path)
         self._problem = problem
         self._lock = threading.Lock()
         self.owner = new_owner()
@@ -50,23 +52,12 @@ class Journal:
         """Open the journal in a folder. Never raises: without it nodes can still be looked at, only not asked for."""
         path = folder / FILE_NAME
         try:
-            return cls(path, opening.open_database(path))
-        except opening.Damaged:
-            return cls._after_damage(path)
-        except JournalUnwritable as problem:
-            return cls(path, None, problem=problem)
-
-    @classmethod
-    def _after_damage(cls, path: Path) -> Journal:
-        try:
-            aside = opening.put_aside(path)
-            found = "nodes are found again by their labels, budgets and grants have to be set anew"
-            notice = f"The journal was damaged. It is kept as {aside}; {found}."
-            return cls(path, opening.open_database(path), notice=notice)
-        except (OSError, opening.Damaged) as error:
+            database, notice = _opened(path)
+        except opening.Damaged as error:
             return cls(path, None, problem=opening.unwritable(path, error))
         except JournalUnwritable as problem:
             return cls(path, None, problem=problem)
+        return cls(path, database, notice=notice)
 
     def close(self) -> None:
         """Close the file; further calls raise `JournalUnwritable`."""
@@ -148,6 +139,16 @@ class Journal:
         ours = (each for each in intents if each.node_name.project == project)
         return tuple(each for each in ours if not each.settled or each.error)
 
+    def meant(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
+        """What was meant for a node and not over before that time, settled or not, newest first."""
+        with self.reading() as database:
+            rows = database.execute(
+                "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND updated_at >= ?"
+                " ORDER BY created_at DESC, intent_id",
+                (endpoint, str(name), since),
+            ).fetchall()
+        return tuple(_read(row) for row in rows)
+
     def history(self, intent_id: str) -> tuple[dict[str, Any], ...]:
         """What happened to an intent, oldest first."""
         with self.reading() as database:
@@ -167,9 +168,21 @@ class Journal:
             if self._database is None:
                 raise self._problem or opening.unwritable(self._path, sqlite3.ProgrammingError("it is closed"))
             try:
-                yield self._database
+                yield self._current(self._database)
+            except opening.Damaged as error:
+                raise opening.unwritable(self._path, error) from error
             except sqlite3.Error as error:
                 raise opening.unwritable(self._path, error) from error
+
+    def _current(self, database: sqlite3.Connection) -> sqlite3.Connection:
+        """The database, opened anew where another process has put a mended one in the place of a damaged one."""
+        found = opening.identity_of(self._path)
+        if found is None or found == self._file:
+            return database
+        self._database, _ = _opened(self._path)
+        self._file = found
+        database.close()
+        return self._database
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -187,6 +200,14 @@ class Journal:
                 with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
                     database.execute("ROLLBACK")
                 raise
+
+
+def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
+    """The file, and what the user should know of it; raises as `opening.open_mended` does."""
+    try:
+        return opening.open_database(path), ""
+    except opening.Damaged:
+        return opening.open_mended(path)
 
 
 def _open_intents(database: sqlite3.Connection) -> list[Intent]:

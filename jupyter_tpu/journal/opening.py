@@ -1,37 +1,105 @@
-"""Open the journal's file: a damaged one is put aside, never overwritten; a newer one is left alone."""
+"""Open the journal's file: a damaged one is kept and mended, never overwritten; a newer one is left alone."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from pathlib import Path
 
 from jupyter_tpu.errors import JournalUnwritable
-from jupyter_tpu.journal import schema
+from jupyter_tpu.journal import mending, schema
 
 # how long one process waits for another's write
 _BUSY_S = 10.0
 # how long settled intents are kept
 _KEEP_S = 90 * 24 * 3600.0
+# what the disk, its permissions and other processes do to a file that is whole (sqlite.org/rescode.html)
+_OUTSIDE = frozenset(
+    {
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_INTERRUPT,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_PROTOCOL,
+    }
+)
 
 
 class Damaged(Exception):
-    """The file is not a whole SQLite database."""
+    """The file is not a whole SQLite database, or not the one that it says it is."""
 
 
 def open_database(path: Path) -> sqlite3.Connection:
     """Open and check the file, making it on demand.
 
     Raises:
-        Damaged: it must be put aside first.
+        Damaged: it must be mended first.
         JournalUnwritable: the disk or its permissions forbid it, or a newer jupyter_tpu wrote it.
     """
     try:
+        _make_first(path)
         return _opened(path)
-    except sqlite3.OperationalError as error:
-        raise unwritable(path, error) from error
     except sqlite3.DatabaseError as error:
+        if _is_damage(path, error):
+            raise Damaged(str(error)) from error
+        raise unwritable(path, error) from error
+    except UnicodeDecodeError as error:
         raise Damaged(str(error)) from error
+    except OSError as error:
+        raise unwritable(path, error) from error
+
+
+def open_mended(path: Path) -> tuple[sqlite3.Connection, str]:
+    """Open the file after it was found damaged, with what happened in words; of several processes one mends it.
+
+    Raises:
+        Damaged, JournalUnwritable: it could not be mended.
+    """
+    notice = ""
+    try:
+        with mending.locked(path):
+            try:
+                return open_database(path), notice
+            except Damaged:
+                aside, lost = mending.mend(path)
+                notice = _notice(aside, lost)
+    except (OSError, sqlite3.Error) as error:
+        raise unwritable(path, error) from error
+    return open_database(path), notice
+
+
+def _notice(aside: Path, lost: frozenset[str]) -> str:
+    whole = "All that it said was carried over into a new one."
+    part = "What could be read was carried over into a new one; nodes are found again by their labels."
+    return f"The journal was damaged. It is kept as {aside}. {part if lost else whole}"
+
+
+def _make_first(path: Path) -> None:
+    """A file is made whole or not at all, so an empty one was cut off."""
+    if not _is_there(path):
+        with mending.locked(path):
+            if not _is_there(path):
+                mending.make_new(path)
+    if not path.exists() or not path.stat().st_size:
+        raise Damaged("it is empty")
+
+
+def _is_there(path: Path) -> bool:
+    return path.exists() or Path(f"{path}-wal").exists()
+
+
+def _is_damage(path: Path, error: sqlite3.DatabaseError) -> bool:
+    code = getattr(error, "sqlite_errorcode", None)
+    if code in (None, sqlite3.SQLITE_IOERR_SHORT_READ):
+        return True
+    if code & 0xFF == sqlite3.SQLITE_READONLY:  # also what a file says that is written as of a later format
+        return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
+    return code & 0xFF not in _OUTSIDE
 
 
 def _opened(path: Path) -> sqlite3.Connection:
@@ -45,12 +113,16 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
-    problem = database.execute("PRAGMA quick_check(1)").fetchone()[0]
+    problem = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if problem != "ok":
         raise Damaged(problem)
+    if path.stat().st_size % database.execute("PRAGMA page_size").fetchone()[0]:
+        raise Damaged("its last page is not whole")
     found = schema.version_of(database)
     if found > schema.VERSION:
         raise _newer(path, found)
+    if not schema.is_as_it_says(database):
+        raise Damaged(f"its tables are not those of layout {found}")
     database.execute("PRAGMA journal_mode = WAL")
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
@@ -59,18 +131,25 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
     path.chmod(0o600)
 
 
-def put_aside(path: Path) -> Path:
-    """Rename a damaged journal with its companions, so that nothing of it is lost."""
-    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
-    for suffix in ("-wal", "-shm", ""):
-        part = path.with_name(path.name + suffix)
-        if part.exists():
-            part.replace(aside.with_name(aside.name + suffix))
-    return aside
+def identity_of(path: Path) -> tuple[int, int] | None:
+    """Which file has this name now; None where there is none, or it cannot be looked at."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def unwritable(path: Path, error: Exception) -> JournalUnwritable:
     """Why nothing can be written down now, in words."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+    if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return JournalUnwritable(
+            f"The journal {path} is damaged ({error}).",
+            exists="Nothing was asked of the cloud.",
+            hint="It is mended when it is opened next: start again.",
+            raw=str(error),
+        )
     return JournalUnwritable(
         f"The journal {path} cannot be written ({error}).",
         exists="Nothing was asked of the cloud.",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+from contextlib import closing
+from dataclasses import dataclass
 
-VERSION = 3
+VERSION = 4
 
 # layout 1, of before the first release, does not say which cloud an intent is meant for; to perform it in another one
 # could delete a node that nobody meant, so it is forgotten (nodes are found by listing them)
@@ -70,7 +72,47 @@ CREATE TABLE audit (
 CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
 CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
-_STEPS = ((2, _INTENTS), (3, _MONEY))
+
+# since layout 4: each row of money a second time, so that the check of a file finds any byte of them that has changed
+_TWICE = """
+CREATE INDEX whole_documents ON documents (endpoint, project, kind, name, body, updated_at);
+CREATE INDEX whole_spans ON spans (endpoint, node_name, uid, began_at, ended_at, is_open, usd_per_hour, body);
+"""
+_STEPS = ((2, _INTENTS), (3, _MONEY), (4, _TWICE))
+_SIGNS = ((1, "intents"), (3, "spans"), (4, "whole_documents"))
+
+TABLES = ("intents", "events", "spans", "documents", "audit")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One of a table; `kind` is ``TEXT``, ``REAL`` or ``INTEGER``."""
+
+    name: str
+    kind: str
+    may_be_null: bool
+
+
+def columns_of(database: sqlite3.Connection, table: str) -> tuple[Column, ...]:
+    """Those that a table has, in their order; none where there is no such table."""
+    rows = database.execute(f"PRAGMA table_info({table})").fetchall()
+    return tuple(Column(name=row[1], kind=row[2], may_be_null=not row[3] and not row[5]) for row in rows)
+
+
+def columns() -> dict[str, tuple[Column, ...]]:
+    """Table → its columns in this layout."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
+        make_tables(database)
+        return {table: columns_of(database, table) for table in TABLES}
+
+
+def is_as_it_says(database: sqlite3.Connection) -> bool:
+    """Whether the tables in a file are those of its version."""
+    found = version_of(database)
+    names = {row[0] for row in database.execute("SELECT name FROM sqlite_master")}
+    if any((name in names) != (found >= version) for version, name in _SIGNS):
+        return False
+    return found < VERSION or all(columns_of(database, table) == own for table, own in columns().items())
 
 
 def version_of(database: sqlite3.Connection) -> int:

@@ -43,7 +43,7 @@ def failed(intent: Intent, at: float, error: TpuError, *, exists: str, hint: str
 
 def cancelled(intent: Intent, at: float) -> Outcome:
     """The user changed their mind."""
-    return moved(intent, at, "cancelled", "Cancelled: the node is being deleted.", settled=True, cause=None), ()
+    return moved(intent, at, "cancelled", "Cancelled: the node is being ended.", settled=True, cause=None), ()
 
 
 def unchanged(intent: Intent) -> Outcome:

@@ -80,7 +80,7 @@ def test_a_demo_that_cannot_make_its_folder_says_so(terminal: Terminal, blocked:
     assert_in_words(terminal.tpu("demo", "--no-browser", "--dir", blocked))
 
 
-def test_a_damaged_journal_is_told_of(terminal: Terminal) -> None:
+def test_a_damaged_journal_is_told_of_and_nothing_is_created(terminal: Terminal) -> None:
     folder = terminal.home / "damaged"
     folder.mkdir()
     (folder / "journal.db").write_bytes(b"this is no database, " * 400)
@@ -88,7 +88,7 @@ def test_a_damaged_journal_is_told_of(terminal: Terminal) -> None:
     created = terminal.tpu("create", "y", *V5E, "--runtime-version", "none", "--json", JUPYTER_TPU_DATA_DIR=str(folder))
 
     assert "warning: The journal was damaged." in created.stderr
-    assert json.loads(created.stdout)["error"]["code"] == "bad_input"
+    assert json.loads(created.stdout)["error"]["code"] == "journal_unwritable"
 
 
 def test_a_damaged_journal_is_told_of_when_a_node_is_looked_for_in_it(terminal: Terminal) -> None:

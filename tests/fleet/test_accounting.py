@@ -238,3 +238,48 @@ async def test_nodes_count_as_ready_while_the_cloud_does_not_say(desk: Desk) -> 
     (span,) = desk.books.account(desk.now + 3600.0).spans
     assert span.is_open
     assert await desk.asked() == [("stop", "my-node")]
+
+
+async def test_at_the_cap_a_node_that_boots_still_is_stopped(desk: Desk, bench: Any) -> None:
+    node = await desk.ready()
+    await desk.fleet.wait((await desk.fleet.stop(node.name)).intent_id)
+    bench.emulator.control.add_fault("GetGuestAttributes", "permission_denied", times=None)
+    await desk.fleet.start_node(node.name)
+    await bench.until(lambda: [each.phase for each in desk.fleet.snapshot().intents] == ["booting"])
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    assert await desk.asked() == [("stop", "my-node")]
+    assert bench.emulator.control.billing() == []
+
+
+async def test_at_the_cap_a_node_that_is_being_made_is_deleted_before_it_is_billed(desk: Desk, bench: Any) -> None:
+    control = bench.emulator.control
+    await desk.ready()
+    await desk.tick()
+    control.pause()
+    await desk.fleet.create(bench.spec("another"))
+    await bench.until(lambda: any(node.state == "CREATING" for node in desk.fleet.snapshot().nodes))
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    control.resume()
+    assert await desk.asked() == [("delete", "another"), ("stop", "my-node")]
+    billed = {bill["name"]: bill["ready_seconds"] for bill in control.ledger()["nodes"]}
+    assert billed.get(str(bench.name("another")), 0) == 0
+    assert billed[str(bench.name())] > 0
+
+
+async def test_budgets_that_damage_may_have_taken_allow_nothing_until_they_are_confirmed(
+    bench: Any, stack: AsyncExitStack
+) -> None:
+    (bench.folder / "journal.db").write_bytes(b"this is no database, " * 400)
+    desk = await opened(bench, stack)
+    with pytest.raises(JournalUnwritable, match="budgets, or what was spent of them, may be lost") as refused:
+        await desk.fleet.create(bench.spec())
+    assert "`jupyter tpu budget confirm`" in refused.value.hint
+    await desk.tick()
+    assert any("may be lost" in notice for notice in desk.fleet.snapshot().notices)
+    assert [entry.action for entry in desk.audit.newest()] == ["journal_damaged"]
+    desk.books.confirm_budgets(now=desk.now)
+    await desk.tick()
+    assert desk.accounting.notices == ()
+    await desk.ready()

@@ -113,7 +113,7 @@ def make_ready(bench: Any) -> Any:
         braking = Braking(bench.cloud, journal, agents, every_s=0.0, **options)
         fleet = await bench.fleet(Accounting, lambda *_: braking, journal=journal)
         intent = await fleet.wait((await fleet.create(bench.spec(**spec))).intent_id)
-        assert intent.succeeded
+        assert intent.error is None
         node = (await fleet.refresh()).node(bench.name())
         return Ready(bench, fleet, journal, braking, node)
 
@@ -202,3 +202,61 @@ async def test_a_spot_node_is_deleted_since_the_cloud_does_not_stop_it(make_read
     ready = await make_ready(NobodyThere(), spot=True)
     brake = await ready.brake()
     assert (brake.rules.action, brake.rules.idle_after_s) == ("delete", 4 * HOUR)
+
+
+async def phase_is(ready: Ready, verb: str, phase: str) -> None:
+    """Until our open wish of that kind has come so far."""
+    await ready.bench.until(
+        lambda: any((each.verb, each.phase) == (verb, phase) for each in ready.fleet.snapshot().intents)
+    )
+
+
+async def test_a_node_that_boots_still_when_its_deadline_comes_is_stopped(make_ready: Any, bench: Any) -> None:
+    ready = await make_ready(NobodyThere())
+    await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
+    bench.emulator.control.add_fault("GetGuestAttributes", "permission_denied", times=None)
+    started = await ready.fleet.start_node(ready.node.name)
+    await phase_is(ready, "start", "booting")
+    await ready.braking.set_rules(ready.node, {"deadline_at": time.time() - 1})
+    await ready.is_ended()
+    assert "deadline" in await ready.noted("stop")
+    assert (await ready.fleet.wait(started.intent_id)).settled
+
+
+async def test_a_node_that_is_started_when_its_deadline_comes_is_deleted_before_it_is_billed(
+    make_ready: Any, bench: Any
+) -> None:
+    control = bench.emulator.control
+    ready = await make_ready(NobodyThere())
+    await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
+    billed_s = control.ledger()["nodes"][0]["ready_seconds"]
+    control.pause()
+    await ready.fleet.start_node(ready.node.name)
+    await phase_is(ready, "start", "starting")
+    await ready.braking.set_rules(ready.node, {"deadline_at": time.time() - 1, "action": "delete"})
+    assert "deadline" in await ready.noted("delete")
+    control.resume()
+    await bench.until(lambda: ready.fleet.snapshot().node(ready.node.name) is None)
+    assert control.ledger()["nodes"][0]["ready_seconds"] == billed_s
+
+
+async def test_a_node_that_the_journal_has_lost_is_known_by_its_label_and_our_key(make_ready: Any, bench: Any) -> None:
+    ready = await make_ready(NobodyThere())
+    (bench.folder / "another").mkdir()
+    with_another = Journal.open(bench.folder / "another")
+    settings = {"agents": NobodyThere(), "every_s": 0.0}
+    our_key = ready.node.metadata["ssh-keys"].partition(":")[2]
+    known = Braking(bench.cloud, with_another, login_key=our_key, **settings)
+    unknown = Braking(bench.cloud, with_another, login_key="ssh-ed25519 AAAA somebody", **settings)
+    assert [brake.rules for brake in await known.look([ready.node])] == [DEFAULT_RULES]
+    assert [brake.rules for brake in await unknown.look([ready.node])] == [Rules()]
+    with_another.close()
+
+
+async def test_rules_that_the_journal_has_lost_are_those_that_the_guard_goes_by(make_ready: Any) -> None:
+    said = {"idle_after_s": 900.0, "session_s": 7200.0, "action": "delete"}
+    agents = Saying(has_rules=True, rules=said, revision=5.0)
+    ready = await make_ready(agents)
+    assert (await ready.brake()).rules == Rules(**said)
+    brake = await ready.braking.set_rules(ready.node, {"session_s": 3600.0})
+    assert brake.rules == Rules(idle_after_s=900.0, session_s=3600.0, action="delete")

@@ -84,6 +84,7 @@ async def test_a_missing_node_can_be_neither_deleted_nor_stopped_nor_started(ben
 
 async def test_only_one_thing_is_done_to_a_node_at_a_time(bench: Any) -> None:
     fleet = await bench.fleet()
+    bench.emulator.control.pause()
     await fleet.create(bench.spec())
     with pytest.raises(WrongState, match="is being created"):
         await fleet.stop(bench.name())

@@ -205,9 +205,9 @@ async def test_twenty_searches_and_two_fleets_make_one_node(bench: Any, seek: An
     assert made(bench) == [ZONES[0]]
 
 
-async def test_twenty_creations_by_two_fleets_make_one_node(bench: Any, seek: Any) -> None:
+async def test_fifty_creations_by_two_fleets_make_one_node(bench: Any, seek: Any) -> None:
     fleets = [(await seek()).fleet, (await seek()).fleet]
-    begun = await asyncio.gather(*(fleets[at % 2].create(bench.spec()) for at in range(20)))
+    begun = await asyncio.gather(*(fleets[at % 2].create(bench.spec()) for at in range(50)))
     assert len({intent.intent_id for intent in begun}) == 1
     assert (await fleets[0].wait(begun[0].intent_id)).succeeded
     assert made(bench) == [ZONES[0]]

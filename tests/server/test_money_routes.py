@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -97,3 +98,23 @@ def test_an_unknown_price_has_to_be_accepted(server: Server, cloud: Cloud) -> No
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
     assert "--accept-unknown-price" in refused.json["error"]["hint"]
     assert cloud.control.billing() == []
+
+
+def test_budgets_that_damage_may_have_taken_are_shown_and_allow_nothing_until_confirmed(
+    server: Server, cloud: Cloud
+) -> None:
+    with sqlite3.connect(server.folder / "tpu" / "journal.db") as database:
+        database.execute("INSERT INTO documents VALUES ('*', '*', 'loss', '/kept/journal.db.damaged-1', '{}', 1.0)")
+    database.close()
+    spend = server.tpu("GET", "spend").json
+    assert_fits(spend, "Spend")
+    (lost,) = spend["budgets"]
+    assert (lost["name"], lost["amount"], lost["level"]) == ("lost-budgets", None, "100")
+    assert "/kept/journal.db.damaged-1" in lost["error"]
+    refused = server.tpu("POST", "nodes", NEW_NODE)
+    assert (refused.status, refused.json["reason"]) == (507, "journal_unwritable")
+    assert "may be lost" in refused.json["error"]["message"]
+    assert cloud.control.billing() == []
+    assert server.tpu("DELETE", "budgets/lost-budgets").status == 204
+    assert server.tpu("GET", "spend").json["budgets"] == []
+    assert server.tpu("DELETE", "budgets/lost-budgets").status == 404

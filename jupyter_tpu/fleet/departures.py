@@ -1,0 +1,128 @@
+"""Nodes that ended and were not asked to from here, most often by their guards while the laptop was off: said once.
+
+Nobody tells us why. So the audit log says what is known: since when the node is no longer seen READY, and what its
+guard was told last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.brakes import Rules, span_text
+from jupyter_tpu.fleet.brake_book import BrakeBook, Laid
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.models import INTENT_LABEL, Node
+from jupyter_tpu.money.budgets import moment_text
+from jupyter_tpu.money.spans import Span
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.fleet import Fleet
+    from jupyter_tpu.fleet.records import FleetSnapshot
+    from jupyter_tpu.journal import Journal
+
+log = logging.getLogger(__name__)
+
+ACTION = "ended"
+_LATELY_S = 30 * 86400.0
+_STAYS_BILLED_SOON = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "READY"})
+_ASKED_HERE = frozenset({"stop", "delete", "preempted"})
+
+
+class Departures:
+    """Keeper of a fleet, see `Keeper`. It comes after the accounting, whose ledger says what is READY no more."""
+
+    def __init__(self, cloud: CloudApi, journal: Journal, login_key: str = "") -> None:
+        settings = cloud.settings
+        place = {"endpoint": settings.endpoint, "project": settings.project}
+        self._endpoint = settings.endpoint
+        self._journal = journal
+        self._ledger = Ledger(journal, **place)
+        self._audit = Audit(journal, **place)
+        self._book = BrakeBook(journal, settings, login_key)
+        self._settled: set[tuple[str, str, float]] = set()
+        self._seen: tuple[object, ...] = ()
+
+    async def tick(self, fleet: Fleet, now: float) -> None:
+        """Raises `JournalUnwritable`: it is said at a later look."""
+        snapshot = fleet.snapshot()
+        seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
+        if snapshot.as_of and seen != self._seen:
+            await asyncio.to_thread(self._look, snapshot, now)
+            self._seen = seen
+
+    def _look(self, snapshot: FleetSnapshot, now: float) -> None:
+        last = {span.name: span for span in self._ledger.spans()}
+        for span in last.values():
+            key = (str(span.name), span.uid, span.ended_at)
+            if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
+                continue
+            node = snapshot.node(span.name)
+            if node is None or node.uid != span.uid or node.state not in _STAYS_BILLED_SOON:
+                self._say(span, node, now)
+                self._settled.add(key)
+
+    def _say(self, span: Span, node: Node | None, now: float) -> None:
+        if self._was_asked_here(span):
+            return
+        state = f"is {node.state}" if node is not None and node.uid == span.uid else "is gone"
+        reason = f"The node {state}, and nothing here asked for that. {self._why(span, node)}"
+        detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
+        if self._audit.note_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
+            log.warning("%s: %s", span.name, reason)
+
+    def _was_asked_here(self, span: Span) -> bool:
+        meant = self._journal.meant(span.name, endpoint=self._endpoint, since=span.began_at)
+        noted = self._audit.newest(1000)
+        return any(each.verb in _ASKED_HERE and not each.error for each in meant) or any(
+            each.subject == str(span.name) and each.action in _ASKED_HERE and each.at >= span.began_at for each in noted
+        )
+
+    def _why(self, span: Span, node: Node | None) -> str:
+        last_seen = f"It was last seen READY at {_moment(span.ended_at)}."
+        laid = self._laid(span, node)
+        whoever = "it was preempted, or somebody else ended it" if span.spot else "somebody else ended it"
+        if laid.rules.is_off:
+            return f"{last_seen} No rule of ours was to end it: {whoever}."
+        due = f"Its guard was due to {laid.rules.action} it {_when(laid.rules, span)}"
+        return f"{last_seen} {due}; if not that, {whoever}."
+
+    def _laid(self, span: Span, node: Node | None) -> Laid:
+        """What its guard was told; for a node that is gone, by what the journal knows of it."""
+        made_by = next(
+            (
+                each.intent_id
+                for each in self._journal.meant(span.name, endpoint=self._endpoint, since=0.0)
+                if each.verb == "create"
+            ),
+            "",
+        )
+        gone = Node(
+            name=span.name,
+            state="",
+            uid=span.uid,
+            accelerator_type=span.accelerator_type,
+            spot=span.spot,
+            labels={INTENT_LABEL: made_by} if made_by else {},
+        )
+        known = replace(node, state="") if node is not None and node.uid == span.uid else gone
+        return self._book.read((known,))[str(span.name)]
+
+
+def _when(rules: Rules, span: Span) -> str:
+    """``at 2026-11-22 12:00 (session) or after 1 h 0 min without use``."""
+    ends = [
+        *([f"at {_moment(rules.deadline_at)} (deadline)"] if rules.deadline_at is not None else []),
+        *([f"at {_moment(span.began_at + rules.session_s)} (session)"] if rules.session_s is not None else []),
+        *([f"after {span_text(rules.idle_after_s)} without use (idle)"] if rules.idle_after_s is not None else []),
+    ]
+    return " or ".join(ends)
+
+
+def _moment(at: float) -> str:
+    return moment_text(at, time.localtime(at).tm_gmtoff)

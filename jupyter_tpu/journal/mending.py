@@ -1,0 +1,149 @@
+"""A journal in the place of a damaged one: what can still be read is carried over, the damaged file is kept."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+from jupyter_tpu.journal import schema
+from jupyter_tpu.journal.salvage import Salvage, salvage
+
+if sys.platform != "win32":
+    import fcntl
+
+EVERYWHERE = "*"
+"""In the place of endpoint and project: holds for all of them."""
+
+LOSS = "loss"
+"""The kind of the documents that say that budgets may be lost; their names say where the damaged file is."""
+
+DAMAGE = "journal_damaged"
+DAMAGE_REASON = "The journal was damaged. A new one took its place, with all that could still be read."
+
+_COMPANIONS = ("-wal", "-shm")
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """One process at a time makes a journal or mends it; raises OSError."""
+    with path.with_name(f"{path.name}.lock").open("w") as lock:
+        if sys.platform != "win32":
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@contextmanager
+def _scratch(path: Path) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix=".journal-", dir=path.parent, ignore_cleanup_errors=True) as folder:
+        yield Path(folder)
+
+
+def make_new(path: Path) -> None:
+    """Make an empty journal, whole or not at all: an empty file is never a new one. Call it `locked`.
+
+    Raises:
+        OSError, sqlite3.Error: the disk forbids it.
+    """
+    with _scratch(path) as folder:
+        with _new(folder / path.name) as database:
+            schema.make_tables(database)
+        (folder / path.name).replace(path)
+
+
+def mend(path: Path) -> tuple[Path, frozenset[str]]:
+    """Put a journal with what can be read of a damaged one in its place. Call it `locked`.
+
+    Returns where the damaged one is kept, and of which tables something is missing.
+
+    Raises:
+        OSError, sqlite3.Error: the disk forbids it; the damaged one is where it was.
+    """
+    with _scratch(path) as folder:
+        copy, new = folder / "damaged", folder / path.name
+        for suffix in ("", "-wal"):
+            with suppress(FileNotFoundError):
+                shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
+        found, aside = salvage(copy), _free_name(path)
+        with _new(new) as database:
+            schema.make_tables(database)
+            lost = _carry_over(database, found, str(aside), time.time())
+        _keep(path, aside)
+        new.replace(path)
+    return aside, lost
+
+
+@contextmanager
+def _new(path: Path) -> Iterator[sqlite3.Connection]:
+    """A file that nobody else knows yet; it is on the disk at the end, and not before."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute("PRAGMA synchronous = OFF")
+        yield database
+        database.execute("PRAGMA journal_mode = WAL")
+    with path.open("r+b") as file:
+        os.fsync(file.fileno())
+
+
+def _free_name(path: Path) -> Path:
+    aside = path.with_name(f"{path.name}.damaged-{time.strftime('%Y%m%dT%H%M%S', time.gmtime())}")
+    number = 1
+    while (chosen := aside if number == 1 else aside.with_name(f"{aside.name}-{number}")).exists():
+        number += 1
+    return chosen
+
+
+def _keep(path: Path, aside: Path) -> None:
+    """Under another name as well: at no moment is there no journal, which the next process would begin anew."""
+    with suppress(FileNotFoundError):
+        try:
+            os.link(path, aside)
+        except FileNotFoundError:
+            raise
+        except OSError:  # a file system without links
+            shutil.copyfile(path, aside)
+    for suffix in _COMPANIONS:
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+
+
+def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: float) -> frozenset[str]:
+    """All in one transaction; which tables are not whole."""
+    database.execute("BEGIN")
+    lost = set(found.lost)
+    for table, rows in found.rows.items():
+        names = [column.name for column in schema.columns_of(database, table)]
+        statement = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+        if database.executemany(statement, rows).rowcount < len(rows):
+            lost.add(table)
+    if "documents" in lost or ("spans" in lost and _has_budgets(database)):
+        _note_loss(database, copy, now)
+    _note_damage(database, copy, now)
+    database.execute("COMMIT")
+    return frozenset(lost)
+
+
+def _has_budgets(database: sqlite3.Connection) -> bool:
+    return database.execute("SELECT 1 FROM documents WHERE kind = 'budget'").fetchone() is not None
+
+
+def _note_loss(database: sqlite3.Connection, copy: str, now: float) -> None:
+    database.execute(
+        "INSERT INTO documents (endpoint, project, kind, name, body, updated_at) VALUES (?, ?, ?, ?, '{}', ?)",
+        (EVERYWHERE, EVERYWHERE, LOSS, copy, now),
+    )
+
+
+def _note_damage(database: sqlite3.Connection, copy: str, now: float) -> None:
+    """In the audit log of each project that is known still."""
+    database.execute(
+        "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail)"
+        " SELECT endpoint, project, ?, ?, ?, ?, '{}' FROM"
+        " (SELECT endpoint, project FROM documents UNION SELECT endpoint, project FROM audit) WHERE project != ?",
+        (now, DAMAGE, copy, DAMAGE_REASON, EVERYWHERE),
+    )

@@ -1,0 +1,147 @@
+"""What can still be read of a damaged journal, table by table. Reads a copy, which it may change; keeps nothing."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.journal import schema
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import NodeName
+
+_PAGE = 4096
+_TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "REAL": (float, int), "INTEGER": (int,)}
+# SQLite's own words quote what is damaged, so they may be no text either
+_UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
+
+Row = tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Salvage:
+    """Rows by table, as `schema.columns` has their columns.
+
+    Attributes:
+        lost: the tables of which something is missing, or may be.
+    """
+
+    rows: Mapping[str, tuple[Row, ...]]
+    lost: frozenset[str]
+
+
+def salvage(path: Path) -> Salvage:
+    """Read what can be read of a database and its write-ahead log. Never raises for their contents."""
+    _mend_header(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.text_factory = lambda raw: raw.decode(errors="replace")
+        found = {table: _read(database, table, columns) for table, columns in schema.columns().items()}
+    return Salvage(
+        rows={table: rows for table, (rows, _) in found.items()},
+        lost=frozenset(table for table, (_, is_whole) in found.items() if not is_whole),
+    )
+
+
+def _mend_header(path: Path) -> None:
+    """Put into the file's first 100 bytes what all journals have there (sqlite.org/fileformat2.html, 1.3)."""
+    if not path.exists() or path.stat().st_size < _PAGE:
+        return
+    with path.open("r+b") as file:
+        header = bytearray(file.read(100))
+        header[:24] = b"SQLite format 3\0" + _PAGE.to_bytes(2, "big") + b"\x02\x02\0\x40\x20\x20"
+        header[28:32] = (path.stat().st_size // _PAGE).to_bytes(4, "big")
+        header[32:40] = bytes(8)  # no free pages: nothing is written to this copy
+        header[44:48] = (4).to_bytes(4, "big")
+        header[52:60] = bytes(7) + b"\x01"  # no automatic vacuum, UTF-8
+        header[92:96] = header[24:28]
+        file.seek(0)
+        file.write(header)
+
+
+def _read(database: sqlite3.Connection, table: str, columns: tuple[schema.Column, ...]) -> tuple[tuple[Row, ...], bool]:
+    """The rows that make sense, and whether these are all."""
+    named = f"SELECT rowid, {', '.join(column.name for column in columns)} FROM {table}"
+    found: dict[int, Row] = {}
+    is_whole = _is_whole(database, table) and _scan(database, f"{named} NOT INDEXED ORDER BY rowid", found)
+    if not is_whole:  # from both sides of what is damaged, and from where rows are kept a second time
+        for rest in ("NOT INDEXED ORDER BY rowid", "NOT INDEXED ORDER BY rowid DESC", f"INDEXED BY whole_{table}"):
+            _scan(database, f"{named} {rest}", found)
+    rows = tuple(found[rowid] for rowid in sorted(found) if _makes_sense(table, columns, found[rowid]))
+    return rows, is_whole and len(rows) == len(found)
+
+
+def _is_whole(database: sqlite3.Connection, table: str) -> bool:
+    try:
+        return database.execute(f"PRAGMA integrity_check({table})").fetchall() == [("ok",)]
+    except _UNREADABLE:
+        return False
+
+
+def _scan(database: sqlite3.Connection, query: str, found: dict[int, Row]) -> bool:
+    """Add the rows that are not there yet; whether the scan came to its end."""
+    seen = set[int]()
+    try:
+        for rowid, *row in database.execute(query):
+            if rowid in seen:  # damaged pages may lead back to themselves
+                return False
+            seen.add(rowid)
+            found.setdefault(rowid, tuple(row))
+    except _UNREADABLE:
+        return False
+    return True
+
+
+def _makes_sense(table: str, columns: tuple[schema.Column, ...], row: Row) -> bool:
+    for column, value in zip(columns, row, strict=True):
+        if not (isinstance(value, _TYPES[column.kind]) or (value is None and column.may_be_null)):
+            return False
+    try:
+        _CHECKS[table](dict(zip((column.name for column in columns), row, strict=True)))
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, BadInput):
+        return False
+    return True
+
+
+def _check_intent(row: Mapping[str, Any]) -> None:
+    Intent.from_json(_object(row["body"]))
+
+
+def _check_event(_row: Mapping[str, Any]) -> None:
+    """Words for people."""
+
+
+def _check_span(row: Mapping[str, Any]) -> None:
+    body = _object(row["body"])
+    NodeName.parse(row["node_name"])
+    float(body["unwatched_s"]), str(body["accelerator_type"]), bool(body["spot"])
+
+
+def _check_document(row: Mapping[str, Any]) -> None:
+    """A budget that makes no sense is kept: it stands, is shown, and allows nothing."""
+    if row["kind"] != "budget":
+        _object(row["body"])
+
+
+def _check_entry(row: Mapping[str, Any]) -> None:
+    _object(row["detail"])
+
+
+def _object(text: str) -> dict[str, Any]:
+    found = json.loads(text)
+    if not isinstance(found, dict):
+        raise TypeError(text[:100])
+    return found
+
+
+_CHECKS: Mapping[str, Callable[[Mapping[str, Any]], None]] = {
+    "intents": _check_intent,
+    "events": _check_event,
+    "spans": _check_span,
+    "documents": _check_document,
+    "audit": _check_entry,
+}
