@@ -6,13 +6,17 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
+from jupyter_tpu.errors import BadInput, NodeExists, OutOfCapacity, TpuError
+from jupyter_tpu.fleet.accounting import Accounting
 from jupyter_tpu.fleet.books import Books, look_of
 from jupyter_tpu.fleet.queueing import Queue
 from jupyter_tpu.fleet.quotas import read_quota
 from jupyter_tpu.fleet.recovering import choose
 from jupyter_tpu.fleet.views import node_price, node_view
-from jupyter_tpu.models import Node, QueuedResource
+from jupyter_tpu.lifecycle.recoveries import spec_of
+from jupyter_tpu.lifecycle.words import NOTHING_CREATED
+from jupyter_tpu.models import Node, NodeName, QueuedResource
+from jupyter_tpu.provisioning import FLEX_START_LABELS
 
 LONG_ENOUGH_S = 3600
 DAY_S = 86_400
@@ -158,3 +162,40 @@ async def test_the_ledger_writes_the_terms_down_with_the_price(bench: Any) -> No
     (span,) = books.account(4600.0).spans
     assert (span.terms, span.spot, span.usd_per_hour) == ("preemptible", True, 4.8)
     assert books.node_costs(4600.0) == {(str(bench.name()), span.uid): pytest.approx(4.8)}
+
+
+@pytest.mark.parametrize("terms", [{"reserved": True}, {"labels": FLEX_START_LABELS}])
+async def test_a_budget_asks_about_terms_without_a_list_price(bench: Any, terms: dict[str, Any]) -> None:
+    journal = bench.journal()
+    Books(journal, bench.cloud.settings).set_budget("mine", {"amount": 5, "unit": "usd", "period": "day"}, now=1.0)
+    guard = Accounting(bench.cloud, journal)
+    with pytest.raises(BadInput, match="price of v5litepod-8 in us-central1-a is not known"):
+        await guard.check_create(bench.spec(**terms), accept_unknown_price=False)
+    await guard.check_create(bench.spec(**terms), accept_unknown_price=True)
+    await guard.check_create(bench.spec(preemptible=True), accept_unknown_price=False)
+
+
+async def test_a_create_without_a_reservation_fails_for_good_and_leaves_nothing(bench: Any) -> None:
+    fleet = await bench.fleet()
+    intent = await fleet.wait((await fleet.create(bench.spec(reserved=True))).intent_id)
+    assert intent.error is not None, intent
+    assert (intent.error.code, intent.error.exists) == ("bad_input", NOTHING_CREATED)
+    assert "there is no such reservation" in intent.error.message
+    assert "Reservation not found" in intent.error.raw
+    assert (await fleet.refresh()).nodes == ()
+
+
+async def test_a_second_click_on_other_terms_is_another_wish(bench: Any) -> None:
+    fleet = await bench.fleet()
+    bench.emulator.control.pause()
+    first = await fleet.create(bench.spec(preemptible=True))
+    assert (await fleet.create(bench.spec(preemptible=True))).intent_id == first.intent_id
+    with pytest.raises(NodeExists, match="is being created"):
+        await fleet.create(bench.spec(reserved=True))
+
+
+def test_a_node_is_made_again_on_its_terms() -> None:
+    name = NodeName(project="my-project", zone="us-central1-a", node_id="my-node")
+    for terms in ({"preemptible": True}, {"reserved": True}, {"spot": True}, {}):
+        node = Node(name=name, state="READY", **terms)
+        assert spec_of(node).provisioning == node.provisioning

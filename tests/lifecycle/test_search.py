@@ -109,6 +109,19 @@ def test_what_waiting_does_not_help_is_not_tried_again(error: TpuError, hopeless
     assert tried(search(*wanted, until=1e9), error).hopeless == hopeless
 
 
+def test_preemptible_and_spot_share_a_quota_that_reserved_nodes_do_not_take() -> None:
+    spot = candidate("us-central1-a", spot=True)
+    wanted = (spot, replace(spot, spot=False, preemptible=True), replace(spot, spot=False, reserved=True))
+    assert tried(search(*wanted, until=1e9), IN_ZONE).hopeless == (0, 1)
+
+
+def test_a_search_of_before_other_terms_were_known_is_read() -> None:
+    written = search(candidate("us-central1-a", spot=True)).to_json()
+    for each in written["candidates"]:
+        del each["preemptible"], each["reserved"]
+    assert Search.from_json(written).candidates[0].provisioning == "spot"
+
+
 @pytest.mark.parametrize("error", [BudgetExceeded("The budget is used up."), NodeExists("The name is taken.")])
 def test_what_forbids_every_candidate_ends_the_search(error: TpuError) -> None:
     step = next_step(tried(search(until=1e9), error), 0.0)

@@ -106,3 +106,23 @@ def test_a_bad_body_is_refused(server: Server, route: str, body: Any, words: str
     refused = server.tpu("POST", route, body)
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
     assert words in refused.json["message"]
+
+
+def test_a_node_is_queued_on_all_terms_or_refused_in_words(server: Server, cloud: Cloud) -> None:
+    cloud.control.pause()
+    cloud.control.reserve("ours", ZONE, "v5e", 8)
+    wanted = {"zone": ZONE, **V5E}
+    for provisioning, more in (("preemptible", {}), ("reserved", {"reservation": "ours"})):
+        body = {"node_id": provisioning, **wanted, "provisioning": provisioning, **more}
+        queued = server.tpu("POST", "queue", body)
+        assert queued.status == 202, queued.text
+        assert_fits(queued.json, "Queued")
+        assert queued.json["provisioning"] == provisioning
+    for changes, said in (
+        ({"provisioning": "flex-start"}, "has an end"),
+        ({"provisioning": "preemptible", "run_for_s": 3600}, "cannot be a preemptible node too"),
+        ({"provisioning": "spot", "spot": False}, "contradict each other"),
+        ({"reservation": "ours"}, "Only a reserved node"),
+    ):
+        refused = server.tpu("POST", "queue", {"node_id": "refused", **wanted, **changes})
+        assert (refused.status, said in refused.json["message"]) == (400, True), refused.text

@@ -106,6 +106,14 @@ def test_a_type_that_nobody_knows_is_billed_at_an_unknown_price(server: Server) 
     assert unknown["text"].startswith("billed: price unknown")
 
 
+def test_coverage_is_asked_for_all_terms(server: Server) -> None:
+    preemptible = server.tpu("GET", f"{COVERAGE}&provisioning=preemptible").json
+    assert preemptible["text"] == server.tpu("GET", f"{COVERAGE}&spot=true").json["text"] == "billed: $4.80/h"
+    reserved = server.tpu("GET", f"{COVERAGE}&provisioning=reserved").json
+    assert (reserved["usd_per_hour"], "by your reservation" in reserved["text"]) == (None, True)
+    assert server.tpu("GET", f"{COVERAGE}&provisioning=reserved&spot=true").status == 400
+
+
 def test_the_buckets_of_a_notebook_are_named(server: Server) -> None:
     cell = {"cell_type": "code", "id": "a", "source": "load('gs://my-bucket/x')", "metadata": {}, "outputs": []}
     notebook = {"cells": [{**cell, "execution_count": None}], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}

@@ -73,6 +73,8 @@ def test_what_a_node_would_leave(server: Server) -> None:
     assert by_zone["after"] == by_zone["limit"] - by_zone["used"] - 8
     assert (by_region["location"], by_region["fits"]) == ("us-central1", True)
     spot = server.tpu("GET", f"{AFTER}&spot=true").json["rows"][0]
+    assert server.tpu("GET", f"{AFTER}&provisioning=flex-start").json["rows"][0] == spot
+    assert server.tpu("GET", f"{AFTER}&provisioning=reserved").json["rows"] == []
     assert spot["quota_id"] == "TPUV5sPreemptibleLitepodServingPerProjectPerZoneForTPUAPI"
 
 
