@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, LinkDown
 from jupyter_tpu.fleet.accounting import Accounting
 from jupyter_tpu.fleet.braking import Braking
 from jupyter_tpu.fleet.saving import Saving
+from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.documents import Documents
 from jupyter_tpu.models import Node, NodeName
@@ -27,6 +30,7 @@ RAN = {
     "age_s": 0.5,
 }
 TURNS = 10
+NODE = Node(name=NodeName(project="demo-project", zone="us-central1-a", node_id="my-node"), state="READY")
 
 
 class Hooked:
@@ -104,23 +108,25 @@ async def test_a_budget_waits_for_the_hooks(bench: Any) -> None:
     assert "The budget all is used up" in agents.asked[0]
 
 
+@pytest.fixture
+def saving_with(tmp_path: Path) -> Iterator[Callable[[Any], Saving]]:
+    """Makes one whose agent gives that answer."""
+    journal = Journal.open(tmp_path)
+    settings = CloudSettings(project="demo-project", endpoint="localhost:1")
+    yield lambda answer: Saving(Answering(answer), journal, settings)
+    journal.close()
+
+
 @pytest.mark.parametrize(
     "answer",
     [None, {}, {"is_ready": True, "hooks": [{"status": 7}, "x"]}, BadInput("no such method"), LinkDown("cut")],
     ids=["no link", "nonsense", "odd hooks", "older agent", "cut"],
 )
-async def test_nobody_waits_for_an_agent_that_cannot_tell(bench: Any, answer: Any) -> None:
-    fleet = await bench.fleet()
-    assert (await fleet.wait((await fleet.create(bench.spec())).intent_id)).succeeded
-    node = (await fleet.refresh()).node(bench.name())
-    saving = Saving(Answering(answer), bench.journal(), bench.cloud.settings)
-    assert await saving.is_ready(node, "the node ends")
+async def test_nobody_waits_for_an_agent_that_cannot_tell(saving_with: Any, answer: Any) -> None:
+    assert await saving_with(answer).is_ready(NODE, "the node ends")
 
 
-async def test_a_deadline_waits_for_nothing(bench: Any) -> None:
-    fleet = await bench.fleet()
-    assert (await fleet.wait((await fleet.create(bench.spec())).intent_id)).succeeded
-    node = (await fleet.refresh()).node(bench.name())
-    saving = Saving(Answering({"is_ready": False}), bench.journal(), bench.cloud.settings)
-    assert not await saving.is_ready(node, "the node ends", ends_in_s=5)
-    assert await saving.is_ready(node, "the node ends", ends_in_s=0)
+async def test_a_deadline_waits_for_nothing(saving_with: Any) -> None:
+    saving = saving_with({"is_ready": False})
+    assert not await saving.is_ready(NODE, "the node ends", ends_in_s=5)
+    assert await saving.is_ready(NODE, "the node ends", ends_in_s=0)
