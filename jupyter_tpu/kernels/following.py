@@ -17,14 +17,21 @@ Seq = int | Literal["end"]
 Attach = Callable[[Seq, OnMessage, OnMessage], KernelStream]
 """Opens a stream of the kernel's record from a seq, or from its end; the second receiver gets what overtakes others."""
 
+Watch = Callable[[str, list[bytes]], None]
+
 SLACK_BYTES = 4 * 1024 * 1024
 """What a reader still takes of what was on its way when it paused."""
 
 
 class Following:
-    """All readers of a kernel, and the live stream that is shared by those who keep up."""
+    """All readers of a kernel, and the live stream that is shared by those who keep up.
 
-    def __init__(self) -> None:
+    Args:
+        watch: called with the channel and the parts of each message of the live stream.
+    """
+
+    def __init__(self, watch: Watch | None = None) -> None:
+        self._watch: Watch = watch or _look_away
         self._readers: list[Reader] = []
         self._attach: Attach | None = None
         self._live: KernelStream | None = None
@@ -111,6 +118,8 @@ class Following:
             reader.tell(parts) if is_gone else reader.offer(seq, channel, parts)
         if is_gone:
             self.begin_anew()
+        else:
+            self._watch(channel, parts)
         self._hear(seq, channel, parts)
 
     def _receive_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
@@ -251,6 +260,10 @@ class Reader:
 
 
 def _ignore(seq: int, channel: str, parts: list[bytes]) -> None:
+    pass
+
+
+def _look_away(channel: str, parts: list[bytes]) -> None:
     pass
 
 

@@ -10,6 +10,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
@@ -21,9 +22,26 @@ from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.links import LinkPool, LinkStatus, WorkerLink
+from jupyter_tpu.kernels.run_log import RunLog
+from jupyter_tpu.kernels.run_watch import RunWatch
 from jupyter_tpu.kernels.worker import OnProgress, WorkerKey
 
 OnLink = Callable[[LinkStatus], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A node is gone, and all that was on it.
+
+    Attributes:
+        was_on: the worker, by the name of its host key; empty when nobody knows.
+        at: when it was last reached (Unix seconds).
+        known_at: when the cloud said so (Unix seconds).
+    """
+
+    was_on: str
+    at: float
+    known_at: float
 
 
 def _ignore(status: LinkStatus) -> None:
@@ -35,23 +53,36 @@ class HostedKernel:
 
     Args:
         on_link: called with each new status of the link that the kernel uses.
+        runs: where it is noted what is run, for the day on which the node is taken away.
+
+    Attributes:
+        loss: how the node was lost, with all that was on it; None while it was not.
     """
 
     def __init__(
-        self, key: WorkerKey, pool: LinkPool, addresses: Addresses, secrets: Secrets, on_link: OnLink = _ignore
+        self,
+        key: WorkerKey,
+        pool: LinkPool,
+        addresses: Addresses,
+        secrets: Secrets,
+        on_link: OnLink = _ignore,
+        runs: RunLog | None = None,
     ) -> None:
+        self.loss: Loss | None = None
         self._key = key
         self._pool = pool
         self._addresses = addresses
         self._secrets = secrets
         self._on_link = on_link
         self._bridge = Bridge(addresses, secrets, pool.context)
-        self._following = Following()
+        self._runs = RunWatch(runs) if runs else None
+        self._following = Following(self._runs.hear if self._runs else None)
         self._clients = LocalClients(self._bridge, self._following, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()
         self._owner = uuid.uuid4().hex
+        self._down_since: float | None = None
 
     @property
     def is_started(self) -> bool:
@@ -71,6 +102,8 @@ class HostedKernel:
         """
         async with self._changing:
             self._bridge.open()
+            if self._runs:
+                self._runs.begin()
             await self._join_worker(on_progress)
             self._tell(on_progress, "Starting the kernel")
             await self.kernel.start(launch)
@@ -84,6 +117,8 @@ class HostedKernel:
             self._clients.close()
             self._clients = LocalClients(self._bridge, self._following, "end")
             self._owner = ""  # its start was somebody else's
+            if self._runs:
+                self._runs.go_on()
             self._take_link(self._pool.join(self._key), on_progress)
             self.kernel.find(kernel_id)
             self._bridge.join(self)
@@ -91,16 +126,30 @@ class HostedKernel:
     async def learn_state(self) -> Mapping[str, Any]:
         """What the agent says of a kernel that was found; first waits for a client that reads what comes then."""
         await self._bridge.wait_for_reader()
-        return await self.kernel.learn_state()
+        info = await self.kernel.learn_state()
+        if self._runs and info:
+            await self._runs.take_stock(self.kernel.call)
+        elif self._runs and self._shared:
+            self._find_lost(self._runs, self._shared)
+        return info
 
-    async def restart(self, launch: Launch, on_progress: OnProgress) -> None:
-        """Start the kernel again, over a new link if the old one is lost."""
+    async def restart(self, launch: Launch, on_progress: OnProgress, *, after_death: bool = False) -> None:
+        """Start the kernel again, over a new link if the old one is lost.
+
+        `after_death`: nobody has asked for it, so what had run before is not to be forgotten.
+        """
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
         if self._shared is None or self._shared.link.state == "lost":
             await self._leave_worker()
             await self._join_worker(on_progress)
         self._tell(on_progress, "Starting the kernel again")
+        if self.loss:  # the record was on that node as well
+            self._following.begin_anew()
+            self._following.tell("new_record")
+        if self._runs and not after_death:
+            self._runs.begin()
         await self.kernel.restart(launch)
+        self.loss = None
         self._bridge.join(self, self.kernel.foretold)
         await self.kernel.wait_until_up()
 
@@ -117,6 +166,10 @@ class HostedKernel:
         """Leave nothing, here or on the worker, however far a start has come; one that is under way ends first."""
         async with self._changing:
             await self._give_back(and_forget=True)
+
+    async def say(self, words: str) -> None:
+        """Tell whoever follows or listens, in the cell that the kernel spoke of last."""
+        self._following.tell("words", message=words)
 
     async def follow(self, follower: Follower, from_seq: Seq) -> None:
         """Have `follower` read the kernel's record from `from_seq`, or from what comes next."""
@@ -190,16 +243,36 @@ class HostedKernel:
 
     def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
         self._shared = shared
-        generation = self._kernel.generation if self._kernel else 0
+        generation = self._kernel.generation if self._kernel and not self.loss else 0  # another node counts anew
         self._kernel = RemoteKernel(shared.link, self._following, on_progress, owner=self._owner, generation=generation)
+        if self._runs:
+            self._runs.node = lambda: shared.was_on
         shared.watchers.append(self._link_changed)
 
     def _link_changed(self, status: LinkStatus) -> None:
+        if status.state == "live":
+            self._down_since = None
+        elif self._down_since is None:
+            self._down_since = status.since
         if status.state == "lost":
             is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
+            if is_gone and self._shared:
+                ran_on = self._runs.ran_on if self._runs else ""
+                self._lose_node(ran_on or self._shared.was_on, status.message)
             self.kernel.lose(status.message, is_gone=is_gone)
             self._following.tell("lost", message=status.message, error_code=status.error_code)
         self._on_link(status)
+
+    def _lose_node(self, was_on: str, reason: str) -> None:
+        now = time.time()
+        self.loss = Loss(was_on=was_on, at=self._down_since or now, known_at=now)
+        if self._runs:
+            self._runs.lose(reason.partition("\n")[0], self.loss.at)
+
+    def _find_lost(self, runs: RunWatch, shared: WorkerLink) -> None:
+        """The worker knows nothing of the kernel: it may be another one than that on which cells have run."""
+        if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.was_on):
+            self._lose_node(runs.ran_on, self.kernel.reason)
 
     async def _leave_worker(self) -> None:
         shared, self._shared = self._shared, None

@@ -53,15 +53,20 @@ class WorkerLink:
         self.listeners: list[OnProgress] = []
         self.status = LinkStatus(state="connecting", since=time.time())
         self._key = key
-        worker = Worker(key, self._progress)
+        self._worker = Worker(key, self._progress)
         self.link = Link(
-            worker.connect,
-            memory=worker.memory,
+            self._worker.connect,
+            memory=self._worker.memory,
             on_progress=self._progress,
             on_state=self._changed,
             python=key.python,
         )
         self._opening: asyncio.Future[None] | None = None
+
+    @property
+    def was_on(self) -> str:
+        """See `Worker.was_on`."""
+        return self._worker.was_on
 
     async def open(self) -> None:
         """Open the link once; all who ask wait for the same attempt."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Literal, cast
 
@@ -21,6 +22,7 @@ from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import KernelFailed, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.comeback import Comeback, comeback
 from jupyter_tpu.kernels.endings import ending
 from jupyter_tpu.kernels.follower import Deliver, Follower
 from jupyter_tpu.kernels.hosted import HostedKernel
@@ -29,11 +31,16 @@ from jupyter_tpu.kernels.links import LinkStatus, link_thread
 from jupyter_tpu.kernels.notes import KernelNote, KernelNotes, this_process
 from jupyter_tpu.kernels.noting import Noting
 from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_tracebacks_out
+from jupyter_tpu.kernels.run_log import LostRuns, RunLog, runs_folder
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
 
 _LAST_WORK_S = 6
 _WAIT_WHILE_CUT_S = 1.0
+_WAITS_FOR_NODE = (
+    "The node is gone, and all variables with it. It is being made again by your standing choice; this kernel is "
+    "started there when it is READY, and what had run can be run again."
+)
 _PLACE = ("node", "endpoint", "worker_id")
 
 
@@ -63,6 +70,8 @@ class TPUProvisioner(KernelProvisionerBase):
     _launch: Launch | None = None
     _found: KernelNote | None = None
     _is_unsure = False
+    _runs: RunLog | None = None
+    _comeback: Comeback = "no"
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -117,10 +126,15 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.connection_info
 
     async def poll(self) -> int | None:
-        """None while the kernel lives as far as anybody knows; called often, so it only reads a field."""
+        """None while the kernel lives as far as anybody knows; called often, so it only reads a field.
+
+        And while its node is on its way back: when that is READY the restarter starts the kernel there.
+        """
         if self._hosted is None:
             return 0
-        return None if self._is_unsure else self._hosted.kernel.exit_code
+        if self._is_unsure or await self._awaits_node(self._hosted):
+            return None
+        return self._hosted.kernel.exit_code
 
     async def wait(self) -> int | None:
         """Wait for the kernel's end; the caller has a timeout around it."""
@@ -137,6 +151,8 @@ class TPUProvisioner(KernelProvisionerBase):
         """End the kernel at once."""
         self._is_unsure = False
         if self._hosted:
+            if self._comeback == "coming":
+                self._hosted.kernel.expect_end()
             await link_thread.run(self._hosted.kernel.kill())
 
     async def shutdown_requested(self, restart: bool = False) -> None:  # noqa: ARG002
@@ -154,7 +170,9 @@ class TPUProvisioner(KernelProvisionerBase):
         """Called after every shutdown, in some hosts twice, or before any start."""
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
-            if await _leave_after(hosted.close()):
+            has_ended = await _leave_after(hosted.close())
+            await self._forget_runs()
+            if has_ended:
                 await self._noting.remove()
             else:
                 await self._noting.end()
@@ -175,7 +193,9 @@ class TPUProvisioner(KernelProvisionerBase):
         has to know first that its variables are lost.
         """
         info = await link_thread.run(self._started().learn_state())
-        if self._started().kernel.exit_code is not None:
+        if await self._awaits_node(self._started()) or self._comeback == "ready":
+            self.log.info("The kernel %s waits for its node.", self.kernel_id)
+        elif self._started().kernel.exit_code is not None:
             self._manager.stop_restarter()
             await self._forget_if_gone()
         else:
@@ -185,9 +205,9 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def end(self) -> str:
-        """How and why the kernel has ended, in words; empty while it lives."""
+        """How and why the kernel has ended, in words; empty while it lives, or its node is on its way back."""
         kernel = self._started().kernel
-        if kernel.exit_code is None:
+        if kernel.exit_code is None or self._comeback != "no":
             return ""
         if kernel.is_gone:
             return kernel.reason or "Somebody else has ended the kernel."
@@ -199,6 +219,17 @@ class TPUProvisioner(KernelProvisionerBase):
         if self._hosted:
             hosted, self._hosted = self._hosted, None
             await _leave_after(hosted.leave())
+        if self._runs:
+            self._runs.close()
+
+    def lost_runs(self) -> LostRuns | None:
+        """What had run when the node was taken away, until the user has answered. Blocks on the disk."""
+        return self._runs.lost() if self._runs else None
+
+    def settle_lost_runs(self) -> None:
+        """The user has answered. Blocks on the disk."""
+        if self._runs:
+            self._runs.settle()
 
     async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> Follower:
         """Deliver the kernel's messages, all channels, from `from_seq` on or from what comes next, in this loop.
@@ -274,11 +305,34 @@ class TPUProvisioner(KernelProvisionerBase):
         self._noting.tell()
 
     async def _restart(self, hosted: HostedKernel, launch: Launch, report: ProgressReport) -> None:
-        if hosted.kernel.is_gone and self._is_for_restarter():
+        after_death = self._is_for_restarter()
+        if hosted.kernel.is_gone and after_death and self._comeback == "no":
             await self._forget_if_gone()
             raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")
-        await link_thread.run(hosted.restart(launch, report))
+        try:
+            await link_thread.run(hosted.restart(launch, report, after_death=after_death))
+        except TpuError:
+            if hosted.loss:  # asked for too early; it waits for its node as before
+                hosted.kernel.is_asked_to_end = False
+            raise
+        self._comeback = "no"
         await self._noting.write_again()
+
+    async def _awaits_node(self, hosted: HostedKernel) -> bool:
+        """Whether the kernel was lost with a node that is being made again; says so in the notebook, once."""
+        loss = hosted.loss
+        if loss is None or not self._is_for_restarter():
+            self._comeback = "no"
+            return False
+        before = self._comeback
+        self._comeback = await asyncio.to_thread(comeback, self._worker_key(), loss, time.time())
+        if before == "no" != self._comeback:
+            await link_thread.run(hosted.say(_WAITS_FOR_NODE))
+        return self._comeback == "coming"
+
+    async def _forget_runs(self) -> None:
+        if self._runs:
+            await asyncio.to_thread(self._runs.remove)
 
     async def _forget_if_gone(self) -> None:
         if self._started().kernel.is_gone and self._noting.note:
@@ -286,6 +340,7 @@ class TPUProvisioner(KernelProvisionerBase):
                 "The kernel %s on %s is gone, and its note with it: %s", self.kernel_id, self.node, self.end
             )
             await self._noting.remove()
+            await self._forget_runs()
 
     def _is_for_restarter(self) -> bool:
         """Whether the KernelManager's restarter is starting a dead kernel again, and not a user.
@@ -346,6 +401,7 @@ class TPUProvisioner(KernelProvisionerBase):
             return await self._host(launch, report)
         except BaseException:
             await self._noting.remove()
+            await self._forget_runs()
             raise
 
     async def _host(self, launch: Launch, report: ProgressReport) -> HostedKernel:
@@ -368,8 +424,8 @@ class TPUProvisioner(KernelProvisionerBase):
         self._found, self._is_unsure = None, True
         return hosted
 
-    def _new_host(self) -> HostedKernel:
-        key = WorkerKey(
+    def _worker_key(self) -> WorkerKey:
+        return WorkerKey(
             node=NodeName.parse(self.node),
             endpoint=self.endpoint,
             worker_id=self.worker_id,
@@ -377,9 +433,22 @@ class TPUProvisioner(KernelProvisionerBase):
             proxy_command=self.proxy_command,
             ssh_user=self.ssh_user,
         )
+
+    def _new_host(self) -> HostedKernel:
         addresses = TcpAddresses() if self.transport == "tcp" else default_addresses()
         on_link = LinkReport(self._manager, self._identity())
-        return HostedKernel(key, link_thread.enter(), addresses, self._secrets(), on_link)
+        self._runs = self._new_runs()
+        return HostedKernel(
+            self._worker_key(), link_thread.enter(), addresses, self._secrets(), on_link, runs=self._runs
+        )
+
+    def _new_runs(self) -> RunLog | None:
+        """Only for a server's kernels: elsewhere nobody starts one again, and nobody offers anything."""
+        try:
+            return RunLog(runs_folder(), self.kernel_id) if self._root_dir else None
+        except TpuError as error:
+            self.log.warning("What is run on %s is not noted: %s", self.node, error)
+            return None
 
     def _identity(self) -> dict[str, str]:
         return {"kernel_id": self.kernel_id, "kernel_name": self._manager.kernel_name, "node_name": self.node}

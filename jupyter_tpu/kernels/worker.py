@@ -69,11 +69,13 @@ class Worker:
 
     Attributes:
         memory: how it was prepared last, by this process or an earlier one.
+        was_on: the name of the host key where it was last; another one is another node. Empty while nobody knows.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
         self.key = key
         self.memory = Memory(self._save_ready)
+        self.was_on = ""
         self._on_progress = on_progress
         self._address: WorkerAddress | None = None
 
@@ -100,6 +102,7 @@ class Worker:
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
             return None
+        self.was_on = known.address.host_key_alias
         self._say("connecting", f"Connecting to {known.address.alias}")
         try:
             async with asyncio.timeout(_KNOWN_ANSWERS_S):
@@ -134,7 +137,7 @@ class Worker:
             raise unless_unknown or error from error
         self._say("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
-        self._address = address
+        self._address, self.was_on = address, address.host_key_alias
         await asyncio.to_thread(self._known_addresses.save, self._known_as, Known(address, self.memory.ready))
         return connection
 
@@ -235,7 +238,12 @@ def worker_alias(name: NodeName, worker_id: int = 0) -> str:
 
 def host_key_alias(node: Node, worker_id: int) -> str:
     """The name under which a worker's host keys are pinned."""
-    return f"tpu-{node.uid or node.name.node_id}-w{worker_id}"
+    return alias_of_uid(node.uid or node.name.node_id, worker_id)
+
+
+def alias_of_uid(uid: str, worker_id: int) -> str:
+    """The same where only the node's uid is known."""
+    return f"tpu-{uid}-w{worker_id}"
 
 
 def host_key_store() -> HostKeyStore:

@@ -12,12 +12,14 @@ from jupyter_tpu.server.kernel_handlers import KERNEL_ROUTES
 from jupyter_tpu.server.money_handlers import MONEY_ROUTES
 from jupyter_tpu.server.quota_handlers import QUOTA_ROUTES
 from jupyter_tpu.server.recovery_handlers import RECOVERY_ROUTES
+from jupyter_tpu.server.replay_handlers import REPLAY_ROUTES
 from jupyter_tpu.server.sweep_handlers import SWEEP_ROUTES
 from jupyter_tpu.server.switchboard import SWITCHBOARD_ROUTES as SWITCHBOARD_ROUTES
 
 ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *NODE_ROUTES,
     *KERNEL_ROUTES,
+    *REPLAY_ROUTES,
     *GRANT_ROUTES,
     *EGRESS_ROUTES,
     *GETTING_ROUTES,

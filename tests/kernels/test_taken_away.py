@@ -20,7 +20,10 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
-COMING = "The node is being made again, attempt 1 of 3; start a new kernel when it is READY."
+COMING = (
+    "The node is being made again, attempt 1 of 3. "
+    "When it is READY, the kernels of open notebooks are started there again."
+)
 
 
 def lay_down(folder: Path, endpoint: str = "", **changes: Any) -> None:

@@ -257,7 +257,7 @@ def test_a_refusal_ends_it_only_where_waiting_does_not_help(error: Any, phase: s
 
 
 def test_the_outlook_of_a_lost_kernel_names_the_attempt() -> None:
-    assert "attempt 1 of 3; start a new kernel when it is READY" in outlook(recovery(phase="clearing"))
+    assert "attempt 1 of 3. When it is READY, the kernels of" in outlook(recovery(phase="clearing"))
     assert "attempt 2 of 3" in outlook(recovery(phase="making", attempts=2))
     assert "`jupyter tpu recover my-node" in outlook(recovery(phase="given_up", message="It is not made again."))
 

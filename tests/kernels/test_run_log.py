@@ -1,0 +1,242 @@
+"""What was run on a kernel is noted on this machine, outlives the server, and is moved aside when the node is lost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.kernels.comeback import judge
+from jupyter_tpu.kernels.hosted import Loss
+from jupyter_tpu.kernels.run_log import MOST_CODE, NotedRun, RunLog
+from jupyter_tpu.kernels.run_watch import RunWatch
+from jupyter_tpu.lifecycle.recoveries import Recovery
+from jupyter_tpu.models import NodeName, NodeSpec
+
+NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
+SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
+
+
+def run(msg_id: str, **rest: Any) -> NotedRun:
+    return NotedRun(**{"msg_id": msg_id, "cell_id": f"cell-{msg_id}", "code": f"run({msg_id!r})", **rest})
+
+
+MakeLog = Callable[..., RunLog]
+
+
+@pytest.fixture
+def new_log(tmp_path: Path) -> Iterator[MakeLog]:
+    """Makes logs of one kernel, which are closed with the test."""
+    made: list[RunLog] = []
+
+    def make(**options: Any) -> RunLog:
+        made.append(RunLog(tmp_path, "k1", **options))
+        made[-1].begin()
+        return made[-1]
+
+    yield make
+    for log in made:
+        log.close()
+
+
+def lost(log: RunLog, at: float = 100.0) -> dict[str, tuple[str, int]]:
+    """State and outputs of each, as they are offered."""
+    log.lose("It was taken away.", at)
+    found = log.lost()
+    assert found
+    return {each.msg_id: (each.state, each.outputs) for each in found.runs}
+
+
+def test_each_run_is_kept_with_its_state_and_its_outputs(new_log: MakeLog) -> None:
+    log = new_log()
+    for msg_id in ("a", "b", "c", "d"):
+        log.add(run(msg_id))
+    log.move("a", "running")
+    log.move("a", outputs=1)
+    log.move("a", "ok")
+    log.move("b", "error")
+    log.move("c", "running")
+    for _ in range(40):
+        log.move("c", outputs=1)
+    log.move("unknown", "ok")
+
+    assert lost(log) == {"a": ("ok", 1), "b": ("error", 0), "c": ("running", 40), "d": ("queued", 0)}
+    assert not log.is_open("c")
+
+
+def test_a_server_that_is_killed_leaves_all_that_it_had_heard(tmp_path: Path, new_log: MakeLog) -> None:
+    killed = new_log()
+    killed.add(run("a"))
+    killed.move("a", "running", outputs=7)
+    with (tmp_path / "k1.log").open("ab") as file:
+        file.write(b'{"state": "queued ", "outp')  # a line that was cut by the kill
+
+    following = RunLog(tmp_path, "k1")
+    following.go_on()
+    following.move("a", outputs=1)
+    following.add(run("b"))
+
+    assert lost(following) == {"a": ("running", 8), "b": ("queued", 0)}
+    following.close()
+
+
+def test_a_new_process_knows_nothing_of_what_ran_before(new_log: MakeLog) -> None:
+    log = new_log()
+    log.add(run("a"))
+    log.begin()
+    log.lose("It was taken away.", 1.0)
+
+    assert log.lost() is None
+
+
+def test_what_was_lost_waits_for_an_answer(tmp_path: Path, new_log: MakeLog) -> None:
+    log = new_log()
+    log.add(run("a"))
+    assert lost(log) == {"a": ("queued", 0)}
+    log.begin()
+    log.lose("Nothing had run.", 2.0)
+    found = RunLog(tmp_path, "k1").lost()
+    assert found
+    assert (found.lost_at, found.reason) == (100.0, "It was taken away.")
+    log.settle()
+    assert log.lost() is None
+
+
+def test_a_second_loss_offers_what_ran_again_and_then_what_was_left(new_log: MakeLog) -> None:
+    log = new_log()
+    for msg_id in ("a", "b", "c"):
+        log.add(run(msg_id))
+    log.lose("It was taken away.", 1.0)
+    log.add(run("a2", cell_id="cell-a"))
+
+    assert list(lost(log, 2.0)) == ["a2", "b", "c"]
+
+
+def test_long_code_is_cut_and_many_runs_push_out_the_oldest(tmp_path: Path, new_log: MakeLog) -> None:
+    log = new_log(most_bytes=2 * MOST_CODE)
+    log.add(run("long", code="x" * (MOST_CODE + 1)))
+    log.add(run("more", code="y" * MOST_CODE))
+    log.add(run("last", code="z"))
+    log.move("last", "ok")
+    size = (tmp_path / "k1.log").stat().st_size
+    log.lose("It was taken away.", 1.0)
+    found = log.lost()
+
+    assert size <= 2 * MOST_CODE
+    assert found
+    assert [(each.msg_id, each.state) for each in found.runs] == [("more", "queued"), ("last", "ok")]
+
+
+def test_code_that_is_too_long_is_marked(new_log: MakeLog) -> None:
+    log = new_log()
+    log.add(run("long", code="é" * (MOST_CODE + 1)))
+    log.lose("It was taken away.", 1.0)
+    found = log.lost()
+    assert found
+    assert (len(found.runs[0].code), found.runs[0].is_whole) == (MOST_CODE, False)
+
+
+def test_a_kernel_takes_its_files_with_it(tmp_path: Path, new_log: MakeLog) -> None:
+    log = new_log()
+    log.add(run("a"))
+    log.lose("It was taken away.", 1.0)
+    log.add(run("b"))
+    log.remove()
+    assert list(tmp_path.iterdir()) == []
+    log.move("b", "ok")
+    log.add(run("c"))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_disk_that_takes_nothing_stops_only_the_notes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").write_text("no folder")
+    log = RunLog(tmp_path / "file", "k1")
+    log.begin()
+    log.begin()
+    log.add(run("a"))
+    log.move("a", "ok")
+    assert len(caplog.records) == 1
+    assert "is not noted any more" in caplog.text
+
+
+def message(kind: str, content: Any, parent: str = "", *, msg_id: str = "m", cell_id: str = "") -> list[bytes]:
+    frames = ({"msg_type": kind, "msg_id": msg_id}, {"msg_id": parent} if parent else {}, {"cellId": cell_id}, content)
+    return [b"identity", b"<IDS|MSG>", b"", *(json.dumps(frame).encode() for frame in frames)]
+
+
+def test_what_passes_is_noted_whoever_asked(new_log: MakeLog) -> None:
+    log = new_log()
+    watch = RunWatch(log)
+    watch.node = lambda: "tpu-1-w0"
+    silent = {"code": "hidden", "silent": True}
+    for msg_id, content in (("a", {"code": "1"}), ("b", {"code": "2"}), ("s", silent), ("e", {"code": " "})):
+        watch.hear("request", message("execute_request", content, msg_id=msg_id, cell_id=f"cell-{msg_id}"))
+    watch.hear("request", message("kernel_info_request", {}, msg_id="i"))
+    watch.hear("event", [b'{"event": "started"}'])
+    watch.hear("iopub", [b"no message"])
+    watch.hear("iopub", message("execute_input", {}, "a"))
+    watch.hear("iopub", message("stream", {"text": "hello"}, "a"))
+    watch.hear("iopub", message("status", {"execution_state": "idle"}, "a"))
+    watch.hear("shell", message("execute_reply", {"status": "ok"}, "a"))
+    watch.hear("iopub", message("stream", {"text": "late"}, "a"))
+    watch.hear("iopub", message("execute_input", {}, "b"))
+    watch.hear("iopub", message("display_data", {}, "b"))
+    assert watch.ran_on == "tpu-1-w0"
+    assert lost(log) == {"a": ("ok", 1), "b": ("running", 1)}
+
+
+async def test_what_ended_while_no_server_looked_is_asked_of_the_record(new_log: MakeLog) -> None:
+    log = new_log()
+    for msg_id in ("a", "b", "c"):
+        log.add(run(msg_id))
+    listed = [
+        {"msg_id": "a", "state": "done", "status": "ok", "messages": 9},
+        {"msg_id": "b", "state": "running", "status": None, "messages": 8},
+        {"msg_id": "x", "state": "done", "status": "ok", "messages": 9},
+    ]
+
+    async def call(method: str, params: Any) -> Any:
+        assert (method, params) == ("list_requests", {})
+        return {"requests": listed}
+
+    await RunWatch(log).take_stock(call)
+    assert lost(log) == {"a": ("ok", 0), "b": ("running", 5), "c": ("queued", 0)}
+
+
+def choice(**changes: Any) -> Recovery:
+    return replace(Recovery(choice_id="c", spec=SPEC, uid="1", was_ready=True), **changes)
+
+
+LOSS = Loss(was_on="tpu-1-w0", at=90.0, known_at=100.0)
+
+
+@pytest.mark.parametrize(
+    ("standing", "expected"),
+    [
+        (None, "no"),
+        (choice(is_on=False, phase="off"), "no"),
+        (choice(phase="given_up"), "no"),
+        (choice(phase="clearing"), "coming"),
+        (choice(phase="waiting"), "coming"),
+        (choice(phase="making"), "coming"),
+        (choice(), "coming"),  # not seen yet
+        (choice(was_ready=False), "no"),  # its user has stopped it
+        (choice(uid="2"), "ready"),
+    ],
+)
+def test_a_kernel_waits_for_a_node_that_comes_back(standing: Recovery | None, expected: str) -> None:
+    assert judge(standing, LOSS, 0, 110.0) == expected
+
+
+def test_a_kernel_does_not_wait_for_ever() -> None:
+    assert judge(choice(), LOSS, 0, 1000.0) == "no"
+
+
+def test_where_nobody_knows_which_node_it_was_the_time_tells() -> None:
+    unknown = replace(LOSS, was_on="")
+    assert judge(choice(since=101.0), unknown, 0, 110.0) == "ready"
+    assert judge(choice(since=50.0), unknown, 0, 110.0) == "coming"

@@ -1,0 +1,133 @@
+"""A kernel whose node is taken away is started on the one that is made again, and what had run there is offered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from openapi_schema_validator import OAS31Validator
+
+if TYPE_CHECKING:
+    from conftest import Cloud, Events, OpenPages, Page, Server, StartServer
+
+pytestmark = pytest.mark.timeout(240)
+
+ZONE = "us-central1-a"
+CUT = "import time\nfor n in range(3):\n    display(n)\ntime.sleep(600)"
+
+
+def assert_fits(body: Any) -> None:
+    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
+    schema = {**described["components"]["schemas"]["Replay"], "components": described["components"]}
+    OAS31Validator(schema).validate(body)
+
+
+@dataclass(frozen=True)
+class Notebook:
+    """A session on a node that is made again when it is taken away."""
+
+    server: Server
+    cloud: Cloud
+    node_id: str
+    session_id: str
+    kernel_id: str
+
+    @classmethod
+    async def open(cls, server: Server, cloud: Cloud, events: Events, node_id: str) -> Notebook:
+        node = {"accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite", "spot": True}
+        server.tpu("POST", "nodes", {"node_id": node_id, "zone": ZONE, **node})
+        await events.until(lambda event: event.get("phase") == "ready")
+        assert server.tpu("PUT", f"nodes/{ZONE}/{node_id}/recovery", {"is_on": True}).json["is_on"]
+        kernel = {"name": f"tpu-{node_id}-{ZONE}"}
+        asked = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": kernel}
+        made = server.request("POST", "api/sessions", asked)
+        assert made.status == 201, made.text
+        return cls(server, cloud, node_id, made.json["id"], made.json["kernel"]["id"])
+
+    def on(self, server: Server) -> Notebook:
+        """The same where another server runs in the folder."""
+        return Notebook(server, self.cloud, self.node_id, self.session_id, self.kernel_id)
+
+    def replay(self) -> Any:
+        return self.server.tpu("GET", f"kernels/{self.kernel_id}/replay").json
+
+    def preempt(self) -> None:
+        self.cloud.control.preempt(f"projects/{self.cloud.project}/locations/{ZONE}/nodes/{self.node_id}")
+
+    def is_back(self) -> bool:
+        replay = self.replay()
+        return bool(replay.get("is_back") and replay["lost_at"])
+
+    async def run_until_cut(self, page: Page) -> str:
+        """One cell that ends, one that is at work, one that waits; the id of the second request."""
+        await page.until_idle(run(page, "one", "x = 1"))
+        cut = run(page, "two", CUT)
+        run(page, "three", "y = 2")
+        await page.until(lambda _: page.kinds(cut).count("display_data") == 3)
+        return cut
+
+    async def assert_it_goes_on(self, page: Page) -> None:
+        """With the same ids, and without its variables."""
+        [session] = self.server.request("GET", "api/sessions").json
+        assert (session["id"], session["kernel"]["id"]) == (self.session_id, self.kernel_id)
+        asked = run(page, "four", "print('x' in globals())")
+        await page.until_idle(asked)
+        assert page.text(asked) == "False\n"
+
+    async def end(self, events: Events) -> None:
+        self.server.request("DELETE", f"api/sessions/{self.session_id}")
+        self.server.tpu("DELETE", f"nodes/{ZONE}/{self.node_id}")
+        await events.until(lambda event: event.get("phase") == "deleted")
+        assert list((self.server.folder / "tpu" / "runs").iterdir()) == []
+
+
+def run(page: Page, cell_id: str, code: str) -> str:
+    content = {"code": code, "silent": False, "store_history": True, "user_expressions": {}, "allow_stdin": False}
+    return page.send("execute_request", content, metadata={"cellId": cell_id})
+
+
+def offered(replay: Any) -> list[tuple[str, str, int]]:
+    return [(cell["cell_id"], cell["state"], cell["outputs"]) for cell in replay["cells"]]
+
+
+async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cloud, open_page: OpenPages) -> None:
+    async with server.events() as events:
+        notebook = await Notebook.open(server, cloud, events, "taken")
+        page = await open_page(server, notebook.kernel_id)
+        cut = await notebook.run_until_cut(page)
+        assert notebook.replay()["cells"] == []
+
+        notebook.preempt()
+        await page.until(lambda _: "is being made again" in page.text(cut))
+        await events.until_true(notebook.is_back)
+
+        replay = notebook.replay()
+        assert_fits(replay)
+        assert offered(replay) == [("one", "ok", 0), ("two", "cut", 3), ("three", "queued", 0)]
+        assert [cell["code"] for cell in replay["cells"]] == ["x = 1", CUT, "y = 2"]
+        await notebook.assert_it_goes_on(await open_page(server, notebook.kernel_id))
+
+        assert server.tpu("DELETE", f"kernels/{notebook.kernel_id}/replay").status == 204
+        assert notebook.replay()["cells"] == []
+        await notebook.end(events)
+
+
+async def test_what_had_run_outlives_a_killed_server(
+    start_server: StartServer, cloud: Cloud, open_page: OpenPages
+) -> None:
+    first = start_server(**cloud.variables)
+    async with first.events() as events:
+        notebook = await Notebook.open(first, cloud, events, "outlived")
+        await notebook.run_until_cut(await open_page(first, notebook.kernel_id))
+        first.kill()
+    notebook.preempt()
+    following = start_server(after=first, **cloud.variables)
+    notebook = notebook.on(following)
+    async with following.events() as events:
+        await events.until_true(notebook.is_back)
+        assert offered(notebook.replay()) == [("one", "ok", 0), ("two", "cut", 3), ("three", "queued", 0)]
+        await notebook.assert_it_goes_on(await open_page(following, notebook.kernel_id))
+        await notebook.end(events)
