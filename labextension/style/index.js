@@ -1,3 +1,4 @@
 import './base.css';
 import './switchboard.css';
 import './money.css';
+import './replay.css';

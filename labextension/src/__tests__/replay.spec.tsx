@@ -1,0 +1,179 @@
+import type { CodeCell } from '@jupyterlab/cells';
+import { cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { Panel } from '@lumino/widgets';
+import React from 'react';
+import { ChoiceList } from '../replay/dialog';
+import { CutMarks } from '../replay/marks';
+import { Notice } from '../replay/notice';
+import { choicesOf } from '../replay/plan';
+import { ILostRun, IReplay } from '../replay/records';
+import { IReplaySource, NotebookReplay } from '../replay/replay';
+import { markText, noticeText } from '../replay/words';
+import { trans } from './fixtures';
+
+afterEach(cleanup);
+
+const LOST_AT = new Date(2026, 10, 21, 14, 2);
+const clock = LOST_AT.toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' });
+const HOSTILE = '<img src=x onerror="window.pwned = true">';
+
+function run(msg_id: string, rest: Partial<ILostRun> = {}): ILostRun {
+  const cell_id = `cell-${msg_id}`;
+  return {
+    ...{ msg_id, cell_id, code: `run('${msg_id}')`, is_whole: true },
+    ...{ state: 'ok', outputs: 0, order: 0 },
+    ...rest
+  };
+}
+
+function lost(...cells: ILostRun[]): IReplay {
+  const lost_at = LOST_AT.getTime() / 1000;
+  return { kernel_id: 'k1', is_back: true, lost_at, reason: 'The node is gone.', cells };
+}
+
+describe('the notice of a lost node', () => {
+  it('says when it was, what had run and what was cut', () => {
+    const cut = run('c', { state: 'cut', outputs: 40 });
+    const all = lost(run('a'), run('b', { state: 'error' }), cut, run('d', { state: 'queued' }));
+    expect(noticeText(all, LOST_AT, trans)).toBe(
+      `Node pre-empted at ${clock}. 2 cells had run; cell 3 was cut after 40 outputs; 1 had not begun.`
+    );
+  });
+
+  it('counts one in the singular, and knows a cell without an output', () => {
+    const all = lost(run('a'), run('b', { state: 'cut' }));
+    expect(noticeText(all, LOST_AT, trans)).toBe(
+      `Node pre-empted at ${clock}. 1 cell had run; cell 2 was cut before its first output.`
+    );
+  });
+
+  it('names the day where it was not today', () => {
+    expect(noticeText(lost(run('a')), new Date(2026, 10, 23), trans)).toContain(
+      LOST_AT.toLocaleDateString()
+    );
+  });
+
+  it('offers nothing to run before the node is back', () => {
+    const acts = { onRun: jest.fn(), onDismiss: jest.fn() };
+    const props = { ...acts, isRunning: false, trans };
+    const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
+    const button = (): HTMLButtonElement => screen.getByText('Run these again…');
+    expect(button().disabled).toBe(true);
+    rerender(<Notice {...props} lost={lost(run('a'))} />);
+    fireEvent.click(button());
+    fireEvent.click(screen.getByText('Dismiss'));
+    expect(acts.onRun).toHaveBeenCalledTimes(1);
+    expect(acts.onDismiss).toHaveBeenCalledTimes(1);
+  });
+});
+
+describe('the choice of what to run again', () => {
+  const edited = run('b', { code: 'old' });
+  const sources = new Map([
+    ['cell-a', "run('a')\n"],
+    ['cell-b', 'new']
+  ]);
+
+  it('proposes what is in the notebook and was not run again yet', () => {
+    const runs = [run('a'), edited, run('c'), run('d', { cell_id: null, is_whole: false })];
+    const choices = choicesOf(runs, sources, new Set(['a']));
+    expect(choices.map(({ number }) => number)).toEqual([1, 2, 3, 4]);
+    expect(choices.map(({ isProposed }) => isProposed)).toEqual([false, true, false, false]);
+    expect(choices.map(({ isEdited }) => isEdited)).toEqual([false, true, false, false]);
+    expect(choices.map(({ isMissing }) => isMissing)).toEqual([false, false, true, true]);
+    expect(choices.map(({ canRun }) => canRun)).toEqual([true, true, true, false]);
+  });
+
+  it('shows code as text, and keeps what was chosen', () => {
+    const onChange = jest.fn<void, [ReadonlySet<string>]>();
+    const runs = [run('a', { code: HOSTILE }), run('c')];
+    const choices = choicesOf(runs, sources, new Set());
+    render(
+      <ChoiceList choices={choices} initial={new Set(['a'])} onChange={onChange} trans={trans} />
+    );
+    expect(screen.getByText(HOSTILE)).toBeTruthy();
+    const [first, second] = screen.getAllByRole('checkbox');
+    fireEvent.click(first);
+    fireEvent.click(second);
+    expect(onChange.mock.calls.map(([chosen]) => [...chosen])).toEqual([[], ['c']]);
+  });
+});
+
+class TestSource implements IReplaySource {
+  answer = lost(run('a'), run('b'), run('c'));
+  readonly settle = jest.fn(() => {
+    this.answer = lost();
+    return Promise.resolve();
+  });
+
+  replay(kernelId: string): Promise<IReplay> {
+    return kernelId === 'k1' ? Promise.resolve(this.answer) : Promise.reject(new Error('None.'));
+  }
+}
+
+describe('running again what was lost', () => {
+  const again = jest.fn(({ msg_id }: ILostRun) => Promise.resolve(msg_id !== 'bad'));
+  const target = { sources: new Map<string, string>(), run: again };
+  let source: TestSource;
+  let replay: NotebookReplay;
+
+  beforeEach(async () => {
+    again.mockClear();
+    source = new TestSource();
+    replay = new NotebookReplay(source, target);
+    await replay.look('k1');
+  });
+
+  it('runs the chosen ones in their order, and offers nothing more', async () => {
+    await replay.run(new Set(['c', 'a']));
+    expect(again.mock.calls.map(([{ msg_id }]) => msg_id)).toEqual(['a', 'c']);
+    expect(source.settle).toHaveBeenCalledWith('k1');
+    expect(replay.lost).toBeNull();
+  });
+
+  it('stops at the first that fails, and offers the others again', async () => {
+    source.answer = lost(run('a'), run('bad'), run('c'));
+    target.sources = new Map(source.answer.cells.map(each => [`${each.cell_id}`, each.code]));
+    await replay.look('k1');
+    await replay.run(new Set(['a', 'bad', 'c']));
+    expect(again.mock.calls.map(([{ msg_id }]) => msg_id)).toEqual(['a', 'bad']);
+    expect(source.settle).not.toHaveBeenCalled();
+    expect(replay.isRunning).toBe(false);
+    expect(replay.choices.map(({ isProposed }) => isProposed)).toEqual([false, true, true]);
+  });
+
+  it('offers nothing to a notebook without such a kernel', async () => {
+    await replay.look('another');
+    expect(replay.lost).toBeNull();
+    await replay.look('k1');
+    expect(replay.lost).not.toBeNull();
+    await replay.look(null);
+    expect(replay.lost).toBeNull();
+  });
+
+  it('tells the server when the user does not want it', async () => {
+    await replay.dismiss();
+    expect(source.settle).toHaveBeenCalledWith('k1');
+    expect(replay.lost).toBeNull();
+  });
+});
+
+describe('the mark under a cell that was cut', () => {
+  it('is there until the cell is run again', () => {
+    const cells = ['one', 'two'].map(id => Object.assign(new Panel(), { model: { id } }));
+    const find = (id: string | null): CodeCell | undefined =>
+      cells.find(({ model }) => model.id === id) as unknown as CodeCell | undefined;
+    const marks = new CutMarks(find, each =>
+      markText(each, LOST_AT.getTime() / 1000, LOST_AT, trans)
+    );
+    const cut = run('b', { cell_id: 'two', state: 'cut', outputs: 40 });
+    const shown = (): (string | null)[] => cells.map(({ node }) => node.textContent);
+    marks.show([run('a', { cell_id: 'one' }), cut, run('c', { cell_id: 'gone', state: 'cut' })]);
+    expect(shown()).toEqual(['', `Lost with the node at ${clock}, last output 40`]);
+    marks.remove('two');
+    expect(shown()).toEqual(['', '']);
+    marks.show([cut]);
+    marks.show([]);
+    expect(shown()).toEqual(['', '']);
+  });
+});

@@ -1,0 +1,65 @@
+/** The acts of the user on what was lost with a node, as commands. */
+
+import { Dialog, showDialog } from '@jupyterlab/apputils';
+import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { ReplayChoice } from './dialog';
+import { NotebookReplay } from './replay';
+
+export const ReplayCommandIDs = {
+  run: 'tpu:run-lost-cells',
+  dismiss: 'tpu:dismiss-lost-cells'
+} as const;
+
+export interface IReplayContext {
+  readonly commands: CommandRegistry;
+  readonly tracker: INotebookTracker;
+  readonly trans: TranslationBundle;
+  /** What a notebook has lost. */
+  readonly of: (panel: NotebookPanel) => NotebookReplay | undefined;
+}
+
+type Args = ReadonlyPartialJSONObject;
+
+/** Add the commands on the notebook with a path, or else on the one in front. */
+export function addReplayCommands(context: IReplayContext): void {
+  const { commands, trans } = context;
+  commands.addCommand(ReplayCommandIDs.run, {
+    label: trans.__('Run the Cells Again That Were Lost with the Node…'),
+    describedBy: { args: ARGS },
+    execute: async args => ask(find(context, args), trans)
+  });
+  commands.addCommand(ReplayCommandIDs.dismiss, {
+    label: trans.__('Do Not Run the Cells Again That Were Lost with the Node'),
+    describedBy: { args: ARGS },
+    execute: async args => find(context, args)?.dismiss()
+  });
+}
+
+const ARGS = {
+  type: 'object',
+  properties: {
+    path: { type: 'string', description: 'Path of the notebook; else the one in front' }
+  }
+};
+
+function find({ tracker, of }: IReplayContext, { path }: Args): NotebookReplay | undefined {
+  const panel = tracker.find(({ context }) => context.path === path) ?? tracker.currentWidget;
+  return panel ? of(panel) : undefined;
+}
+
+async function ask(own: NotebookReplay | undefined, trans: TranslationBundle): Promise<void> {
+  if (!own?.lost) {
+    return;
+  }
+  const answer = await showDialog({
+    title: trans.__('Run again what was lost with the node'),
+    body: new ReplayChoice(own.choices, trans),
+    buttons: [Dialog.cancelButton(), Dialog.okButton({ label: trans.__('Run') })]
+  });
+  if (answer.button.accept && answer.value) {
+    await own.run(answer.value);
+  }
+}

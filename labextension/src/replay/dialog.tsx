@@ -1,0 +1,97 @@
+/** Which of the lost runs are to be run again, in the order in which they had run. */
+
+import { Dialog } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget } from '@jupyterlab/ui-components';
+import React, { useState } from 'react';
+import { IChoice } from './plan';
+import { stateText } from './words';
+
+/** The body of the dialog; its value is the ids of the chosen runs. */
+export class ReplayChoice extends ReactWidget implements Dialog.IBodyWidget<ReadonlySet<string>> {
+  constructor(
+    private readonly _choices: readonly IChoice[],
+    private readonly _trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-tpu-Replay-choice');
+    this._chosen = new Set(
+      this._choices.filter(({ isProposed }) => isProposed).map(({ run }) => run.msg_id)
+    );
+  }
+
+  getValue(): ReadonlySet<string> {
+    return this._chosen;
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <ChoiceList
+        choices={this._choices}
+        initial={this._chosen}
+        onChange={chosen => (this._chosen = chosen)}
+        trans={this._trans}
+      />
+    );
+  }
+
+  private _chosen: ReadonlySet<string>;
+}
+
+interface IProps {
+  choices: readonly IChoice[];
+  initial: ReadonlySet<string>;
+  onChange: (chosen: ReadonlySet<string>) => void;
+  trans: TranslationBundle;
+}
+
+export function ChoiceList({ choices, initial, onChange, trans }: IProps): JSX.Element {
+  const [chosen, setChosen] = useState(initial);
+  const toggle = (msgId: string): void => {
+    const next = new Set(chosen);
+    if (!next.delete(msgId)) {
+      next.add(msgId);
+    }
+    setChosen(next);
+    onChange(next);
+  };
+  return (
+    <ol>
+      {choices.map(choice => (
+        <Choice
+          key={choice.run.msg_id}
+          choice={choice}
+          isChosen={chosen.has(choice.run.msg_id)}
+          onToggle={() => toggle(choice.run.msg_id)}
+          trans={trans}
+        />
+      ))}
+    </ol>
+  );
+}
+
+interface IChoiceProps {
+  choice: IChoice;
+  isChosen: boolean;
+  onToggle: () => void;
+  trans: TranslationBundle;
+}
+
+function Choice({ choice, isChosen, onToggle, trans }: IChoiceProps): JSX.Element {
+  const { run, canRun, isEdited, isMissing } = choice;
+  const notes = [
+    stateText(run, trans),
+    isEdited && trans.__('edited since: the cell runs as it is now'),
+    isMissing && canRun && trans.__('not in this notebook any more: a cell is added'),
+    !canRun && trans.__('not in this notebook any more, and too long to be kept')
+  ].filter(Boolean);
+  return (
+    <li>
+      <label>
+        <input type="checkbox" checked={isChosen} disabled={!canRun} onChange={onToggle} />
+        <code>{run.code.split('\n', 3).join('\n')}</code>
+        <small>{notes.join(' · ')}</small>
+      </label>
+    </li>
+  );
+}

@@ -1,0 +1,38 @@
+/** A line under each cell that ran when the node went. Nothing of the notebook itself is changed. */
+
+import type { CodeCell } from '@jupyterlab/cells';
+import { PanelLayout, Widget } from '@lumino/widgets';
+import { ILostRun } from './records';
+
+export class CutMarks {
+  constructor(
+    private readonly _find: (cellId: string | null) => CodeCell | undefined,
+    private readonly _text: (run: ILostRun) => string
+  ) {}
+
+  /** Mark the cells of these runs, and no others. */
+  show(runs: readonly ILostRun[]): void {
+    this._marks.forEach(mark => mark.dispose());
+    this._marks.clear();
+    runs.filter(({ state }) => state === 'cut').forEach(run => this._mark(run));
+  }
+
+  /** The cell is run again: what it shows is not what was lost. */
+  remove(cellId: string): void {
+    this._marks.get(cellId)?.dispose();
+    this._marks.delete(cellId);
+  }
+
+  private _mark(run: ILostRun): void {
+    const cell = this._find(run.cell_id);
+    if (cell?.layout instanceof PanelLayout) {
+      const mark = new Widget();
+      mark.addClass('jp-tpu-Replay-mark');
+      mark.node.textContent = this._text(run);
+      cell.layout.addWidget(mark);
+      this._marks.set(cell.model.id, mark);
+    }
+  }
+
+  private readonly _marks = new Map<string, Widget>();
+}

@@ -1,0 +1,105 @@
+/** After a pre-emption: the cells that had run on the lost node are offered to be run on the new one. */
+
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { INotebookTracker, NotebookActions, NotebookPanel } from '@jupyterlab/notebook';
+import { Event, ServiceManager } from '@jupyterlab/services';
+import { ITranslator, nullTranslator, TranslationBundle } from '@jupyterlab/translation';
+import { mayRunOnNode } from '../nodekernel';
+import { TpuClient } from '../request';
+import { IKernelEvent, KERNEL_SCHEMA, LINK_SCHEMA } from '../tokens';
+import { addReplayCommands, ReplayCommandIDs } from './commands';
+import { CutMarks } from './marks';
+import { ReplayCells } from './notebook';
+import { ReplayNotice } from './notice';
+import { NotebookReplay } from './replay';
+import { ReplaySource } from './source';
+import { markText } from './words';
+
+const DOMAIN = 'jupyter_tpu';
+
+export const replay: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:replay',
+  description: 'Offers to run cells again that were lost with their node.',
+  autoStart: true,
+  requires: [INotebookTracker],
+  optional: [ITranslator],
+  activate: (
+    { commands, serviceManager }: JupyterFrontEnd,
+    tracker: INotebookTracker,
+    translator: ITranslator | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const source = new ReplaySource(new TpuClient(serviceManager.serverSettings));
+    const replays = new WeakMap<NotebookPanel, NotebookReplay>();
+    addReplayCommands({ commands, tracker, trans, of: panel => replays.get(panel) });
+    tracker.widgetAdded.connect((_, panel) => {
+      const cells = new ReplayCells(panel);
+      const own = new NotebookReplay(source, cells);
+      replays.set(panel, own);
+      follow(panel, own, serviceManager);
+      mark(panel, own, cells, trans);
+      const args = { path: panel.context.path };
+      const acts = {
+        onRun: () => void commands.execute(ReplayCommandIDs.run, args),
+        onDismiss: () => void commands.execute(ReplayCommandIDs.dismiss, args)
+      };
+      panel.contentHeader.addWidget(new ReplayNotice(own, acts, trans));
+    });
+  }
+};
+
+/** Look when the notebook gets a kernel, and when the one it has is lost or comes back. */
+function follow(
+  { sessionContext, disposed }: NotebookPanel,
+  own: NotebookReplay,
+  { events, kernelspecs }: ServiceManager.IManager
+): void {
+  const look = (): void => {
+    const kernel = sessionContext.session?.kernel;
+    const isOurs = kernel && mayRunOnNode(kernel.name, kernelspecs.specs);
+    void own.look(isOurs ? kernel.id : null);
+  };
+  const onEvent = (_: Event.IManager, event: Event.Emission): void => {
+    const { kernel_id } = event as unknown as IKernelEvent;
+    const isNews = event.schema_id === KERNEL_SCHEMA || event.schema_id === LINK_SCHEMA;
+    if (isNews && kernel_id === sessionContext.session?.kernel?.id) {
+      look();
+    }
+  };
+  sessionContext.kernelChanged.connect(look);
+  events.stream.connect(onEvent);
+  disposed.connect(() => events.stream.disconnect(onEvent));
+  look();
+}
+
+/** Say under the cells that were cut what was lost, until they are run again. */
+function mark(
+  panel: NotebookPanel,
+  own: NotebookReplay,
+  cells: ReplayCells,
+  trans: TranslationBundle
+): void {
+  const lostAt = (): number => own.lost?.lost_at ?? 0;
+  const marks = new CutMarks(
+    cellId => cells.find(cellId),
+    run => markText(run, lostAt(), new Date(), trans)
+  );
+  let shown: object | null = null;
+  const show = (): void => {
+    if (own.lost !== shown) {
+      shown = own.lost;
+      marks.show(own.lost?.cells ?? []);
+    }
+  };
+  const onScheduled = (
+    _: unknown,
+    { notebook, cell }: { notebook: object; cell: { model: { id: string } } }
+  ): void => {
+    if (notebook === panel.content) {
+      marks.remove(cell.model.id);
+    }
+  };
+  own.changed.connect(show);
+  NotebookActions.executionScheduled.connect(onScheduled);
+  panel.disposed.connect(() => NotebookActions.executionScheduled.disconnect(onScheduled));
+}

@@ -1,0 +1,105 @@
+/** What one notebook lost with its node, and running it again. */
+
+import { ISignal, Signal } from '@lumino/signaling';
+import { choicesOf, IChoice } from './plan';
+import { ILostRun, IReplay } from './records';
+
+/** The server half, as far as this needs it. */
+export interface IReplaySource {
+  /** What was lost with a kernel's node. */
+  replay(kernelId: string): Promise<IReplay>;
+  /** The user has answered. */
+  settle(kernelId: string): Promise<void>;
+}
+
+/** The notebook, as far as this needs it. */
+export interface IReplayTarget {
+  readonly sources: ReadonlyMap<string, string>;
+  /** Run one again; says whether it succeeded. */
+  run(lost: ILostRun): Promise<boolean>;
+}
+
+export class NotebookReplay {
+  constructor(
+    private readonly _source: IReplaySource,
+    private readonly _cells: IReplayTarget
+  ) {}
+
+  /** Emitted when there is something else to say. */
+  get changed(): ISignal<this, void> {
+    return this._changed;
+  }
+
+  /** What waits for an answer; null when nothing does. */
+  get lost(): IReplay | null {
+    return this._lost;
+  }
+
+  get isRunning(): boolean {
+    return this._isRunning;
+  }
+
+  get choices(): IChoice[] {
+    return choicesOf(this._lost?.cells ?? [], this._cells.sources, this._done);
+  }
+
+  /** Ask what was lost with a kernel; null for a notebook without one. A server that does not know changes nothing. */
+  async look(kernelId: string | null): Promise<void> {
+    this._kernelId = kernelId;
+    const found = kernelId === null ? null : await this._source.replay(kernelId).catch(() => null);
+    if (kernelId === this._kernelId) {
+      this._set(found?.cells.length ? found : null);
+    }
+  }
+
+  /** Run the chosen ones in their order, up to the first that fails; all that is offered is answered with the last. */
+  async run(chosen: ReadonlySet<string>): Promise<void> {
+    const lost = this._lost;
+    if (!lost || this._isRunning) {
+      return;
+    }
+    this._isRunning = true;
+    this._changed.emit();
+    try {
+      if (await this._runAll(lost.cells.filter(({ msg_id }) => chosen.has(msg_id)))) {
+        await this.dismiss();
+      }
+    } finally {
+      this._isRunning = false;
+      this._changed.emit();
+    }
+  }
+
+  /** Offer it no more, on any page. */
+  async dismiss(): Promise<void> {
+    const lost = this._lost;
+    this._set(null);
+    if (lost) {
+      await this._source.settle(lost.kernel_id);
+    }
+  }
+
+  private async _runAll(runs: readonly ILostRun[]): Promise<boolean> {
+    for (const run of runs) {
+      if (!(await this._cells.run(run))) {
+        return false;
+      }
+      this._done.add(run.msg_id);
+    }
+    return true;
+  }
+
+  private _set(lost: IReplay | null): void {
+    if (lost?.lost_at !== this._lost?.lost_at) {
+      this._done.clear();
+    }
+    this._lost = lost;
+    this._changed.emit();
+  }
+
+  private readonly _changed = new Signal<this, void>(this);
+  private readonly _done = new Set<string>();
+  private _lost: IReplay | null = null;
+  private _kernelId: string | null = null;
+  private _isRunning = false;
+}
