@@ -185,5 +185,6 @@ const specArgs = argsOf({
   node_id: { type: 'string', description: 'Name of the node' },
   accelerator_type: { type: 'string', description: 'Accelerator type, such as v5litepod-8' },
   runtime_version: { type: 'string', description: 'Runtime version of the TPU VMs' },
-  spot: { type: 'boolean', description: 'Whether to create a spot node' }
+  spot: { type: 'boolean', description: 'Whether to create a spot node' },
+  internal_ips: { type: 'boolean', description: 'Whether it gets no external addresses' }
 });

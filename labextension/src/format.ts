@@ -1,7 +1,7 @@
 /** Numbers and records as words; pure. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { IAccelerator, IOffer, IPrice, Verb } from './tokens';
+import { IAccelerator, IOffer, IPrice, Provisioning, Verb } from './tokens';
 
 /** What a state means for the eye; the word beside it is the API's own. */
 export type StateKind = 'ready' | 'working' | 'stopped' | 'lost' | 'unknown';
@@ -73,8 +73,15 @@ export function formatSize(
 }
 
 /** The price of an offer as a record, or null where no list price is known. */
-export function priceOf(offer: IOffer, spot: boolean): IPrice | null {
-  const usd_per_hour = spot ? offer.usd_per_hour_spot : offer.usd_per_hour;
+export function priceOf(offer: IOffer, provisioning: Provisioning): IPrice | null {
+  const prices: { readonly [terms in Provisioning]: number | null | undefined } = {
+    'on-demand': offer.usd_per_hour,
+    spot: offer.usd_per_hour_spot,
+    preemptible: offer.usd_per_hour_spot,
+    'flex-start': offer.usd_per_hour_flex_start,
+    reserved: null
+  };
+  const usd_per_hour = prices[provisioning] ?? null;
   if (usd_per_hour === null) {
     return null;
   }
@@ -86,6 +93,21 @@ export function formatPrice(price: IPrice | null, trans: TranslationBundle): str
   return price
     ? trans.__('%1 per hour', formatUsd(price.usd_per_hour))
     : trans.__('Price per hour unknown');
+}
+
+/** On which terms a node is had, in a word; nothing where it is on demand. */
+export function termsName(
+  { provisioning, spot }: { readonly provisioning?: Provisioning; readonly spot: boolean },
+  trans: TranslationBundle
+): string {
+  const words: { readonly [terms in Provisioning]: string } = {
+    'on-demand': '',
+    spot: trans.__('spot'),
+    preemptible: trans.__('preemptible'),
+    reserved: trans.__('reserved'),
+    'flex-start': trans.__('flex-start')
+  };
+  return words[provisioning ?? (spot ? 'spot' : 'on-demand')] ?? provisioning ?? '';
 }
 
 /** Where a price is from; shown with it, since a list price is not a bill. */

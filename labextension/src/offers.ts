@@ -1,10 +1,15 @@
 /** Which choices of a node fit together; pure. */
 
-import { INodeSpec, IOffer, IOffers } from './tokens';
+import { INodeSpec, IOffer, IOffers, Provisioning } from './tokens';
 
 /** The offer that a choice stands for, if there is one. */
 export function offerOf(offers: IOffers, spec: INodeSpec): IOffer | undefined {
   return offersIn(offers, spec.zone).find(o => o.accelerator_type === spec.accelerator_type);
+}
+
+/** On which terms a choice asks for a node. */
+export function termsOf({ provisioning, spot }: INodeSpec): Provisioning {
+  return provisioning ?? (spot ? 'spot' : 'on-demand');
 }
 
 export function offersIn(offers: IOffers, zone: string): readonly IOffer[] {

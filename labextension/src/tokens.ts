@@ -93,6 +93,8 @@ export interface INode extends INodeKey {
   readonly accelerator: IAccelerator | null;
   readonly runtime_version: string;
   readonly spot: boolean;
+  /** Absent where an older server does not tell. */
+  readonly provisioning?: Provisioning;
   readonly create_time: string;
   readonly workers: readonly IWorker[];
   /** Made by jupyter_tpu; false for nodes that were made elsewhere. */
@@ -142,6 +144,8 @@ export interface IOffer {
   readonly description: string;
   readonly usd_per_hour: number | null;
   readonly usd_per_hour_spot: number | null;
+  /** Absent where an older server does not tell. */
+  readonly usd_per_hour_flex_start?: number | null;
   readonly price_as_of: string | null;
   readonly price_source: string | null;
   readonly runtime_versions: readonly string[];
@@ -156,11 +160,18 @@ export interface IOffers {
   };
 }
 
+/** On which terms a node is asked for. */
+export type Provisioning = 'on-demand' | 'spot' | 'preemptible' | 'reserved' | 'flex-start';
+
 /** What to create. */
 export interface INodeSpec extends INodeKey {
   readonly accelerator_type: string;
   readonly runtime_version: string;
   readonly spot: boolean;
+  /** Where `spot` does not say it all. */
+  readonly provisioning?: Provisioning;
+  /** Its workers get no external addresses. */
+  readonly internal_ips?: boolean;
   /** The user knows that the price is not. */
   readonly accept_unknown_price?: boolean;
 }

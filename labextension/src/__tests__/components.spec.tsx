@@ -237,7 +237,7 @@ describe('the form', () => {
     const create = jest.fn().mockResolvedValue(undefined);
     open(create);
     fill('Name', 'my-node');
-    fireEvent.click(screen.getByRole('checkbox'));
+    fill('Provisioning model', 'spot');
     await settled(submit);
     expect(create).toHaveBeenCalledWith({ ...OFFERS.default, node_id: 'my-node', spot: true });
   });

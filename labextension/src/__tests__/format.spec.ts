@@ -24,16 +24,32 @@ describe('ages', () => {
 
 describe('a price', () => {
   it('is told with its day and source', () => {
-    const price = format.priceOf(offer('v5litepod-8'), false);
+    const price = format.priceOf(offer('v5litepod-8'), 'on-demand');
     expect(format.formatPrice(price, trans)).toBe('$9.60 per hour');
     expect(format.formatPriceSource(price, trans)).toContain('2025-06-01');
     expect(format.formatPriceSource(price, trans)).toContain('the price page');
   });
 
   it('that nobody knows is called unknown, not free', () => {
-    const price = format.priceOf(offer('v5litepod-8'), true);
+    const price = format.priceOf(offer('v5litepod-8'), 'spot');
     expect(price).toBeNull();
     expect(format.formatPrice(price, trans)).toBe('Price per hour unknown');
+  });
+});
+
+describe('the price of other terms', () => {
+  const known = offer('v6e-8', { usd_per_hour_spot: 4, usd_per_hour_flex_start: 10.8 });
+
+  it.each([
+    ['preemptible', 4],
+    ['flex-start', 10.8],
+    ['reserved', undefined]
+  ] as const)('%s is their own', (terms, usd) => {
+    expect(format.priceOf(known, terms)?.usd_per_hour).toBe(usd);
+  });
+
+  it('is unknown where an older server does not tell it', () => {
+    expect(format.priceOf(offer('v6e-8'), 'flex-start')).toBeNull();
   });
 });
 

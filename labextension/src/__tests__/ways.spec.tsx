@@ -65,6 +65,10 @@ describe('the form, where there are other ways to a node', () => {
     return act(() => Promise.resolve(void fireEvent.click(screen.getByRole(role, { name }))));
   }
 
+  function choose(terms: string): void {
+    fireEvent.change(screen.getByLabelText('Provisioning model'), { target: { value: terms } });
+  }
+
   it('says before the click whether it is billed, and what it leaves of the quota', async () => {
     open(getting());
     await later();
@@ -134,10 +138,34 @@ describe('the form, where there are other ways to a node', () => {
     const acts = getting();
     open(acts);
     expect(screen.queryByRole('checkbox', { name: /again/ })).toBeNull();
-    await click('checkbox', 'Spot: cheaper, but can be taken back at any time');
+    choose('spot');
     await click('checkbox', 'Make it again when it is taken back');
     await click('checkbox', 'Take it though its price is not known');
     await click('button', 'Create');
     expect(acts.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));
+  });
+
+  it('queues for flex-start with a run time, and offers no other way', async () => {
+    const acts = getting();
+    open(acts);
+    choose('flex-start');
+    expect(screen.queryByRole('radio', { name: 'Create it now' })).toBeNull();
+    fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '200' } });
+    await click('checkbox', 'Take it though its price is not known');
+    await click('button', 'Queue');
+    screen.getByText('Use a number up to 168.');
+    expect(acts.onQueue).not.toHaveBeenCalled();
+    fireEvent.change(screen.getByLabelText('Run for (hours)'), { target: { value: '2' } });
+    await click('button', 'Queue');
+    expect(acts.onQueue).toHaveBeenCalledWith(
+      expect.objectContaining({ provisioning: 'flex-start', run_for_s: 7200, valid_for_s: 21_600 })
+    );
+  });
+
+  it('asks for internal addresses where external ones are used up', async () => {
+    open(getting());
+    await click('checkbox', 'Internal addresses only');
+    await click('button', 'Create');
+    expect(onCreate).toHaveBeenCalledWith(expect.objectContaining({ internal_ips: true }));
   });
 });

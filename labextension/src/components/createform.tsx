@@ -7,16 +7,19 @@ import {
   IWayDraft,
   nowTerms,
   queueTerms,
+  runTime,
   searchTerms,
-  WAY_DRAFT
+  WAY_DRAFT,
+  Way,
+  wayOf
 } from '../money/choice/getting';
-import { isMinutes, Ways } from '../money/choice/ways';
+import { isMinutes, mayBeTakenBack, Ways } from '../money/choice/ways';
 import { checkName, suggestName } from '../fleet';
-import { formatSize, priceOf } from '../format';
-import { byGeneration, fitSpec, offerOf, offersIn, suggestSpec } from '../offers';
-import { INodeList, INodeSpec, IOffer, IOffers } from '../tokens';
+import { formatSize } from '../format';
+import { byGeneration, fitSpec, offerOf, offersIn, suggestSpec, termsOf } from '../offers';
+import { INodeList, INodeSpec, IOffer, IOffers, Provisioning } from '../tokens';
 import { Button } from './button';
-import { Field, options, Select } from './field';
+import { Check, Field, options, Select } from './field';
 import { PriceNotice } from './price';
 import { Problem } from './problem';
 import { useSending } from './sending';
@@ -46,7 +49,8 @@ export function CreateForm(props: IProps): JSX.Element {
   const offer = offerOf(offers, spec);
   const isUnasked = Boolean(getting) && hasUnknownPrice(offers, spec, draft);
   const isPriced = !isUnasked || draft.acceptsUnknownPrice;
-  const isWhole = !complaint && isMinutes(draft.minutes) && isPriced;
+  const isTimed = termsOf(spec) !== 'flex-start' || runTime(draft) !== null;
+  const isWhole = !complaint && isMinutes(draft.minutes) && isPriced && isTimed;
   return (
     <form
       className="jp-tpu-Form"
@@ -62,7 +66,22 @@ export function CreateForm(props: IProps): JSX.Element {
       <h3 id={heading}>{trans.__('Create a node')}</h3>
       <NameField value={spec.node_id} complaint={complaint} trans={trans} onChange={change} />
       <PlaceFields offers={offers} spec={spec} offer={offer} trans={trans} onChange={change} />
-      <SpotField value={spec.spot} trans={trans} onChange={change} />
+      <TermsField
+        value={termsOf(spec)}
+        canQueue={Boolean(getting)}
+        trans={trans}
+        onChange={change}
+      />
+      <Check
+        label={trans.__('Internal addresses only')}
+        note={
+          spec.internal_ips
+            ? trans.__('It needs no external address, and is reached only from its own network.')
+            : undefined
+        }
+        checked={spec.internal_ips ?? false}
+        onChange={internal_ips => change({ internal_ips })}
+      />
       {getting && (
         <Ways
           offers={offers}
@@ -73,19 +92,20 @@ export function CreateForm(props: IProps): JSX.Element {
         />
       )}
       {offer && (
-        <PriceNotice
-          price={priceOf(offer, spec.spot)}
-          spot={spec.spot}
-          emulated={emulated}
+        <PriceNotice offer={offer} provisioning={termsOf(spec)} emulated={emulated} trans={trans} />
+      )}
+      {getting && offer && (
+        <ChoiceNotice
+          choice={{ ...spec, provisioning: termsOf(spec) }}
+          acts={getting}
           trans={trans}
         />
       )}
-      {getting && offer && <ChoiceNotice choice={spec} acts={getting} trans={trans} />}
       {problem && <Problem problem={problem} trans={trans} />}
       <div className="jp-tpu-Actions jp-mod-end">
         <Button onClick={onCancel}>{trans.__('Cancel')}</Button>
         <Button kind="accept" type="submit" disabled={isSending || !offer || !isPriced}>
-          {submitName(draft, isSending, trans)}
+          {submitName(wayOf(spec, draft), isSending, trans)}
         </Button>
       </div>
     </form>
@@ -95,21 +115,22 @@ export function CreateForm(props: IProps): JSX.Element {
 /** Get the node in the way that was chosen. */
 async function take(props: IProps, spec: INodeSpec, draft: IWayDraft): Promise<void> {
   const { offers, getting, onCreate, onCancel } = props;
-  if (getting && draft.way === 'search') {
+  const way = wayOf(spec, draft);
+  if (getting && way === 'search') {
     await getting.onSearch(searchTerms(offers, spec, draft));
     return onCancel();
   }
-  if (getting && draft.way === 'queue') {
+  if (getting && way === 'queue') {
     await getting.onQueue(queueTerms(spec, draft));
     return onCancel();
   }
   await onCreate(nowTerms(spec, draft));
-  if (draft.again && spec.spot) {
+  if (draft.again && mayBeTakenBack(spec)) {
     getting?.onRecover(spec);
   }
 }
 
-function submitName({ way }: IWayDraft, isSending: boolean, trans: TranslationBundle): string {
+function submitName(way: Way, isSending: boolean, trans: TranslationBundle): string {
   if (isSending) {
     return trans.__('Creating…');
   }
@@ -187,17 +208,37 @@ function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX
   );
 }
 
-function SpotField({ value, trans, onChange }: IPartProps<boolean>): JSX.Element {
-  const id = useId();
+interface ITermsProps {
+  value: Provisioning;
+  /** Whether there is a queue: flex-start nodes come only from there. */
+  canQueue: boolean;
+  trans: TranslationBundle;
+  onChange: (part: Partial<INodeSpec>) => void;
+}
+
+function TermsField({ value, canQueue, trans, onChange }: ITermsProps): JSX.Element {
+  const all: [Provisioning, string][] = [
+    ['on-demand', trans.__('On demand: until you end it')],
+    ['spot', trans.__('Spot: cheaper, but can be taken back at any time')],
+    ['preemptible', trans.__('Preemptible: as spot, for 24 hours at most')],
+    ['reserved', trans.__('Reserved: from a reservation of the project')],
+    ['flex-start', trans.__('Flex-start: queued, for a time that is set')]
+  ];
+  const choices = all.filter(([terms]) => canQueue || terms !== 'flex-start');
   return (
-    <div className="jp-tpu-Check">
-      <input
-        id={id}
-        type="checkbox"
-        checked={value}
-        onChange={event => onChange({ spot: event.target.checked })}
-      />
-      <label htmlFor={id}>{trans.__('Spot: cheaper, but can be taken back at any time')}</label>
-    </div>
+    <Select
+      label={trans.__('Provisioning model')}
+      value={value}
+      onChange={chosen => {
+        const provisioning = chosen as Provisioning;
+        onChange({ provisioning, spot: provisioning === 'spot' });
+      }}
+    >
+      {choices.map(([terms, label]) => (
+        <option key={terms} value={terms}>
+          {label}
+        </option>
+      ))}
+    </Select>
   );
 }

@@ -56,6 +56,40 @@ export function Select({ label, note, value, onChange, children }: ISelectProps)
   );
 }
 
+interface ICheckProps {
+  label: string;
+  /** Says more about what is chosen. */
+  note?: string;
+  checked: boolean;
+  isDisabled?: boolean;
+  onChange: (checked: boolean) => void;
+}
+
+/** A labelled box to tick. */
+export function Check({ label, note, checked, isDisabled, onChange }: ICheckProps): JSX.Element {
+  const id = useId();
+  return (
+    <div className="jp-tpu-Check">
+      <input
+        id={id}
+        type="checkbox"
+        checked={checked}
+        disabled={isDisabled}
+        aria-describedby={note && `${id}-text`}
+        onChange={event => onChange(event.target.checked)}
+      />
+      <div>
+        <label htmlFor={id}>{label}</label>
+        {note && (
+          <div id={`${id}-text`} className="jp-tpu-Muted">
+            {note}
+          </div>
+        )}
+      </div>
+    </div>
+  );
+}
+
 /** Values as options; text only. */
 export function options(values: readonly string[]): JSX.Element[] {
   return values.map(value => (

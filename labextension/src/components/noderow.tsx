@@ -1,7 +1,14 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId, useState } from 'react';
 import { IRow } from '../fleet';
-import { formatPrice, formatPriceSource, formatUsd, formatProgress, stateKind } from '../format';
+import {
+  formatPrice,
+  formatPriceSource,
+  formatProgress,
+  formatUsd,
+  stateKind,
+  termsName
+} from '../format';
 import { IIntent, INode, INodeKey, IProblem } from '../tokens';
 import { NodeActions } from './nodeactions';
 import { NodeDetails } from './nodedetails';
@@ -96,12 +103,13 @@ function Heading({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.E
 
 function Subtitle({ row, trans }: { row: IRow; trans: TranslationBundle }): JSX.Element {
   const where = [row.node?.accelerator_type, row.zone].filter(Boolean).join(' · ');
+  const terms = row.node && termsName(row.node, trans);
   return (
     <span className="jp-tpu-Node-line jp-mod-wrap">
       <span className="jp-tpu-Node-where" title={where}>
         {where}
       </span>
-      {row.node?.spot && <span className="jp-tpu-Badge">{trans.__('spot')}</span>}
+      {terms && <span className="jp-tpu-Badge">{terms}</span>}
       {row.node && !row.node.managed && (
         <span className="jp-tpu-Badge" title={trans.__('This node was not made by jupyter_tpu.')}>
           {trans.__('made elsewhere')}

@@ -1,7 +1,7 @@
 /** The routes of the server half that are about money, and about getting a node. */
 
 import { TpuClient } from '../request';
-import { INodeKey, INodeSpec } from '../tokens';
+import { INodeKey, INodeSpec, Provisioning } from '../tokens';
 import { ICoverage, IGrantTerms, IParsedMail } from './grantrecords';
 import {
   IAnswers,
@@ -17,7 +17,9 @@ import {
 import { IDated } from './tokens';
 
 /** What a choice of a node is asked about. */
-export type IChoice = Pick<INodeSpec, 'zone' | 'accelerator_type' | 'spot'>;
+export interface IChoice extends Pick<INodeSpec, 'zone' | 'accelerator_type'> {
+  readonly provisioning: Provisioning;
+}
 
 const ROUTES: { readonly [P in Part]: string } = {
   spend: 'spend',
@@ -108,8 +110,8 @@ export class MoneyClient {
   }
 }
 
-function queryOf({ zone, accelerator_type, spot }: IChoice): string {
-  return new URLSearchParams({ zone, accelerator_type, spot: String(spot) }).toString();
+function queryOf({ zone, accelerator_type, provisioning }: IChoice): string {
+  return new URLSearchParams({ zone, accelerator_type, provisioning }).toString();
 }
 
 function nodeRoute({ zone, node_id }: INodeKey): string {

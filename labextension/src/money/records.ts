@@ -4,7 +4,7 @@
  * Amounts are US dollars, moments seconds since the epoch by the server's clock, spans seconds. What is not known is null.
  */
 
-import { INodeKey, INodeSpec } from '../tokens';
+import { INodeKey, INodeSpec, Provisioning } from '../tokens';
 import { IGrant } from './grantrecords';
 
 /** What something has cost, and for how long it was ready. */
@@ -67,6 +67,8 @@ export interface ISpend {
   readonly week: ISum;
   readonly month: ISum;
   readonly budgets: readonly IBudget[];
+  /** Why nothing may be started now: budgets that cannot be read count as used up. */
+  readonly error?: string | null;
 }
 
 /** One of the three signs of use. */
@@ -216,6 +218,7 @@ export interface ITry {
   readonly zone: string;
   readonly accelerator_type: string;
   readonly spot: boolean;
+  readonly provisioning?: Provisioning;
   readonly outcome: string;
   readonly message: string;
   readonly raw: string;
@@ -234,6 +237,10 @@ export interface ISearch {
 
 export interface IQueueTerms extends INodeSpec {
   readonly valid_for_s?: number;
+  /** Flex-start: the cloud itself deletes the node so long after it became READY. */
+  readonly run_for_s?: number;
+  /** Of a reserved node: where its chips come from; any reservation that fits, where none is named. */
+  readonly reservation?: string;
 }
 
 export interface IQueued {
@@ -244,6 +251,7 @@ export interface IQueued {
   readonly state_since: number | null;
   readonly accelerator_type: string;
   readonly spot: boolean;
+  readonly provisioning?: Provisioning;
   readonly node_ids: readonly string[];
   readonly valid_until: number | null;
   readonly error: unknown;

@@ -40,7 +40,7 @@ interface IAnswer<T> {
 
 /** What is answered to a choice, a moment after it was last changed; nothing of an older choice. */
 function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IAnswer<T> {
-  const { zone, accelerator_type, spot } = choice;
+  const { zone, accelerator_type, provisioning } = choice;
   const [answer, setAnswer] = useState<IAnswer<T>>({ data: null, problem: null });
   useEffect(() => {
     let isCurrent = true;
@@ -51,7 +51,7 @@ function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IA
     };
     keep({ data: null, problem: null });
     const timer = window.setTimeout(() => {
-      ask({ zone, accelerator_type, spot }).then(
+      ask({ zone, accelerator_type, provisioning }).then(
         data => keep({ data, problem: null }),
         error => keep({ data: null, problem: problemOf(error) })
       );
@@ -60,7 +60,7 @@ function useAnswer<T>(choice: IChoice, ask: (choice: IChoice) => Promise<T>): IA
       isCurrent = false;
       window.clearTimeout(timer);
     };
-  }, [zone, accelerator_type, spot, ask]);
+  }, [zone, accelerator_type, provisioning, ask]);
   return answer;
 }
 

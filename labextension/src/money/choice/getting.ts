@@ -1,7 +1,7 @@
 /** Ways to a node, and what is known of each before it is taken; pure. */
 
 import { priceOf } from '../../format';
-import { offerOf } from '../../offers';
+import { offerOf, termsOf } from '../../offers';
 import { INodeKey, INodeSpec, IOffers } from '../../tokens';
 import { IChoice } from '../client';
 import { ICoverage } from '../grantrecords';
@@ -28,6 +28,10 @@ export interface IWayDraft {
   readonly minutes: string;
   /** Seconds after which a queued resource is given up. */
   readonly validFor_s: number;
+  /** Hours after which the cloud itself ends a flex-start node, as the user has written it. */
+  readonly runHours: string;
+  /** The id of the reservation to queue for; empty for any that fits. */
+  readonly reservation: string;
   /** Make it again when it is taken back. */
   readonly again: boolean;
   /** Take it though its price is not known. */
@@ -39,9 +43,25 @@ export const WAY_DRAFT: IWayDraft = {
   toggled: new Set(),
   minutes: '',
   validFor_s: 6 * 3600,
+  runHours: '4',
+  reservation: '',
   again: false,
   acceptsUnknownPrice: false
 };
+
+/** The way that is taken: flex-start nodes come only from the queue. */
+export function wayOf(spec: INodeSpec, draft: IWayDraft): Way {
+  return termsOf(spec) === 'flex-start' ? 'queue' : draft.way;
+}
+
+const SHORTEST_RUN_S = 60;
+const LONGEST_RUN_S = 7 * 86_400;
+
+/** For how long a flex-start node runs; null where the user has written nothing that can be asked for. */
+export function runTime({ runHours }: IWayDraft): number | null {
+  const run_s = runHours.trim() === '' ? NaN : Math.round(Number(runHours) * 3600);
+  return run_s >= SHORTEST_RUN_S && run_s <= LONGEST_RUN_S ? run_s : null;
+}
 
 export function candidateKey({ zone, accelerator_type }: ICandidate): string {
   return `${zone}/${accelerator_type}`;
@@ -54,6 +74,7 @@ export function candidateKey({ zone, accelerator_type }: ICandidate): string {
  */
 export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
   const chips = offerOf(offers, spec)?.chips;
+  const terms = requestedTerms(spec);
   const all = Object.entries(offers.zones).flatMap(([zone, list]) =>
     list
       .filter(one => one.chips === chips && one.runtime_versions.length > 0)
@@ -63,7 +84,7 @@ export function candidatesFor(offers: IOffers, spec: INodeSpec): ICandidate[] {
         runtime_version: runtime_versions.includes(spec.runtime_version)
           ? spec.runtime_version
           : runtime_versions[0],
-        spot: spec.spot
+        ...terms
       }))
   );
   const distance = (one: ICandidate): number =>
@@ -89,11 +110,37 @@ export function searchTerms(offers: IOffers, spec: INodeSpec, draft: IWayDraft):
 }
 
 export function queueTerms(spec: INodeSpec, draft: IWayDraft): IQueueTerms {
-  return { ...nowTerms(spec, draft), valid_for_s: draft.validFor_s };
+  const terms = termsOf(spec);
+  const run_for_s = terms === 'flex-start' ? runTime(draft) : null;
+  const reservation = terms === 'reserved' ? draft.reservation.trim() : '';
+  return {
+    ...nowTerms(spec, draft),
+    valid_for_s: draft.validFor_s,
+    ...(run_for_s === null ? {} : { run_for_s }),
+    ...(reservation ? { reservation } : {})
+  };
 }
 
 export function nowTerms(spec: INodeSpec, draft: IWayDraft): INodeSpec {
-  return { ...spec, ...acceptance(draft) };
+  const { node_id, zone, accelerator_type, runtime_version } = spec;
+  return {
+    ...{ node_id, zone, accelerator_type, runtime_version },
+    ...requestedTerms(spec),
+    ...acceptance(draft)
+  };
+}
+
+type Terms = Pick<INodeSpec, 'spot' | 'provisioning' | 'internal_ips'>;
+
+/** On what terms, with nothing that goes without saying. */
+function requestedTerms(spec: INodeSpec): Terms {
+  const terms = termsOf(spec);
+  const isSaid = terms === 'spot' || terms === 'on-demand';
+  return {
+    spot: terms === 'spot',
+    ...(isSaid ? {} : { provisioning: terms }),
+    ...(spec.internal_ips ? { internal_ips: true } : {})
+  };
 }
 
 function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?: true } {
@@ -102,9 +149,10 @@ function acceptance({ acceptsUnknownPrice }: IWayDraft): { accept_unknown_price?
 
 /** Whether what is asked for may cost what nobody knows: then the user is asked first. */
 export function hasUnknownPrice(offers: IOffers, spec: INodeSpec, draft: IWayDraft): boolean {
-  const wanted = draft.way === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];
+  const wanted =
+    wayOf(spec, draft) === 'search' ? searchTerms(offers, spec, draft).candidates : [spec];
   return wanted.some(one => {
     const offer = offerOf(offers, { ...spec, ...one });
-    return offer !== undefined && priceOf(offer, spec.spot) === null;
+    return offer !== undefined && priceOf(offer, termsOf(spec)) === null;
   });
 }

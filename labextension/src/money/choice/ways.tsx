@@ -1,6 +1,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useId } from 'react';
-import { Select } from '../../components/field';
+import { Check, Select } from '../../components/field';
+import { termsOf } from '../../offers';
 import { INodeSpec, IOffers } from '../../tokens';
 import { Text } from '../sections/budgetform';
 import {
@@ -9,7 +10,9 @@ import {
   hasUnknownPrice,
   isAccepted,
   IWayDraft,
-  Way
+  runTime,
+  Way,
+  wayOf
 } from './getting';
 
 interface IProps {
@@ -24,11 +27,14 @@ interface IProps {
 export function Ways(props: IProps): JSX.Element {
   const { offers, spec, draft, trans, onChange } = props;
   const id = useId();
-  const ways: [Way, string][] = [
+  const chosen = wayOf(spec, draft);
+  const all: [Way, string][] = [
     ['now', trans.__('Create it now')],
     ['search', trans.__('Search until one is found')],
     ['queue', trans.__('Queue until there is room')]
   ];
+  const isFlexStart = termsOf(spec) === 'flex-start';
+  const ways = all.filter(([way]) => way === 'queue' || !isFlexStart);
   return (
     <>
       <fieldset className="jp-tpu-Choice">
@@ -39,16 +45,25 @@ export function Ways(props: IProps): JSX.Element {
               id={`${id}-${way}`}
               type="radio"
               name={id}
-              checked={draft.way === way}
+              checked={chosen === way}
               onChange={() => onChange({ way })}
             />
             <label htmlFor={`${id}-${way}`}>{label}</label>
           </div>
         ))}
       </fieldset>
-      {draft.way === 'search' && <Search {...props} />}
-      {draft.way === 'queue' && <Queue {...props} />}
-      {draft.way === 'now' && spec.spot && (
+      {chosen === 'search' && <Search {...props} />}
+      {chosen === 'queue' && <Queue {...props} />}
+      {isFlexStart && <RunTime {...props} />}
+      {chosen === 'queue' && termsOf(spec) === 'reserved' && (
+        <Text
+          label={trans.__('Reservation')}
+          note={trans.__('Its id; empty: any that fits')}
+          value={draft.reservation}
+          onChange={reservation => onChange({ reservation })}
+        />
+      )}
+      {chosen === 'now' && mayBeTakenBack(spec) && (
         <Check
           label={trans.__('Make it again when it is taken back')}
           checked={draft.again}
@@ -66,25 +81,9 @@ export function Ways(props: IProps): JSX.Element {
   );
 }
 
-interface ICheckProps {
-  label: string;
-  checked: boolean;
-  onChange: (checked: boolean) => void;
-}
-
-function Check({ label, checked, onChange }: ICheckProps): JSX.Element {
-  const id = useId();
-  return (
-    <div className="jp-tpu-Check">
-      <input
-        id={id}
-        type="checkbox"
-        checked={checked}
-        onChange={event => onChange(event.target.checked)}
-      />
-      <label htmlFor={id}>{label}</label>
-    </div>
-  );
+/** Such a node can be made again by itself. */
+export function mayBeTakenBack(spec: INodeSpec): boolean {
+  return ['spot', 'preemptible'].includes(termsOf(spec));
 }
 
 /** The zones and types that the user would accept. */
@@ -145,5 +144,17 @@ function Queue({ draft, trans, onChange }: IProps): JSX.Element {
         </option>
       ))}
     </Select>
+  );
+}
+
+function RunTime({ draft, trans, onChange }: IProps): JSX.Element {
+  return (
+    <Text
+      label={trans.__('Run for (hours)')}
+      note={trans.__('The cloud itself deletes it so long after it became READY.')}
+      value={draft.runHours}
+      complaint={runTime(draft) === null ? trans.__('Use a number up to 168.') : ''}
+      onChange={runHours => onChange({ runHours })}
+    />
   );
 }

@@ -4,6 +4,7 @@ import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { ISending, useSending } from '../../components/sending';
 import { State } from '../../components/state';
+import { termsName } from '../../format';
 import { IQueued, ISearch, ITry } from '../records';
 import { formatMoment, formatSpan, outcomeName, phaseName, textOf } from '../words';
 import { IMoneyActs, ISectionProps, PartBody, Partial, Section } from './section';
@@ -109,12 +110,12 @@ interface ITryProps {
 }
 
 function Try({ one, now_s, trans }: ITryProps): JSX.Element {
-  const where = `${one.accelerator_type} · ${one.zone}`;
+  const terms = termsName(one, trans);
+  const where = [one.accelerator_type, one.zone, terms].filter(Boolean).join(' · ');
   return (
     <>
       <div>
-        {where}
-        {one.spot && ` · ${trans.__('spot')}`}: <strong>{outcomeName(one.outcome, trans)}</strong>
+        {where}: <strong>{outcomeName(one.outcome, trans)}</strong>
         {one.at !== null && <span className="jp-tpu-Muted"> · {formatMoment(one.at, now_s)}</span>}
       </div>
       {one.message && <div className="jp-tpu-Muted">{one.message}</div>}
@@ -159,7 +160,7 @@ function describe(queued: IQueued, now_s: number, trans: TranslationBundle): str
   return [
     queued.accelerator_type,
     queued.zone,
-    queued.spot && trans.__('spot'),
+    termsName(queued, trans),
     state_since !== null && trans.__('for %1', formatSpan(now_s - state_since, trans)),
     valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
     queued.is_husk && trans.__('husk: only holds quota')
