@@ -9,10 +9,11 @@ import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
 import { KernelStatus } from './kernelstatus';
 import { TpuModel } from './model';
-import { money, moneyStatus } from './money/plugin';
+import { endWarning, money, moneyStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
 import { mayRunOnNode } from './nodekernel';
 import { Reconnector } from './reconnect';
+import { replay } from './replay/plugin';
 import { TpuClient } from './request';
 import { addRestoreCommands, RESTORE_PALETTE } from './restore/commands';
 import { RestoredNotice } from './restore/notice';
@@ -202,9 +203,11 @@ export default [
   commands,
   money,
   moneyStatus,
+  endWarning,
   panel,
   kernelStatus,
   reconnect,
   restoredOutputs,
+  replay,
   switchboard
 ];

@@ -11,7 +11,25 @@ export function mayRunOnNode(
   specs: KernelSpec.ISpecModels | null | undefined
 ): boolean {
   const spec = specs?.kernelspecs[kernelName];
-  const metadata = spec?.metadata as
-    { kernel_provisioner?: { provisioner_name?: unknown } } | undefined;
-  return !spec || metadata?.kernel_provisioner?.provisioner_name === PROVISIONER;
+  return !spec || provisionerOf(spec)?.provisioner_name === PROVISIONER;
+}
+
+/** The full name of the node on which kernels of this name run; null where none is known. */
+export function nodeNameOf(
+  kernelName: string,
+  specs: KernelSpec.ISpecModels | null | undefined
+): string | null {
+  const provisioner = provisionerOf(specs?.kernelspecs[kernelName]);
+  const node = provisioner?.config?.node;
+  return provisioner?.provisioner_name === PROVISIONER && typeof node === 'string' ? node : null;
+}
+
+interface IProvisioner {
+  readonly provisioner_name?: unknown;
+  readonly config?: { readonly node?: unknown };
+}
+
+function provisionerOf(spec: KernelSpec.ISpecModel | undefined): IProvisioner | undefined {
+  const metadata = spec?.metadata as { kernel_provisioner?: IProvisioner } | undefined;
+  return metadata?.kernel_provisioner;
 }

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+import re
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from open_notebooks import Notebook
 from playwright.sync_api import Locator, Page, expect
 
 from jupyter_tpu.emulator.control import EmulatorControl
@@ -110,7 +113,7 @@ def choose(panel: Locator) -> None:
     meaning = form.get_by_role("status", name="What this choice means")
     expect(meaning).to_contain_text("billed: $9.60/h")
     expect(meaning).to_contain_text("us-central1-a")
-    form.get_by_label("Spot: cheaper").check()
+    form.get_by_label("Provisioning model").select_option("spot")
     expect(meaning).to_contain_text("free under your TRC grant trc")
 
 
@@ -122,6 +125,43 @@ def sweep(panel: Locator, picture: Picture) -> None:
     expect(dialog).to_contain_text("It costs $9.60 per hour now.")
     picture(panel.page, "money-sweep")
     dialog.get_by_role("button", name="Cancel").click()
+
+
+@pytest.fixture
+def ends_in(lab: Page, demo: Demo, kernel_name: str) -> Iterator[Callable[[float], None]]:
+    """Lays down for how long the session of the node goes on from now, in seconds; nothing after the test."""
+
+    def execute(command: str, **args: Any) -> Any:
+        node = {"zone": ZONE, "node_id": "my-node"}
+        lab.evaluate("([id, args]) => window.jupyterapp.commands.execute(id, args)", [command, {**node, **args}])
+        return demo.ask("jupyter-tpu/v1/brakes")["nodes"][0]
+
+    def lay_down(seconds: float) -> None:
+        execute("tpu:keep-node")  # it may be kept still
+        began_at = execute("tpu:set-brakes", idle_after_s=None, session_s=86_400)["ends_at"] - 86_400
+        execute("tpu:set-brakes", session_s=time.time() - began_at + seconds)
+
+    yield lay_down
+    execute("tpu:set-brakes", session_s=None)
+    execute("tpu:keep-node")
+
+
+def test_a_notebook_counts_down_to_the_end_of_its_node_until_it_is_kept(
+    write_notebook: Callable[..., Notebook], lab: Page, ends_in: Callable[[float], None], picture: Picture
+) -> None:
+    shown = write_notebook("ending.ipynb").open_in(lab)
+    lab.wait_for_function("() => window.jupyterapp.shell.currentWidget.sessionContext.session?.kernel")
+    warning = shown.get_by_role("group", name="The end of my-node")
+    expect(warning).to_have_count(0)
+
+    ends_in(500)
+
+    expect(warning.get_by_role("timer")).to_contain_text("longest session of")
+    picture(lab, "money-countdown")
+    warning.get_by_role("button", name="Keep my-node until a time").click()
+    expect(warning.get_by_label("Keep until")).to_have_value(re.compile(r"\d\d:00"))
+    warning.get_by_role("button", name="Keep my-node for 1 h").click()
+    expect(warning).to_have_count(0)
 
 
 def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name: str, picture: Picture) -> None:

@@ -2,12 +2,21 @@ import { fireEvent, screen } from '@testing-library/react';
 import { Event } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
-import { candidatesFor, searchTerms, WAY_DRAFT } from '../money/choice/getting';
+import {
+  candidatesFor,
+  nowTerms,
+  queueTerms,
+  runTime,
+  searchTerms,
+  WAY_DRAFT,
+  wayOf
+} from '../money/choice/getting';
 import { MoneyClient } from '../money/client';
 import { addMoneyCommands } from '../money/commands';
 import { MoneyModel, serverNow } from '../money/model';
 import { MoneyCommandIDs } from '../money/tokens';
 import {
+  formatCountedEnd,
   formatDetail,
   formatEnd,
   formatRate,
@@ -15,12 +24,12 @@ import {
   formatSum,
   formatSweepCost,
   isBilled,
-  limitsInUse,
+  limitsThatMatter,
   nearestEnd,
   textOf
 } from '../money/words';
 import { TpuClient } from '../request';
-import { FLEET_SCHEMA } from '../tokens';
+import { FLEET_SCHEMA, INodeSpec } from '../tokens';
 import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
 import { brake, item, limit, NODE, spend } from './moneyfixtures';
 import { reply, Server } from './server';
@@ -108,6 +117,16 @@ describe('the model of money', () => {
     events.emit(event);
     await until(() => model.parts.spend.dated !== null);
     expect(asked().filter(one => one === 'GET spend')).toHaveLength(1);
+  });
+
+  it('knows the zones of nodes and that of a choice, and tells of a new one', async () => {
+    await model.refresh();
+    const told = jest.fn();
+    model.stateChanged.connect(told);
+    model.chooseZone('us-east1-d');
+    model.chooseZone('us-east1-d');
+    expect(told).toHaveBeenCalledTimes(1);
+    expect([...model.zones]).toEqual(['us-central1-a', 'us-east1-d']);
   });
 
   it('tells the time by the clock of the server', () => {
@@ -203,9 +222,27 @@ describe('words about money', () => {
     expect(nearestEnd([brake({ ends_at: null }), brake(), soon])?.node_id).toBe('soon');
   });
 
-  it('show limits that something counts against', () => {
-    const idle = limit({ used: 0 });
-    expect(limitsInUse([limit(), idle])).toEqual([limit()]);
+  it('show limits that something counts against, and those with room where the user is', () => {
+    const zone = limit({ used: 0, location: 'us-east1-d' });
+    const region = limit({ used: 0, scope: 'region', location: 'us-east1' });
+    const nothing = limit({ used: 0, limit: 0, location: 'us-east1-d' });
+    const elsewhere = limit({ used: 0, location: 'us-west4-a' });
+    const all = [limit(), zone, region, nothing, elsewhere];
+    expect(limitsThatMatter(all, new Set())).toEqual([limit()]);
+    expect(limitsThatMatter(all, new Set(['us-east1-d']))).toEqual([limit(), zone, region]);
+  });
+
+  it('count the end of a node down, with a reason that has a time', () => {
+    const sources = brake().sources.map(source => ({ ...source, age_s: 3300 }));
+    const soon = { sources, action: 'stop', ends_at: 1252 } as const;
+    const said = (rest: object): string =>
+      formatCountedEnd(brake({ ...soon, ...rest }), 1000, 990, trans);
+    expect(said({})).toBe('Stops in 4:12: idle for 55 min');
+    expect(said({ ends_at: 1000 })).toBe('Stops now: idle for 55 min');
+    expect(said({ ends_why: 'session', session_s: 43_200, action: 'delete' })).toBe(
+      'Is deleted in 4:12: longest session of 12 h'
+    );
+    expect(said({ ends_why: 'budget' })).toBe('Stops in 4:12: budget used up');
   });
 
   it('read errors of any shape', () => {
@@ -225,7 +262,7 @@ describe('a search', () => {
       'us-west4-a': [offer('v5litepod-8')]
     }
   };
-  const spec = { ...OFFERS.default, node_id: 'a', spot: true };
+  const spec: INodeSpec = { ...OFFERS.default, node_id: 'a', spot: true };
 
   it('knows where else the same could be had, the nearest to the wish first', () => {
     expect(candidatesFor(offers, spec).map(({ zone }) => zone)).toEqual([
@@ -247,5 +284,49 @@ describe('a search', () => {
   it('uses a runtime version that the other type has', () => {
     const other = candidatesFor(offers, spec)[2];
     expect(other).toMatchObject({ runtime_version: 'v2-alpha-tpuv6e', spot: true });
+  });
+});
+
+describe('the terms of a wish', () => {
+  const spec: INodeSpec = { ...OFFERS.default, node_id: 'a', spot: false };
+
+  it('say nothing that goes without saying', () => {
+    expect(
+      nowTerms({ ...spec, provisioning: 'on-demand', internal_ips: false }, WAY_DRAFT)
+    ).toEqual(spec);
+  });
+
+  it('go with a search too', () => {
+    const wish = { ...spec, provisioning: 'reserved', internal_ips: true } as const;
+    expect(candidatesFor(OFFERS, wish)[0]).toMatchObject({
+      ...{ spot: false, provisioning: 'reserved', internal_ips: true }
+    });
+  });
+
+  it('of flex-start are its run time, in the queue', () => {
+    const wish = { ...spec, provisioning: 'flex-start' } as const;
+    const draft = { ...WAY_DRAFT, runHours: '1.5' };
+    expect(wayOf(wish, draft)).toBe('queue');
+    expect(queueTerms(wish, draft)).toEqual({ ...wish, valid_for_s: 21_600, run_for_s: 5400 });
+  });
+
+  it('of a reservation are its id, in the queue', () => {
+    const wish = { ...spec, provisioning: 'reserved' } as const;
+    const draft = { ...WAY_DRAFT, reservation: ' mine ' };
+    expect(queueTerms(wish, draft)).toMatchObject({
+      provisioning: 'reserved',
+      reservation: 'mine'
+    });
+    expect(queueTerms(spec, draft)).not.toHaveProperty('reservation');
+  });
+
+  it.each([
+    ['', null],
+    ['x', null],
+    ['0', null],
+    ['169', null],
+    ['168', 604_800]
+  ])('take %j hours for %s seconds', (runHours, seconds) => {
+    expect(runTime({ ...WAY_DRAFT, runHours })).toBe(seconds);
   });
 });

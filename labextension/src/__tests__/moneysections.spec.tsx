@@ -73,6 +73,7 @@ function modelOf(parts: Partial<IParts>, open: readonly SectionName[]): IMoneyMo
   return {
     parts: { ...PARTS, ...parts },
     open: new Set(open),
+    zones: new Set<string>(),
     stateChanged
   } as unknown as IMoneyModel;
 }
@@ -135,6 +136,19 @@ describe('the sections', () => {
     );
     expect(screen.getAllByText(HOSTILE).length).toBeGreaterThan(4);
     expect(document.querySelector('img')).toBeNull();
+  });
+});
+
+describe('books that are not whole', () => {
+  it('are told of whatever is open, as text', () => {
+    show({ spend: answered(spend({ error: HOSTILE })) });
+    expect(screen.getByRole('alert').textContent).toContain(HOSTILE);
+    expect(document.querySelector('img')).toBeNull();
+  });
+
+  it('are no news where an older server says nothing of them', () => {
+    show({ spend: answered(spend()) });
+    expect(screen.queryByRole('alert')).toBeNull();
   });
 });
 
@@ -218,6 +232,28 @@ describe('the time left of a node', () => {
     screen.getByText('Kept until the running cell ends');
     await click('Take back that my-node is kept');
     expect(then.onKeep.mock.calls[0][1]).toEqual({});
+  });
+
+  it('is kept until a time of the day', async () => {
+    const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    await click('Keep my-node until a time');
+    fill('Keep until', '');
+    await click('Keep');
+    expect(doing.onKeep).not.toHaveBeenCalled();
+    fill('Keep until', '18:00');
+    await click('Keep');
+    const { until = 0 } = doing.onKeep.mock.calls[0][1];
+    expect(until % 60).toBe(0);
+    expect(screen.queryByRole('form', { name: /until/ })).toBeNull();
+  });
+
+  it('leaves the question for a time by Escape, with the focus where it was', async () => {
+    showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
+    await click('Keep my-node until a time');
+    expect(document.activeElement).toBe(screen.getByLabelText('Keep until'));
+    fireEvent.keyDown(screen.getByLabelText('Keep until'), { key: 'Escape' });
+    const opener = screen.getByRole('button', { name: 'Keep my-node until a time' });
+    expect(document.activeElement).toBe(opener);
   });
 
   it('says that a guard cannot end the node', () => {

@@ -1,4 +1,4 @@
-import React from 'react';
+import React, { forwardRef } from 'react';
 
 interface IProps extends React.ButtonHTMLAttributes<HTMLButtonElement> {
   kind?: 'accept' | 'warn' | 'plain';
@@ -7,10 +7,11 @@ interface IProps extends React.ButtonHTMLAttributes<HTMLButtonElement> {
 }
 
 /** A button of the panel; it submits a form only where `type` says so. */
-export function Button(props: IProps): JSX.Element {
+export const Button = forwardRef<HTMLButtonElement, IProps>((props, ref) => {
   const { kind = 'plain', type = 'button', isOff = false, onClick, ...rest } = props;
   return (
     <button
+      ref={ref}
       className={`jp-tpu-Button jp-mod-styled jp-mod-${kind}`}
       type={type}
       aria-disabled={isOff || undefined}
@@ -18,4 +19,5 @@ export function Button(props: IProps): JSX.Element {
       {...rest}
     />
   );
-}
+});
+Button.displayName = 'Button';

@@ -44,7 +44,10 @@ export function gettingActs(model: IMoneyModel, commands: CommandRegistry): IGet
       void run(MoneyCommandIDs.setRecovery, { ...place(key), is_on: true }).catch(error =>
         Notification.error(problemOf(error).message, { autoClose: false })
       ),
-    coverage: choice => model.client.coverage(choice),
+    coverage: choice => {
+      model.chooseZone(choice.zone);
+      return model.client.coverage(choice);
+    },
     quotaAfter: choice => model.client.quotaAfter(choice)
   };
 }

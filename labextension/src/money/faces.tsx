@@ -8,7 +8,7 @@ import { GettingSection } from './sections/getting';
 import { GrantsSection } from './sections/grants';
 import { QuotaSection } from './sections/quota';
 import { IMoneyActs } from './sections/section';
-import { SpendSection } from './sections/spend';
+import { SpendingFault, SpendSection } from './sections/spend';
 import { SweepSection } from './sections/sweep';
 import { TimeLeft } from './sections/timeleft';
 import { IMoneyModel } from './tokens';
@@ -33,6 +33,7 @@ export function facesOf(
       <UseSignal signal={model.stateChanged}>
         {() => (
           <div className="jp-tpu-Sections">
+            <SpendingFault part={model.parts.spend} trans={trans} />
             <SpendSection {...{ model, acts, trans }} />
             <GrantsSection {...{ model, acts, trans }} />
             <QuotaSection {...{ model, acts, trans }} />

@@ -51,7 +51,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       name: 'jupyter-tpu:money',
       factory: () => this._tick(),
       frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
-      standby: () => (this._isWatched || this._isBilled ? 'when-hidden' : true)
+      standby: () => (this._isWatched || this._isRunning ? 'when-hidden' : true)
     });
     const refetch = (): Promise<void> => (document.hidden ? Promise.resolve() : this.refresh());
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
@@ -75,6 +75,18 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     this._isWatched = value;
     if (isNews) {
       void this.refresh();
+    }
+  }
+
+  get zones(): ReadonlySet<string> {
+    const nodes = this._parts.brakes.dated?.data.nodes ?? [];
+    return new Set([...nodes.map(({ zone }) => zone), this._chosenZone]);
+  }
+
+  chooseZone(zone: string): void {
+    if (this._chosenZone !== zone) {
+      this._chosenZone = zone;
+      this.stateChanged.emit();
     }
   }
 
@@ -109,10 +121,16 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     super.dispose();
   }
 
-  /** Something runs up costs, or a price is unknown: then the status bar is kept true. */
-  private get _isBilled(): boolean {
+  /** Something runs or may cost something: then the status bar is kept true, and the end of a node is told. */
+  private get _isRunning(): boolean {
     const spend = this._parts.spend.dated?.data;
-    return spend !== undefined && isBilled(spend);
+    return spend !== undefined && (isBilled(spend) || spend.nodes.some(({ is_open }) => is_open));
+  }
+
+  /** A node ends soon: what is counted down in its notebooks must not be old. */
+  private get _isWarning(): boolean {
+    const brakes = this._parts.brakes.dated?.data.nodes ?? [];
+    return brakes.some(({ is_warning }) => is_warning);
   }
 
   /** What is looked at. */
@@ -123,7 +141,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** The poll backs off when nothing answers. */
   private async _tick(): Promise<void> {
-    if (!this._isWatched && Date.now() - this._asked_ms < UNWATCHED_MS) {
+    const isOften = this._isWatched || this._isWarning;
+    if (!isOften && Date.now() - this._asked_ms < UNWATCHED_MS) {
       return;
     }
     if (!(await this._ask(this._wanted))) {
@@ -184,6 +203,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     audit: UNASKED
   };
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
+  private _chosenZone = '';
   private _isWatched = false;
   private _asked_ms = 0;
   private _turn = 0;

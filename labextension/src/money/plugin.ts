@@ -2,12 +2,15 @@
 
 import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
 import { ICommandPalette } from '@jupyterlab/apputils';
+import { INotebookTracker } from '@jupyterlab/notebook';
 import { IStatusBar } from '@jupyterlab/statusbar';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { TpuClient } from '../request';
 import { CommandIDs, ITpuModel } from '../tokens';
+import { moneyActs } from './acts';
 import { MoneyClient } from './client';
 import { addMoneyCommands } from './commands';
+import { EndWarning } from './endwarning';
 import { MoneyModel } from './model';
 import { MoneyStatus } from './statusitem';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
@@ -55,6 +58,28 @@ export const moneyStatus: JupyterFrontEndPlugin<void> = {
       item: new MoneyStatus(model, trans, open),
       align: 'left',
       rank: 90
+    });
+  }
+};
+
+export const endWarning: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:end-warning',
+  description: 'Says in a notebook when and why its node ends soon, and keeps the node.',
+  autoStart: true,
+  requires: [IMoneyModel],
+  optional: [ITranslator, INotebookTracker],
+  activate: (
+    { commands }: JupyterFrontEnd,
+    model: IMoneyModel,
+    translator: ITranslator | null,
+    tracker: INotebookTracker | null
+  ): void => {
+    const trans = (translator ?? nullTranslator).load(DOMAIN);
+    const { onKeep } = moneyActs(model, commands);
+    tracker?.widgetAdded.connect((_, panel) => {
+      const focus = (): void => panel.content.activate();
+      const { sessionContext, contentHeader } = panel;
+      contentHeader.addWidget(new EndWarning(sessionContext, model, onKeep, focus, trans));
     });
   }
 };

@@ -43,7 +43,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const brakes = dated?.data.nodes ?? [];
   const next = nearestEnd(brakes);
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
-  const isWarning = brakes.some(({ is_warning }) => is_warning);
+  const isWarning = Boolean(spend.error) || brakes.some(({ is_warning }) => is_warning);
   const end =
     next && next.ends_at !== null
       ? trans.__('%1 ends in %2', next.node_id, formatSpan(next.ends_at - now_s, trans))
@@ -51,6 +51,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const title = [
     trans.__('TPU: %1', formatRate(spend, trans)),
     next && `${next.node_id}: ${formatEnd(next, now_s, trans)}`,
+    spend.error,
     model.parts.spend.problem && trans.__('This is old: the server does not answer.')
   ];
   return (

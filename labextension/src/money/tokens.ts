@@ -51,6 +51,10 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   /** Whether somebody looks at the panel. */
   isWatched: boolean;
 
+  /** Zones that matter to the user: those of the nodes, and the one chosen last for a new one. */
+  readonly zones: ReadonlySet<string>;
+
+  chooseZone(zone: string): void;
   toggle(section: SectionName): void;
   refresh(): Promise<void>;
 }

@@ -3,6 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { formatUsd } from '../format';
 import { IGrantRow } from './grantrecords';
+import { formatCountdown } from './moments';
 import { IActivitySource, IBrake, IBudget, IQuotaLimit, ISpend, ISum, ISweepItem } from './records';
 
 /** A span as people say it: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */
@@ -99,7 +100,7 @@ export function periodName(period: IBudget['period'], trans: TranslationBundle):
 }
 
 /** Why a node will end, in a word. */
-function endName(why: IBrake['ends_why'], trans: TranslationBundle): string {
+export function endName(why: IBrake['ends_why'], trans: TranslationBundle): string {
   const words: { readonly [why: string]: string } = {
     idle: trans.__('idle'),
     session: trans.__('longest session'),
@@ -111,15 +112,55 @@ function endName(why: IBrake['ends_why'], trans: TranslationBundle): string {
 
 /** When and how a node ends: `Stops in 42 min: idle`. */
 export function formatEnd(brake: IBrake, now_s: number, trans: TranslationBundle): string {
-  const { ends_at, ends_why, action } = brake;
-  if (ends_at === null) {
+  if (brake.ends_at === null) {
     return trans.__('No end is set');
   }
-  const span = formatSpan(ends_at - now_s, trans);
-  const why = endName(ends_why, trans);
-  const what =
-    action === 'stop' ? trans.__('Stops in %1', span) : trans.__('Is deleted in %1', span);
+  return joined(
+    endsIn(brake, formatSpan(brake.ends_at - now_s, trans), trans),
+    endName(brake.ends_why, trans)
+  );
+}
+
+/**
+ * The same where it is soon, to the second, and in more words: `Stops in 4:12: idle for 55 min`.
+ *
+ * @param asked_s when the brakes said so, by the server's clock
+ */
+export function formatCountedEnd(
+  brake: IBrake,
+  now_s: number,
+  asked_s: number,
+  trans: TranslationBundle
+): string {
+  const left_s = (brake.ends_at ?? now_s) - now_s;
+  const nowWords = brake.action === 'stop' ? trans.__('Stops now') : trans.__('Is deleted now');
+  const what = left_s > 0 ? endsIn(brake, formatCountdown(left_s), trans) : nowWords;
+  return joined(what, formatWhy(brake, now_s - asked_s, trans));
+}
+
+function endsIn({ action }: IBrake, span: string, trans: TranslationBundle): string {
+  return action === 'stop' ? trans.__('Stops in %1', span) : trans.__('Is deleted in %1', span);
+}
+
+function joined(what: string, why: string): string {
   return why ? `${what}: ${why}` : what;
+}
+
+/** Why a node will end, with the time that has to do with it. */
+function formatWhy(brake: IBrake, since_s: number, trans: TranslationBundle): string {
+  const { ends_why, session_s, sources } = brake;
+  const ages = sources.flatMap(({ age_s }) => (age_s === null ? [] : [age_s]));
+  if (ends_why === 'idle' && ages.length > 0) {
+    return trans.__('idle for %1', formatSpan(Math.min(...ages) + since_s, trans));
+  }
+  return ends_why === 'session' && session_s !== null
+    ? trans.__('longest session of %1', formatSpan(session_s, trans))
+    : endName(ends_why, trans);
+}
+
+/** A keep holds off the idle rule and the end of a session, and nothing else. */
+export function canBeKept({ ends_why }: IBrake): boolean {
+  return ends_why === 'idle' || ends_why === 'session';
 }
 
 /** How a node was kept by the user, or an empty string. */
@@ -128,7 +169,7 @@ export function formatKept(brake: IBrake, now_s: number, trans: TranslationBundl
     return trans.__('Kept until the running cell ends');
   }
   return brake.kept_until !== null && brake.kept_until > now_s
-    ? trans.__('Kept until %1', formatMoment(brake.kept_until, now_s))
+    ? trans.__('Kept until %1', formatMoment(Math.round(brake.kept_until / 60) * 60, now_s))
     : '';
 }
 
@@ -165,9 +206,20 @@ export function formatGrantRow(row: IGrantRow, trans: TranslationBundle): string
   return `${chips} ${what} · ${kind} · ${row.zone}`;
 }
 
-/** Limits that matter where the user has something, by zone or region. */
-export function limitsInUse(limits: readonly IQuotaLimit[]): readonly IQuotaLimit[] {
-  return limits.filter(({ used, users }) => used > 0 || users.length > 0);
+/** Limits that something counts against, and those that leave room where the user is. */
+export function limitsThatMatter(
+  limits: readonly IQuotaLimit[],
+  zones: ReadonlySet<string>
+): readonly IQuotaLimit[] {
+  return limits.filter(
+    limit =>
+      limit.used > 0 || limit.users.length > 0 || ((limit.limit ?? 0) > 0 && isIn(limit, zones))
+  );
+}
+
+function isIn({ scope, location }: IQuotaLimit, zones: ReadonlySet<string>): boolean {
+  const isZoneOf = (zone: string): boolean => zone.startsWith(`${location}-`);
+  return scope === 'region' ? [...zones].some(isZoneOf) : zones.has(location);
 }
 
 /** What the marked items cost together now, for the question before they are deleted. */

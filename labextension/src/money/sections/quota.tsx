@@ -1,10 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import React, { useState } from 'react';
 import { Button } from '../../components/button';
+import { Check } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { IQuotaLimit, IQuotaUser } from '../records';
-import { limitsInUse, textOf } from '../words';
+import { limitsThatMatter, textOf } from '../words';
 import { IMoneyActs, ISectionProps, Meter, PartBody, Partial, Section } from './section';
 
 /** More rows than this help nobody. */
@@ -31,7 +32,7 @@ export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element
                   {text}
                 </div>
               ))}
-            <Limits limits={quota.limits} acts={acts} trans={trans} />
+            <Limits limits={quota.limits} zones={model.zones} acts={acts} trans={trans} />
           </>
         )}
       </PartBody>
@@ -41,29 +42,25 @@ export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element
 
 interface ILimitsProps {
   limits: readonly IQuotaLimit[];
+  zones: ReadonlySet<string>;
   acts: Pick<IMoneyActs, 'onSweep'>;
   trans: TranslationBundle;
 }
 
-function Limits({ limits, acts, trans }: ILimitsProps): JSX.Element {
-  const id = useId();
+function Limits({ limits, zones, acts, trans }: ILimitsProps): JSX.Element {
   const [isAll, setAll] = useState(false);
   const { isSending, problem, send, dismiss } = useSending();
-  const shown = isAll ? limits : limitsInUse(limits);
+  const shown = isAll ? limits : limitsThatMatter(limits, zones);
   const free = (user: IQuotaUser): void => send(() => acts.onSweep([user.name]));
   return (
     <>
-      <div className="jp-tpu-Check">
-        <input
-          id={id}
-          type="checkbox"
+      {limits.length > 0 && (
+        <Check
+          label={trans.__('Show all %1 limits', limits.length)}
           checked={isAll}
-          onChange={event => setAll(event.target.checked)}
+          onChange={setAll}
         />
-        <label htmlFor={id}>
-          {trans.__('All %1 limits, not only those in use', limits.length)}
-        </label>
-      </div>
+      )}
       {shown.length === 0 && <div className="jp-tpu-Muted">{trans.__('No quota is in use.')}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
       <ul className="jp-tpu-Items" aria-label={trans.__('Quota limits')}>

@@ -4,6 +4,7 @@ import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { IBudget, ISpend } from '../records';
+import { IPart } from '../tokens';
 import {
   formatAmount,
   formatMoment,
@@ -15,6 +16,21 @@ import {
 import { BudgetForm } from './budgetform';
 import { ISectionProps, Meter, PartBody, Section } from './section';
 
+interface IFaultProps {
+  part: IPart<ISpend>;
+  trans: TranslationBundle;
+}
+
+/** Why the books cannot be trusted, so that budgets stop what they would allow; in sight whatever is open. */
+export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null {
+  const error = part.dated?.data.error;
+  return error ? (
+    <div className="jp-tpu-Notice jp-mod-fault" role="alert">
+      <strong>{trans.__('The books of what was spent are not whole.')}</strong> {error}
+    </div>
+  ) : null;
+}
+
 /** What is paid now, what was paid, and what is left of each budget. */
 export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element {
   const spend = model.parts.spend.dated?.data;
@@ -23,7 +39,7 @@ export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element
       name="spend"
       title={trans.__('Spend')}
       summary={spend && formatRate(spend, trans)}
-      isWarning={spend?.budgets.some(({ level }) => level === '80' || level === '100')}
+      isWarning={spend && isWorrying(spend)}
       isOpen={model.open.has('spend')}
       onToggle={acts.onToggle}
     >
@@ -37,6 +53,10 @@ export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element
       </PartBody>
     </Section>
   );
+}
+
+function isWorrying({ budgets, error }: ISpend): boolean {
+  return Boolean(error) || budgets.some(({ level }) => level === '80' || level === '100');
 }
 
 function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JSX.Element {

@@ -1,18 +1,17 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
+import React, { useState } from 'react';
 import { Button } from '../../components/button';
-import { useNow } from '../../components/now';
+import { Check } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
-import { serverNow } from '../model';
 import { IBrake, IRecovery } from '../records';
 import { INode } from '../../tokens';
-import { IPart, IParts } from '../tokens';
+import { useServerNow } from '../servertime';
+import { IParts } from '../tokens';
 import { formatEnd, formatKept, sourceName, sourceState } from '../words';
 import { BrakesForm } from './brakesform';
+import { KeepButtons } from './keep';
 import { IMoneyActs } from './section';
-
-const HOUR_S = 3600;
 
 interface IProps {
   node: Pick<INode, 'name' | 'spot' | 'billing'>;
@@ -51,7 +50,14 @@ export function TimeLeft({ node, parts, acts, trans }: IProps): JSX.Element | nu
           {trans.__('It cannot end itself while no server runs. %1', brake.guard.detail)}
         </div>
       )}
-      <KeepButtons brake={brake} isKept={Boolean(kept)} acts={acts} trans={trans} {...busy} />
+      <KeepButtons
+        brake={brake}
+        isKept={Boolean(kept)}
+        isBusy={isSending}
+        now_s={now_s}
+        trans={trans}
+        onKeep={keep => send(() => acts.onKeep(brake, keep))}
+      />
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
       <More
         brake={brake}
@@ -65,52 +71,10 @@ export function TimeLeft({ node, parts, acts, trans }: IProps): JSX.Element | nu
   );
 }
 
-function useServerNow(part: IPart<object>): number {
-  const now_ms = useNow();
-  return part.dated ? serverNow(part.dated, now_ms) : now_ms / 1000;
-}
-
 interface IPartProps extends Pick<IProps, 'acts' | 'trans'> {
   brake: IBrake;
   isBusy: boolean;
   send: (act: () => Promise<unknown>) => void;
-}
-
-function KeepButtons(props: IPartProps & { isKept: boolean }): JSX.Element {
-  const { brake, isKept, isBusy, send, acts, trans } = props;
-  const runsCell = brake.sources.some(
-    ({ source, state }) => source === 'execution' && state === 'active'
-  );
-  return (
-    <div className="jp-tpu-Actions">
-      <Button
-        isOff={isBusy}
-        kind={brake.is_warning ? 'accept' : 'plain'}
-        aria-label={trans.__('Keep %1 for 1 h', brake.node_id)}
-        onClick={() => send(() => acts.onKeep(brake, { for_s: HOUR_S }))}
-      >
-        {trans.__('Keep 1 h')}
-      </Button>
-      {runsCell && !brake.kept_while_busy && (
-        <Button
-          isOff={isBusy}
-          aria-label={trans.__('Keep %1 until this cell ends', brake.node_id)}
-          onClick={() => send(() => acts.onKeep(brake, { while_busy: true }))}
-        >
-          {trans.__('Until this cell ends')}
-        </Button>
-      )}
-      {isKept && (
-        <Button
-          isOff={isBusy}
-          aria-label={trans.__('Take back that %1 is kept', brake.node_id)}
-          onClick={() => send(() => acts.onKeep(brake, {}))}
-        >
-          {trans.__('Take back')}
-        </Button>
-      )}
-    </div>
-  );
 }
 
 interface IMoreProps extends IPartProps {
@@ -165,22 +129,17 @@ function More(props: IMoreProps): JSX.Element {
 /** The standing choice for a node that is taken back. */
 function Again(props: IMoreProps): JSX.Element | null {
   const { brake, isSpot, recovery, isBusy, send, acts, trans } = props;
-  const id = useId();
   if (!isSpot && !recovery) {
     return null;
   }
   return (
     <>
-      <div className="jp-tpu-Check">
-        <input
-          id={id}
-          type="checkbox"
-          checked={recovery?.is_on ?? false}
-          disabled={isBusy}
-          onChange={event => send(() => acts.onSetRecovery(brake, event.target.checked))}
-        />
-        <label htmlFor={id}>{trans.__('Make it again when it is taken back')}</label>
-      </div>
+      <Check
+        label={trans.__('Make it again when it is taken back')}
+        checked={recovery?.is_on ?? false}
+        isDisabled={isBusy}
+        onChange={is_on => send(() => acts.onSetRecovery(brake, is_on))}
+      />
       {recovery?.message && <div className="jp-tpu-Muted">{recovery.message}</div>}
     </>
   );

@@ -1,0 +1,165 @@
+/** In a notebook whose node ends soon: a line that says when and why, counts on, and keeps the node. */
+
+import { ISessionContext } from '@jupyterlab/apputils';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
+import React, { useEffect, useRef } from 'react';
+import { Problem } from '../components/problem';
+import { useSending } from '../components/sending';
+import { nodeNameOf } from '../nodekernel';
+import { INodeKey } from '../tokens';
+import { IBrake, IBrakes, IKeep } from './records';
+import { KeepButtons } from './sections/keep';
+import { useServerNow } from './servertime';
+import { IDated, IMoneyModel } from './tokens';
+import { canBeKept, endName, formatCountedEnd } from './words';
+
+type OnKeep = (key: INodeKey, keep: IKeep) => Promise<void>;
+
+export class EndWarning extends ReactWidget {
+  /**
+   * @param _model what is known of all brakes; a notebook asks nothing by itself
+   * @param _onKept lets the notebook have the focus again
+   */
+  constructor(
+    private readonly _session: ISessionContext,
+    private readonly _model: IMoneyModel,
+    private readonly _onKeep: OnKeep,
+    private readonly _onKept: () => void,
+    private readonly _trans: TranslationBundle
+  ) {
+    super();
+    this.addClass('jp-tpu-EndWarning');
+    this._session.kernelChanged.connect(this._onKernel, this);
+  }
+
+  dispose(): void {
+    this._session.kernelChanged.disconnect(this._onKernel, this);
+    super.dispose();
+  }
+
+  protected render(): JSX.Element {
+    return (
+      <UseSignal signal={this._model.stateChanged}>
+        {() => (
+          <Warning
+            brakes={this._model.parts.brakes.dated}
+            nodeName={this._nodeName}
+            trans={this._trans}
+            onKeep={this._keep}
+            onHeight={this._setHeight}
+          />
+        )}
+      </UseSignal>
+    );
+  }
+
+  private get _nodeName(): string | null {
+    const kernel = this._session.session?.kernel;
+    return kernel ? nodeNameOf(kernel.name, this._session.specsManager.specs) : null;
+  }
+
+  private _onKernel(): void {
+    this.update();
+  }
+
+  /** The line goes away with the button that was clicked. */
+  private readonly _keep: OnKeep = async (key, keep) => {
+    await this._onKeep(key, keep);
+    const focused = document.activeElement;
+    if (focused === document.body || this.node.contains(focused)) {
+      this._onKept();
+    }
+  };
+
+  /** Lumino gives a header as much room as it asks for, and a line that wraps needs more. */
+  private readonly _setHeight = (height: number): void => {
+    this.node.style.minHeight = `${height}px`;
+    this.parent?.fit();
+  };
+}
+
+interface IProps {
+  brakes: IDated<IBrakes> | null;
+  /** Of the node that the kernel runs on; null where it runs elsewhere. */
+  nodeName: string | null;
+  trans: TranslationBundle;
+  onKeep: OnKeep;
+  onHeight: (height: number) => void;
+}
+
+export function Warning(props: IProps): JSX.Element {
+  const { brakes, nodeName, trans } = props;
+  const brake = brakes?.data.nodes.find(({ name }) => name === nodeName);
+  const isEnding = brake !== undefined && brake.is_warning && brake.ends_at !== null;
+  return (
+    <>
+      <div className="jp-tpu-Announcer" role="status">
+        {isEnding && announcementOf(brake, trans)}
+      </div>
+      {isEnding && brakes && <Line {...props} brake={brake} brakes={brakes} />}
+    </>
+  );
+}
+
+/** Said once: it has no time in it that goes on. */
+function announcementOf({ node_id, ends_why }: IBrake, trans: TranslationBundle): string {
+  return trans.__(
+    '%1, on which this notebook runs, ends soon: %2',
+    node_id,
+    endName(ends_why, trans)
+  );
+}
+
+interface ILineProps extends IProps {
+  brake: IBrake;
+  brakes: IDated<IBrakes>;
+}
+
+function Line({ brake, brakes, trans, onKeep, onHeight }: ILineProps): JSX.Element {
+  const line = useHeight(onHeight);
+  const now_s = useServerNow({ dated: brakes, problem: null });
+  const { isSending, problem, send, dismiss } = useSending();
+  return (
+    <div
+      ref={line}
+      className="jp-tpu-EndWarning-line"
+      role="group"
+      aria-label={trans.__('The end of %1', brake.node_id)}
+    >
+      <strong className="jp-tpu-EndWarning-name" title={brake.node_id}>
+        {brake.node_id}
+      </strong>
+      <span role="timer" aria-live="off" title={brake.reason}>
+        {formatCountedEnd(brake, now_s, brakes.server_s, trans)}
+      </span>
+      {canBeKept(brake) && (
+        <KeepButtons
+          brake={brake}
+          isKept={false}
+          isBusy={isSending}
+          now_s={now_s}
+          trans={trans}
+          onKeep={keep => send(() => onKeep(brake, keep))}
+        />
+      )}
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+    </div>
+  );
+}
+
+/** Tells how high something is as long as it is there. */
+function useHeight(onHeight: (height: number) => void): React.RefObject<HTMLDivElement> {
+  const element = useRef<HTMLDivElement>(null);
+  useEffect(() => {
+    const observer = new ResizeObserver(() => onHeight(element.current?.offsetHeight ?? 0));
+    if (element.current) {
+      observer.observe(element.current);
+    }
+    return () => {
+      observer.disconnect();
+      onHeight(0);
+    };
+  }, [onHeight]);
+  return element;
+}

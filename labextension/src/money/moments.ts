@@ -1,0 +1,59 @@
+/** Clock times of the browser, as people say and type them; pure. */
+
+const MINUTE_MS = 60_000;
+const HOUR_MS = 3_600_000;
+/** When most people go home. */
+const EVENING_H = 18;
+/** An evening further away than this is not what is meant by a keep. */
+const FAR_MS = 12 * HOUR_MS;
+
+/** What is left, second by second: `4:12`, `1:04:12`. */
+export function formatCountdown(seconds: number): string {
+  const whole = Math.max(0, Math.ceil(seconds));
+  const parts = [Math.floor(whole / 60) % 60, whole % 60];
+  const hours = Math.floor(whole / 3600);
+  const [first, ...rest] = hours > 0 ? [hours, ...parts] : parts;
+  return [first, ...rest.map(part => String(part).padStart(2, '0'))].join(':');
+}
+
+/** A time to offer: 18:00, or the next full hour that is at least an hour away. */
+export function suggestTime(now: Date): string {
+  const evening = new Date(now);
+  evening.setHours(EVENING_H, 0, 0, 0);
+  const left_ms = evening.getTime() - now.getTime();
+  if (left_ms >= HOUR_MS && left_ms <= FAR_MS) {
+    return asTime(evening);
+  }
+  const later = new Date(now.getTime() + 2 * HOUR_MS - 1);
+  later.setMinutes(0, 0, 0);
+  return asTime(later);
+}
+
+/** When a clock next shows a time such as `18:00`; null for anything else. */
+export function nextMoment(time: string, now: Date): Date | null {
+  const found = /^([01]\d|2[0-3]):([0-5]\d)$/.exec(time);
+  if (!found) {
+    return null;
+  }
+  const moment = new Date(now);
+  moment.setHours(Number(found[1]), Number(found[2]), 0, 0);
+  if (moment.getTime() <= now.getTime()) {
+    moment.setDate(moment.getDate() + 1);
+  }
+  return moment;
+}
+
+/**
+ * A moment of the browser in seconds by the server's clock.
+ *
+ * Whole minutes, as it was typed: the two clocks are compared only to the second.
+ */
+export function onServer(moment: Date, now_ms: number, server_s: number): number {
+  const ahead_ms = server_s * 1000 - now_ms;
+  return Math.round((moment.getTime() + ahead_ms) / MINUTE_MS) * 60;
+}
+
+function asTime(moment: Date): string {
+  const pad = (part: number): string => String(part).padStart(2, '0');
+  return `${pad(moment.getHours())}:${pad(moment.getMinutes())}`;
+}
