@@ -8,6 +8,7 @@ import sqlite3
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,14 @@ GRANT = {"kind": "credit", "starts_on": "2026-01-01", "ends_on": "2026-03-31", "
 NOW = 2000.0
 
 
+@dataclass(frozen=True)
 class Place:
-    endpoint = HERE["endpoint"]
-    project = HERE["project"]
+    endpoint: str = ""
+    project: str = NAME.project
 
 
-def books(journal: Journal) -> Books:
-    return Books(journal, Place)
+def books(journal: Journal, project: str = NAME.project) -> Books:
+    return Books(journal, Place(project=project))
 
 
 def fill(folder: Path) -> None:
@@ -173,8 +175,7 @@ def test_each_project_is_open_again_when_its_budgets_are_confirmed(opened: Any, 
         mine.remove_budget(LOST, now=3.0)
     assert mine.account(NOW).broken() == []
     assert not mine.confirm_budgets(now=4.0)
-    other = Books(journal, type("Other", (), {"endpoint": "", "project": "other-project"}))
-    assert other.has_budgets()
+    assert books(journal, "other-project").has_budgets()
 
 
 def test_what_was_damaged_stays_so_for_the_next_process_until_it_is_confirmed(opened: Any, tmp_path: Path) -> None:
