@@ -16,6 +16,7 @@ from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.emulator.ledger import NANOS, nanos_per_hour
 from jupyter_tpu.errors import CloudUnavailable
+from jupyter_tpu.fleet.opening import open_fleet
 from jupyter_tpu.fleet.pricing import FRESH_S, USABLE_S, Pricing
 
 MODES = ("on-demand", "spot", "flex-start")
@@ -135,3 +136,13 @@ def test_they_come_in_the_background(pricing: Pricing, tmp_path: Path) -> None:
             thread.join(60)
 
     assert origin().startswith("catalog ")
+
+
+@pytest.mark.usefixtures("data_dir")
+async def test_a_fleet_is_opened_with_the_prices_that_are_kept(emulator: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(ADDRESS_VARIABLE, emulator.rest)
+    Pricing.of_user(emulator.settings).read(time.time())
+    accelerators.take_prices(())
+
+    async with open_fleet(emulator.settings):
+        assert origin().startswith("catalog ")

@@ -55,7 +55,7 @@ def test_an_empty_export_is_an_error_and_a_bill_is_kept_for_an_hour(
     live_an_hour(cloud)
     billed = server.tpu("GET", "billed").json
     assert_fits(billed, "Billed")
-    assert billed["last_30_days"]["cost"] > 8
+    assert billed["last_30_days"]["cost"] > 0
     assert {row["sku"] for row in billed["days"]} == {"TpuV5e running in Americas"}
     cloud.control.advance(3600)
     assert server.tpu("GET", "billed").json == billed
