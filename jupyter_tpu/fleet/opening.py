@@ -6,6 +6,7 @@ Imports of Google's client and of asyncssh happen inside, because a Jupyter serv
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.fleet.brake_hearing import Agents
     from jupyter_tpu.fleet.braking import Braking
+    from jupyter_tpu.fleet.pricing import Pricing
     from jupyter_tpu.fleet.queueing import Queue
     from jupyter_tpu.fleet.search_desk import SearchDesk
     from jupyter_tpu.journal import Journal
@@ -87,6 +89,7 @@ async def open_fleet(
 
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
+        stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = Braking(cloud, journal, agents, login_key=await asyncio.to_thread(_login_key))
         fleet = await asyncio.to_thread(_assembled, cloud, journal, ssh_user, on_change, limits, braking)
@@ -94,6 +97,16 @@ async def open_fleet(
         await fleet.start()
         searches, queue = SearchDesk(cloud, journal), Queue(fleet, cloud, journal)
         yield OpenFleet(fleet=fleet, cloud=cloud, journal=journal, searches=searches, queue=queue, braking=braking)
+
+
+def _pricing(cloud: CloudApi) -> Pricing:
+    """The prices that are kept hold from now on; newer ones come in the background."""
+    from jupyter_tpu.fleet.pricing import Pricing
+
+    pricing = Pricing.of_user(cloud.settings)
+    pricing.take_kept(time.time())
+    pricing.start()
+    return pricing
 
 
 def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
