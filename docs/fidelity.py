@@ -33,6 +33,7 @@ NEVER_CLAIMED = (
     "that there is capacity, or for how long spot nodes live: capacity is what a test or you say it is",
     "the namespaces of guest attributes of TPU workers (the keys ssh-ed25519 and hostname are certain)",
     "prices of today: the ledger multiplies dated list prices of public pages",
+    "that BigQuery understands the queries of `jupyter tpu cost --billed`: the emulator reads no SQL",
     "TPU7x: the Cloud TPU API does not offer it",
     "how fast a chip computes, or anything else of libtpu: JAX on an emulated worker runs on the CPU",
 )
@@ -42,7 +43,7 @@ CLIENTS = (
     ("google-cloud-tpu, gRPC (blocking)", "in every run of the checks", "tests/conformance, tests/emulator/golden"),
     ("google-cloud-tpu, REST", "in every run of the checks", "tests/conformance"),
     ("googleapiclient, tpu v2 and v2alpha1 by discovery", "in every run of the checks", "tests/conformance"),
-    ("googleapiclient, cloudbilling and serviceusage", "in every run of the checks", "tests/conformance"),
+    ("googleapiclient, cloudbilling, serviceusage and bigquery", "in every run of the checks", "tests/conformance"),
     ("google-cloud-quotas, google-cloud-billing", "in every run of the checks", "tests/conformance"),
     ("tpunicorn2", "in every run of the checks", "tests/conformance"),
     ("tpu-info", "in every run of the checks", "tests/conformance"),
