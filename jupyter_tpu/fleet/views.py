@@ -126,6 +126,7 @@ def _zone_offers(zone: str) -> list[JSON]:
 def _offer(kind: Accelerator, zone: str) -> JSON:
     price = accelerators.list_price(kind.type, zone, spot=False)
     spot_price = accelerators.list_price(kind.type, zone, spot=True)
+    flex_start_price = accelerators.price_on_terms(kind.type, zone, "flex-start")
     dated = price or spot_price
     return {
         "accelerator_type": kind.type,
@@ -136,6 +137,7 @@ def _offer(kind: Accelerator, zone: str) -> JSON:
         "description": accelerators.describe(kind.type),
         "usd_per_hour": price.usd_per_hour if price else None,
         "usd_per_hour_spot": spot_price.usd_per_hour if spot_price else None,
+        "usd_per_hour_flex_start": flex_start_price.usd_per_hour if flex_start_price else None,
         "price_as_of": dated.as_of if dated else None,
         "price_source": dated.source if dated else None,
         "runtime_versions": list(accelerators.runtime_versions(kind.generation)),

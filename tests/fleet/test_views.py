@@ -65,6 +65,14 @@ def test_offers_name_zones_types_prices_and_runtime_versions() -> None:
     assert offered["v5litepod-8"]["runtime_versions"]
 
 
+def test_offers_have_a_price_by_flex_start_where_a_list_has_one() -> None:
+    offers = views.offers_view()
+
+    assert {each["usd_per_hour_flex_start"] for each in offers["zones"]["us-central1-a"]} == {None}
+    v6e = {offer["accelerator_type"]: offer["usd_per_hour_flex_start"] for offer in offers["zones"]["us-east5-b"]}
+    assert v6e["v6e-8"] == 10.8
+
+
 def test_the_default_offer_is_one_of_the_offers() -> None:
     offers = views.offers_view()
     default = offers["default"]
