@@ -30,7 +30,8 @@ log = logging.getLogger(__name__)
 
 ACTION = "ended"
 _LATELY_S = 30 * 86400.0
-_STAYS_BILLED_SOON = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "READY"})
+_COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING", "READY"})
+_TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
 _ASKED_HERE = frozenset({"stop", "delete", "preempted"})
 
 
@@ -63,15 +64,16 @@ class Departures:
             if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
                 continue
             node = snapshot.node(span.name)
-            if node is None or node.uid != span.uid or node.state not in _STAYS_BILLED_SOON:
+            if node is None or node.uid != span.uid or node.state not in _COMES_BACK:
                 self._say(span, node, now)
                 self._settled.add(key)
 
     def _say(self, span: Span, node: Node | None, now: float) -> None:
-        if self._was_asked_here(span):
+        laid = self._laid(span, node)
+        is_none_of_ours = laid.rules.is_off and not laid.is_ours
+        if is_none_of_ours or self._was_asked_here(span):
             return
-        state = f"is {node.state}" if node is not None and node.uid == span.uid else "is gone"
-        reason = f"The node {state}, and nothing here asked for that. {self._why(span, node)}"
+        reason = f"{self._how(span, node, laid.rules)} It was last seen READY at {_moment(span.ended_at)}."
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         if self._audit.note_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
@@ -83,14 +85,15 @@ class Departures:
             each.subject == str(span.name) and each.action in _ASKED_HERE and each.at >= span.began_at for each in noted
         )
 
-    def _why(self, span: Span, node: Node | None) -> str:
-        last_seen = f"It was last seen READY at {_moment(span.ended_at)}."
-        laid = self._laid(span, node)
+    def _how(self, span: Span, node: Node | None, rules: Rules) -> str:
+        state = node.state if node is not None and node.uid == span.uid else ""
+        if state in _TAKEN:
+            return f"The cloud has taken the node: it is {state}."
+        ended = f"The node {f'is {state}' if state else 'is gone'}, and nothing here asked for that."
         whoever = "it was preempted, or somebody else ended it" if span.spot else "somebody else ended it"
-        if laid.rules.is_off:
-            return f"{last_seen} No rule of ours was to end it: {whoever}."
-        due = f"Its guard was due to {laid.rules.action} it {_when(laid.rules, span)}"
-        return f"{last_seen} {due}; if not that, {whoever}."
+        if rules.is_off:
+            return f"{ended} No rule of ours was to end it: {whoever}."
+        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; if not that, {whoever}."
 
     def _laid(self, span: Span, node: Node | None) -> Laid:
         """What its guard was told; for a node that is gone, by what the journal knows of it."""
