@@ -27,22 +27,23 @@ _EXAMPLE = "my-project.billing.gcp_billing_export_v1_0123AB_4567CD_89EF01"
 
 _WHERE = "WHERE project.id = @project AND usage_start_time >= TIMESTAMP(@since)"
 
+# grouped by position: service and sku are names of columns, too, which would be ambiguous
 COSTS = f"""\
 SELECT FORMAT_TIMESTAMP('%F', usage_start_time) AS day, service.description AS service, sku.description AS sku,
   currency, SUM(cost) AS cost, SUM(IFNULL((SELECT SUM(credit.amount) FROM UNNEST(credits) AS credit), 0)) AS credits,
   FORMAT_TIMESTAMP('%FT%TZ', MAX(export_time)) AS exported
 FROM `{{table}}`
 {_WHERE}
-GROUP BY day, service, sku, currency
-ORDER BY day, service, sku, currency"""
+GROUP BY 1, 2, 3, 4
+ORDER BY 1, 2, 3, 4"""
 
 CREDITS = f"""\
 SELECT FORMAT_TIMESTAMP('%F', usage_start_time) AS day, credit.type AS type, credit.name AS name,
   SUM(credit.amount) AS amount
 FROM `{{table}}`, UNNEST(credits) AS credit
 {_WHERE}
-GROUP BY day, type, name
-ORDER BY day, type, name"""
+GROUP BY 1, 2, 3
+ORDER BY 1, 2, 3"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
