@@ -1,4 +1,4 @@
-import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { facesOf } from '../money/faces';
@@ -73,7 +73,7 @@ function modelOf(parts: Partial<IParts>, open: readonly SectionName[]): IMoneyMo
   return {
     parts: { ...PARTS, ...parts },
     open: new Set(open),
-    zones: new Set<string>(),
+    chosenZone: '',
     stateChanged
   } as unknown as IMoneyModel;
 }
@@ -139,16 +139,23 @@ describe('the sections', () => {
   });
 });
 
-describe('books that are not whole', () => {
+describe('budgets that cannot be read', () => {
   it('are told of whatever is open, as text', () => {
-    show({ spend: answered(spend({ error: HOSTILE })) });
+    show({ spend: answered(spend({ budgets: [budget({ error: HOSTILE })] })) });
     expect(screen.getByRole('alert').textContent).toContain(HOSTILE);
     expect(document.querySelector('img')).toBeNull();
   });
 
-  it('are no news where an older server says nothing of them', () => {
-    show({ spend: answered(spend()) });
+  it('are no news while all can be read', () => {
+    show({ spend: answered(spend({ budgets: [budget()] })) });
     expect(screen.queryByRole('alert')).toBeNull();
+  });
+
+  it('are confirmed where budgets may be lost', async () => {
+    const lost = budget({ name: 'lost-budgets', error: 'The journal was damaged.' });
+    const doing = show({ spend: answered(spend({ budgets: [lost] })) }, 'spend');
+    await click('The budgets here are right');
+    expect(doing.onRemoveBudget).toHaveBeenCalledWith('lost-budgets');
   });
 });
 
@@ -174,7 +181,7 @@ describe('the section of spend', () => {
     const broken = budget({ ...nothing, fraction: null, level: '100', error: 'It is damaged.' });
     show({ spend: answered(spend({ budgets: [broken] })) }, 'spend');
     screen.getByText('used up');
-    screen.getByText('It is damaged.');
+    within(screen.getByRole('list', { name: 'Budgets' })).getByText('It is damaged.');
   });
 
   it('sets a budget', async () => {

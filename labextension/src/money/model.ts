@@ -78,9 +78,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     }
   }
 
-  get zones(): ReadonlySet<string> {
-    const nodes = this._parts.brakes.dated?.data.nodes ?? [];
-    return new Set([...nodes.map(({ zone }) => zone), this._chosenZone]);
+  get chosenZone(): string {
+    return this._chosenZone;
   }
 
   chooseZone(zone: string): void {

@@ -29,6 +29,11 @@ export interface IBudgetTerms {
   readonly action: BudgetAction;
 }
 
+/**
+ * What stands for budgets that a damaged journal may have lost. Removing it says that those which there are are right.
+ */
+export const LOST_BUDGETS = 'lost-budgets';
+
 /** A budget; one that cannot be read has nothing but an error, and counts as used up. */
 export interface IBudget {
   readonly name: string;
@@ -67,8 +72,6 @@ export interface ISpend {
   readonly week: ISum;
   readonly month: ISum;
   readonly budgets: readonly IBudget[];
-  /** Why nothing may be started now: budgets that cannot be read count as used up. */
-  readonly error?: string | null;
 }
 
 /** One of the three signs of use. */

@@ -6,7 +6,15 @@ import React from 'react';
 import { useNow } from '../components/now';
 import { serverNow } from './model';
 import { IMoneyModel } from './tokens';
-import { formatEnd, formatRate, formatSpan, isBilled, knownRate, nearestEnd } from './words';
+import {
+  faultsOf,
+  formatEnd,
+  formatRate,
+  formatSpan,
+  isBilled,
+  knownRate,
+  nearestEnd
+} from './words';
 import { formatUsd } from '../format';
 import { ISpend } from './records';
 
@@ -43,7 +51,8 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const brakes = dated?.data.nodes ?? [];
   const next = nearestEnd(brakes);
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
-  const isWarning = Boolean(spend.error) || brakes.some(({ is_warning }) => is_warning);
+  const faults = faultsOf(spend);
+  const isWarning = faults.length > 0 || brakes.some(({ is_warning }) => is_warning);
   const end =
     next && next.ends_at !== null
       ? trans.__('%1 ends in %2', next.node_id, formatSpan(next.ends_at - now_s, trans))
@@ -51,7 +60,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const title = [
     trans.__('TPU: %1', formatRate(spend, trans)),
     next && `${next.node_id}: ${formatEnd(next, now_s, trans)}`,
-    spend.error,
+    ...faults,
     model.parts.spend.problem && trans.__('This is old: the server does not answer.')
   ];
   return (

@@ -51,8 +51,8 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   /** Whether somebody looks at the panel. */
   isWatched: boolean;
 
-  /** Zones that matter to the user: those of the nodes, and the one chosen last for a new one. */
-  readonly zones: ReadonlySet<string>;
+  /** Where the user looked for a node last; empty before. */
+  readonly chosenZone: string;
 
   chooseZone(zone: string): void;
   toggle(section: SectionName): void;

@@ -56,6 +56,11 @@ export function isBilled({ usd_per_hour }: ISpend): boolean {
   return usd_per_hour === null || usd_per_hour > 0;
 }
 
+/** Why budgets allow nothing. */
+export function faultsOf({ budgets }: ISpend): readonly string[] {
+  return budgets.flatMap(({ error }) => (error ? [error] : []));
+}
+
 /** What is known of the rate where some price is not. */
 export function knownRate({ nodes }: ISpend): number {
   return nodes
@@ -206,20 +211,22 @@ export function formatGrantRow(row: IGrantRow, trans: TranslationBundle): string
   return `${chips} ${what} · ${kind} · ${row.zone}`;
 }
 
-/** Limits that something counts against, and those that leave room where the user is. */
+/** Limits that something counts against, and those that leave room where the user looks for a node. */
 export function limitsThatMatter(
   limits: readonly IQuotaLimit[],
-  zones: ReadonlySet<string>
+  chosenZone: string
 ): readonly IQuotaLimit[] {
-  return limits.filter(
-    limit =>
-      limit.used > 0 || limit.users.length > 0 || ((limit.limit ?? 0) > 0 && isIn(limit, zones))
-  );
+  const hasRoom = (limit: IQuotaLimit): boolean =>
+    (limit.limit ?? 0) > 0 && isIn(limit, chosenZone);
+  return limits.filter(limit => isUsed(limit) || hasRoom(limit));
 }
 
-function isIn({ scope, location }: IQuotaLimit, zones: ReadonlySet<string>): boolean {
-  const isZoneOf = (zone: string): boolean => zone.startsWith(`${location}-`);
-  return scope === 'region' ? [...zones].some(isZoneOf) : zones.has(location);
+export function isUsed({ used, users }: IQuotaLimit): boolean {
+  return used > 0 || users.length > 0;
+}
+
+function isIn({ scope, location }: IQuotaLimit, zone: string): boolean {
+  return scope === 'region' ? zone.startsWith(`${location}-`) : zone === location;
 }
 
 /** What the marked items cost together now, for the question before they are deleted. */

@@ -5,7 +5,7 @@ import { Check } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { IQuotaLimit, IQuotaUser } from '../records';
-import { limitsThatMatter, textOf } from '../words';
+import { isUsed, limitsThatMatter, textOf } from '../words';
 import { IMoneyActs, ISectionProps, Meter, PartBody, Partial, Section } from './section';
 
 /** More rows than this help nobody. */
@@ -32,7 +32,7 @@ export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element
                   {text}
                 </div>
               ))}
-            <Limits limits={quota.limits} zones={model.zones} acts={acts} trans={trans} />
+            <Limits limits={quota.limits} chosenZone={model.chosenZone} acts={acts} trans={trans} />
           </>
         )}
       </PartBody>
@@ -42,15 +42,15 @@ export function QuotaSection({ model, acts, trans }: ISectionProps): JSX.Element
 
 interface ILimitsProps {
   limits: readonly IQuotaLimit[];
-  zones: ReadonlySet<string>;
+  chosenZone: string;
   acts: Pick<IMoneyActs, 'onSweep'>;
   trans: TranslationBundle;
 }
 
-function Limits({ limits, zones, acts, trans }: ILimitsProps): JSX.Element {
+function Limits({ limits, chosenZone, acts, trans }: ILimitsProps): JSX.Element {
   const [isAll, setAll] = useState(false);
   const { isSending, problem, send, dismiss } = useSending();
-  const shown = isAll ? limits : limitsThatMatter(limits, zones);
+  const shown = isAll ? limits : limitsThatMatter(limits, chosenZone);
   const free = (user: IQuotaUser): void => send(() => acts.onSweep([user.name]));
   return (
     <>
@@ -92,7 +92,7 @@ function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
         {limit.label} · {limit.location}
       </div>
       <div className="jp-tpu-Muted">{text}</div>
-      {limit.limit !== null && (
+      {limit.limit !== null && isUsed(limit) && (
         <Meter
           label={trans.__('%1 in %2', limit.label, limit.location)}
           fraction={limit.limit > 0 ? limit.used / limit.limit : 1}

@@ -30,7 +30,7 @@ export interface IMoneyActs {
 
 /** What every section is given. */
 export interface ISectionProps {
-  model: Pick<IMoneyModel, 'parts' | 'open' | 'zones'>;
+  model: Pick<IMoneyModel, 'parts' | 'open' | 'chosenZone'>;
   acts: IMoneyActs;
   trans: TranslationBundle;
 }

@@ -3,9 +3,10 @@ import React, { useState } from 'react';
 import { Button } from '../../components/button';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
-import { IBudget, ISpend } from '../records';
+import { IBudget, ISpend, LOST_BUDGETS } from '../records';
 import { IPart } from '../tokens';
 import {
+  faultsOf,
   formatAmount,
   formatMoment,
   formatRate,
@@ -21,12 +22,12 @@ interface IFaultProps {
   trans: TranslationBundle;
 }
 
-/** Why the books cannot be trusted, so that budgets stop what they would allow; in sight whatever is open. */
+/** Budgets that cannot be read, or may be lost, allow nothing: that is in sight whatever is open. */
 export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null {
-  const error = part.dated?.data.error;
-  return error ? (
+  const faults = part.dated ? faultsOf(part.dated.data) : [];
+  return faults.length > 0 ? (
     <div className="jp-tpu-Notice jp-mod-fault" role="alert">
-      <strong>{trans.__('The books of what was spent are not whole.')}</strong> {error}
+      <strong>{trans.__('Nothing that costs money can be started.')}</strong> {faults.join(' ')}
     </div>
   ) : null;
 }
@@ -39,7 +40,7 @@ export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element
       name="spend"
       title={trans.__('Spend')}
       summary={spend && formatRate(spend, trans)}
-      isWarning={spend && isWorrying(spend)}
+      isWarning={spend?.budgets.some(({ level }) => level === '80' || level === '100')}
       isOpen={model.open.has('spend')}
       onToggle={acts.onToggle}
     >
@@ -53,10 +54,6 @@ export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element
       </PartBody>
     </Section>
   );
-}
-
-function isWorrying({ budgets, error }: ISpend): boolean {
-  return Boolean(error) || budgets.some(({ level }) => level === '80' || level === '100');
 }
 
 function Sums({ spend, trans }: { spend: ISpend; trans: TranslationBundle }): JSX.Element {
@@ -106,12 +103,11 @@ function Budgets({ budgets, now_s, acts, trans }: IBudgetsProps): JSX.Element {
             <li key={budget.name}>
               <Budget budget={budget} now_s={now_s} trans={trans} />
               <div className="jp-tpu-Actions">
-                <Button
-                  aria-label={trans.__('Remove the budget %1', budget.name)}
+                <RemoveButton
+                  name={budget.name}
+                  trans={trans}
                   onClick={() => send(() => acts.onRemoveBudget(budget.name))}
-                >
-                  {trans.__('Remove')}
-                </Button>
+                />
               </div>
             </li>
           ))}
@@ -131,6 +127,22 @@ function Budgets({ budgets, now_s, acts, trans }: IBudgetsProps): JSX.Element {
         </div>
       )}
     </>
+  );
+}
+
+interface IRemoveProps {
+  name: string;
+  trans: TranslationBundle;
+  onClick: () => void;
+}
+
+function RemoveButton({ name, trans, onClick }: IRemoveProps): JSX.Element {
+  return name === LOST_BUDGETS ? (
+    <Button onClick={onClick}>{trans.__('The budgets here are right')}</Button>
+  ) : (
+    <Button aria-label={trans.__('Remove the budget %1', name)} onClick={onClick}>
+      {trans.__('Remove')}
+    </Button>
   );
 }
 
