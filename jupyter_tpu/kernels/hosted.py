@@ -142,6 +142,7 @@ class HostedKernel:
         if self._shared is None or self._shared.link.state == "lost":
             await self._leave_worker()
             await self._join_worker(on_progress)
+            self._on_link(self.link_status)  # it was told last that the link is lost
         self._tell(on_progress, "Starting the kernel again")
         if self.loss:  # the record was on that node as well
             self._following.begin_anew()

@@ -102,7 +102,7 @@ async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cl
 
         notebook.preempt()
         await page.until(lambda _: "is being made again" in page.text(cut))
-        await events.until_true(notebook.is_back)
+        await events.until(lambda event: event.get("state") == "live" and notebook.is_back())
 
         replay = notebook.replay()
         assert_fits(replay)

@@ -3,6 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
 import React, { useEffect, useRef } from 'react';
+import { Button } from '../components/button';
 import { IReplay } from './records';
 import { NotebookReplay } from './replay';
 import { noticeText } from './words';
@@ -84,12 +85,12 @@ export function Notice({ lost, isRunning, trans, onRun, onDismiss }: IProps): JS
         {noticeText(lost, new Date(), trans)}
         {!lost.is_back && ` ${trans.__('The node is not back yet.')}`}
       </span>
-      <button type="button" onClick={onRun} disabled={isBusy}>
+      <Button onClick={onRun} disabled={isBusy}>
         {isRunning ? trans.__('Running…') : trans.__('Run these again…')}
-      </button>
-      <button type="button" onClick={onDismiss} disabled={isRunning}>
+      </Button>
+      <Button onClick={onDismiss} disabled={isRunning}>
         {trans.__('Dismiss')}
-      </button>
+      </Button>
     </div>
   );
 }
