@@ -24,7 +24,7 @@ with open({path!r}, "a") as file:
     print(threading.current_thread() is threading.main_thread(), step > 0, file=file)
 """
 TRAIN = """\
-step = 0
+step = 1
 print("training", flush=True)
 while True: step += 1
 """
@@ -117,9 +117,9 @@ async def test_an_idle_kernel_saves_its_work_before_the_guard_ends_the_node(
     link = await open_link(node)
     notebook = Notebook(link)
     await notebook.start()
-    notebook.execute(SAVE.format(path=str(saved)))
-    await notebook.hears(is_reply)
     notebook.execute("step = 1")
+    notebook.execute(SAVE.format(path=str(saved)))
+    await notebook.hears(lambda message: is_reply(message) and message["content"]["execution_count"] == 2)
     await link.call("set_brakes", {"rules": IDLE_FOR_A_SECOND, "revision": 1})
 
     async with asyncio.timeout(PATIENCE_S):

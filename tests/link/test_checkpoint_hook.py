@@ -16,20 +16,28 @@ if TYPE_CHECKING:
 
 BY_BUDGET = {"reason": "the budget is used up", "ends_in_s": 600}
 PATIENCE_S = 90
-# only the hook ends what the main thread waits for, in a library that does not come back to Python
+# The main thread waits in a library that does not come back to Python, until the hook wakes it. Waiting gives the mutex
+# away, so whoever gets it knows that the main thread waits.
 WAIT_IN_A_LIBRARY = """\
-import ctypes
-libc, lock = ctypes.CDLL(None), ctypes.create_string_buffer(256)
-libc.pthread_mutex_lock(lock)
-print("waiting", flush=True)
-libc.pthread_mutex_lock(lock)
-print("freed in", where)
+import ctypes, threading
+libc, mutex, condition = ctypes.CDLL(None), ctypes.create_string_buffer(256), ctypes.create_string_buffer(256)
+
+def tell():
+    libc.pthread_mutex_lock(mutex)
+    libc.pthread_mutex_unlock(mutex)
+    print("waiting", flush=True)
+
+libc.pthread_mutex_lock(mutex)
+threading.Thread(target=tell).start()
+libc.pthread_cond_wait(condition, mutex)
+print("woken by", where)
 """
-FREE = """\
+WAKE = """\
 %%tpu_on_preempt
-import threading
 where = threading.current_thread().name
-libc.pthread_mutex_unlock(lock)
+libc.pthread_mutex_lock(mutex)
+libc.pthread_cond_signal(condition)
+libc.pthread_mutex_unlock(mutex)
 """
 
 
@@ -43,7 +51,7 @@ async def prepare(link: Link) -> list[dict[str, Any]]:
 
 async def test_a_hook_runs_in_a_thread_while_the_main_thread_is_in_a_library(client: Client) -> None:
     await client.start()
-    await client.run(FREE)
+    await client.run(WAKE)
     waiting = client.execute(WAIT_IN_A_LIBRARY)
     await client.wait(lambda message: "waiting" in str(message.get("content", {}).get("text")), PATIENCE_S)
 
@@ -51,7 +59,7 @@ async def test_a_hook_runs_in_a_thread_while_the_main_thread_is_in_a_library(cli
 
     assert hook["status"] == "ran"
     assert (await client.reply(waiting))["content"]["status"] == "ok"
-    assert "freed in jupyter-tpu notices\n" in client.printed()
+    assert "woken by jupyter-tpu notices\n" in client.printed()
 
 
 async def test_an_error_in_a_hook_is_told_and_is_not_the_others(
