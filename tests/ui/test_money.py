@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from open_notebooks import Notebook
+from open_notebooks import Notebook, until
 from playwright.sync_api import Locator, Page, expect
 
 from jupyter_tpu.emulator.control import EmulatorControl
@@ -131,15 +131,18 @@ def sweep(panel: Locator, picture: Picture) -> None:
 def ends_in(lab: Page, demo: Demo, kernel_name: str) -> Iterator[Callable[[float], None]]:
     """Lays down for how long the session of the node goes on from now, in seconds; nothing after the test."""
 
-    def execute(command: str, **args: Any) -> Any:
+    def execute(command: str, **args: Any) -> None:
         node = {"zone": ZONE, "node_id": "my-node"}
         lab.evaluate("([id, args]) => window.jupyterapp.commands.execute(id, args)", [command, {**node, **args}])
-        return demo.ask("jupyter-tpu/v1/brakes")["nodes"][0]
+
+    def ends_at() -> Any:
+        return demo.ask("jupyter-tpu/v1/brakes")["nodes"][0]["ends_at"]
 
     def lay_down(seconds: float) -> None:
         execute("tpu:keep-node")  # it may be kept still
-        began_at = execute("tpu:set-brakes", idle_after_s=None, session_s=86_400)["ends_at"] - 86_400
-        execute("tpu:set-brakes", session_s=time.time() - began_at + seconds)
+        execute("tpu:set-brakes", idle_after_s=None, session_s=86_400)
+        until(ends_at, "the session of the node has not begun")
+        execute("tpu:set-brakes", session_s=time.time() - (ends_at() - 86_400) + seconds)
 
     yield lay_down
     execute("tpu:set-brakes", session_s=None)
