@@ -27,7 +27,7 @@ class Following:
     """All readers of a kernel, and the live stream that is shared by those who keep up.
 
     Args:
-        watch: called with the channel and the parts of each message of the live stream.
+        watch: called with the channel and the parts of each message of the live stream, before readers get it.
     """
 
     def __init__(self, watch: Watch | None = None) -> None:
@@ -114,12 +114,12 @@ class Following:
         if self._live is None:  # it was closed, and brings the rest of a slice
             return
         is_gone = self._live.is_closed
+        if not is_gone:
+            self._watch(channel, parts)
         for reader in tuple(self._readers):
             reader.tell(parts) if is_gone else reader.offer(seq, channel, parts)
         if is_gone:
             self.begin_anew()
-        else:
-            self._watch(channel, parts)
         self._hear(seq, channel, parts)
 
     def _receive_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
