@@ -144,7 +144,7 @@ class HostedKernel:
             await self._join_worker(on_progress)
             self._on_link(self.link_status)  # it was told last that the link is lost
         self._tell(on_progress, "Starting the kernel again")
-        if self.loss:  # the record was on that node as well
+        if self._shared and self._is_another(self._shared):  # the record was on the lost one
             self._following.begin_anew()
             self._following.tell("new_record")
         if self._runs and not after_death:
@@ -244,7 +244,7 @@ class HostedKernel:
 
     def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
         self._shared = shared
-        generation = self._kernel.generation if self._kernel and not self.loss else 0  # another node counts anew
+        generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
         self._kernel = RemoteKernel(shared.link, self._following, on_progress, owner=self._owner, generation=generation)
         if self._runs:
             self._runs.node = lambda: shared.was_on
@@ -263,6 +263,10 @@ class HostedKernel:
             self.kernel.lose(status.message, is_gone=is_gone)
             self._following.tell("lost", message=status.message, error_code=status.error_code)
         self._on_link(status)
+
+    def _is_another(self, shared: WorkerLink) -> bool:
+        """Whether the node was lost, and this is a worker of another; one that was stopped keeps its disk."""
+        return self.loss is not None and self.loss.was_on not in ("", shared.was_on)
 
     def _lose_node(self, was_on: str, reason: str) -> None:
         now = time.time()
