@@ -46,9 +46,15 @@ _TAIL_BYTES = 2 * 1024 * 1024
 
 
 class Methods:
-    """What the agent does when asked by name; every method takes and returns a JSON object."""
+    """What the agent does when asked by name; every method takes and returns a JSON object.
 
-    def __init__(self, kernels: Kernels, python: str, socket: str, guard: Guard, notices: Notices) -> None:
+    Args:
+        more: methods of parts that this one need not know.
+    """
+
+    def __init__(
+        self, kernels: Kernels, python: str, socket: str, guard: Guard, notices: Notices, more: Mapping[str, Method]
+    ) -> None:
         self._kernels = kernels
         self._guard = guard
         self._socket = socket
@@ -71,6 +77,7 @@ class Methods:
             "set_brakes": guard.set_brakes,
             "prepare_to_end": notices.prepare_to_end,
             "hook_ran": notices.hook_ran,
+            **more,
         }
 
     def announce(self, call: Params) -> None:

@@ -48,7 +48,7 @@ class Agent:
         notices = Notices(self._kernels)
         self._guard = Guard(home.brakes, Watch(self._kernels, notices), notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
-        self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices)
+        self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, {})
         self._calls = Calls(self._methods)
         self._sessions: set[Session] = set()
 
