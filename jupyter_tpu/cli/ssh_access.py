@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import LoginRefused
 from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.journal.whole_file import write_whole
 from jupyter_tpu.kernels.worker import ensure_login, find_worker, host_key_store, login_of, worker_address
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.ssh import UserKey, WorkerAddress, render_ssh_config
@@ -62,14 +61,14 @@ def rendered(access: SshAccess) -> str:
 def write_login_config(access: SshAccess) -> Path:
     """Write the file for ``ssh -F`` to the one worker of `access`; the user's own file is taken in below."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
-    _replace(path, rendered(access) + _USERS_OWN)
+    write_whole(path, (rendered(access) + _USERS_OWN).encode())
     return path
 
 
 def write_shared_config(access: SshAccess) -> Path:
     """Write the file that ``~/.ssh/config`` includes, and make it do so."""
     path = data_dir() / "ssh" / "config"
-    _replace(path, rendered(access))
+    write_whole(path, rendered(access).encode())
     _include_in_user_config(path)
     return path
 
@@ -82,16 +81,4 @@ def _include_in_user_config(file: Path) -> None:
     if line in present.splitlines():
         return
     target.parent.mkdir(mode=0o700, exist_ok=True)
-    _replace(target.resolve(), f"{line}\n\n{present}")
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write so that ssh never sees a part of it."""
-    descriptor, scratch = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # mkstemp makes it 0600
-    try:
-        with os.fdopen(descriptor, "w") as file:
-            file.write(text)
-        Path(scratch).replace(path)
-    except OSError:
-        Path(scratch).unlink(missing_ok=True)
-        raise
+    write_whole(target.resolve(), f"{line}\n\n{present}".encode())

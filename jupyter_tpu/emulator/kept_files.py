@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
+
+from jupyter_tpu.journal.whole_file import write_whole
 
 
 def kept_file(path: Path, make: Callable[[], bytes]) -> bytes:
@@ -17,16 +18,5 @@ def kept_file(path: Path, make: Callable[[], bytes]) -> bytes:
     """
     if not path.exists() or not path.stat().st_size:
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write(path, make())
+        write_whole(path, make())
     return path.read_bytes()
-
-
-def _write(path: Path, content: bytes) -> None:
-    with tempfile.NamedTemporaryFile(prefix=".new-", dir=path.parent, delete=False) as draft:  # closed to others
-        try:
-            draft.write(content)
-            draft.flush()
-            Path(draft.name).replace(path)
-        except BaseException:
-            Path(draft.name).unlink()
-            raise

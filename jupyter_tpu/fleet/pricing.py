@@ -8,11 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import os
-import tempfile
 import threading
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +20,7 @@ from jupyter_tpu.cloud.catalog_prices import catalog_address, read_catalog
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.journal.paths import data_path
+from jupyter_tpu.journal.whole_file import write_whole
 from jupyter_tpu.money.prices import Row, checked_rows
 
 log = logging.getLogger(__name__)
@@ -154,18 +153,9 @@ class Pricing:
         }
         try:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, draft = tempfile.mkstemp(prefix=".prices-", dir=self._file.parent)
+            write_whole(self._file, json.dumps(body).encode())
         except OSError as error:
             log.debug("The prices cannot be kept: %s", error)
-            return
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(body, file)
-            Path(draft).replace(self._file)
-        except OSError as error:
-            log.debug("The prices cannot be kept: %s", error)
-            with suppress(OSError):
-                Path(draft).unlink()
 
 
 def failure_text(error: TpuError) -> str:

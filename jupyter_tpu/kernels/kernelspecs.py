@@ -6,10 +6,8 @@ The folder of kernelspecs is the only state: each spec says in its metadata whic
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
@@ -21,6 +19,7 @@ from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.journal.whole_file import write_whole
 from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"
@@ -76,8 +75,8 @@ def write_kernelspec(node: Node, settings: CloudSettings, *, proxy_command: str 
     folder = kernels_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
     logo = (files("jupyter_tpu.kernels") / LOGO).read_text()
-    _write_whole(folder / LOGO, logo)
-    _write_whole(folder / "kernel.json", text)
+    write_whole(folder / LOGO, logo.encode(), mode=0o644)
+    write_whole(folder / "kernel.json", text.encode(), mode=0o644)
     return name
 
 
@@ -183,12 +182,3 @@ def _read(path: Path) -> InstalledSpec | None:
         BadInput,
     ):  # somebody else's, or half written: not ours to touch
         return None
-
-
-def _write_whole(path: Path, text: str) -> None:
-    """Write so that a reader sees the old text or the new one, never a part."""
-    descriptor, scratch = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(text)
-    Path(scratch).chmod(0o644)
-    Path(scratch).replace(path)

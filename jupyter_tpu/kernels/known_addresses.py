@@ -10,12 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import os
-import tempfile
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.journal.whole_file import write_whole
 from jupyter_tpu.link import Ready
 from jupyter_tpu.ssh import WorkerAddress
 
@@ -62,11 +61,9 @@ class KnownAddresses:
         """Keep it for the next process; without success nothing is lost but time."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=self._folder)
-            with os.fdopen(descriptor, "w") as file:
-                ready = asdict(known.ready) if known.ready else None
-                json.dump({**asdict(known.address), "ready": ready}, file)
-            Path(draft).replace(self._path(worker))
+            ready = asdict(known.ready) if known.ready else None
+            content = json.dumps({**asdict(known.address), "ready": ready})
+            write_whole(self._path(worker), content.encode())
         except OSError as error:
             log.warning("The address of a worker cannot be kept in %s: %s", self._folder, error)
 

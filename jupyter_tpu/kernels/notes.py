@@ -13,7 +13,6 @@ import os
 import re
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -23,6 +22,7 @@ from typing import Any
 
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.journal.whole_file import write_whole
 
 if sys.platform != "win32":
     import fcntl
@@ -129,16 +129,7 @@ class KernelNotes:
         """
         path = self._path(note.kernel_id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=self.folder)  # closed to others from the start
-        try:
-            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-                json.dump(note.to_json(), file)
-                file.flush()
-                os.fsync(file.fileno())
-            Path(draft).replace(path)
-        except BaseException:
-            Path(draft).unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(note.to_json()).encode(), is_durable=True)
 
     def remove(self, kernel_id: str) -> None:
         """Remove a note; harmless when there is none."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import os
-import tempfile
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
@@ -19,6 +17,7 @@ from typing import Any, Literal
 from urllib.parse import quote
 
 from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.journal.whole_file import write_whole
 
 log = logging.getLogger(__name__)
 
@@ -210,7 +209,7 @@ class RunLog:
         self.close()
         kept = list(runs)
         lines = [run.to_line() for run in kept]
-        _replace(self._path, b"".join(lines))
+        _write(self._path, b"".join(lines))
         self._file = self._path.open("r+b", buffering=0)
         self._size, self._open = 0, {}
         self.ran_on = kept[-1].node if kept else ""
@@ -224,7 +223,7 @@ class RunLog:
         if not runs:
             return
         lost = LostRuns(lost_at=at, reason=reason, runs=_behind(runs, self.lost()))
-        _replace(self._lost_path, json.dumps(asdict(lost)).encode())
+        _write(self._lost_path, json.dumps(asdict(lost)).encode())
         self._rewrite([])
 
 
@@ -271,13 +270,6 @@ def _read_lost(path: Path) -> LostRuns | None:
         return None
 
 
-def _replace(path: Path, content: bytes) -> None:
+def _write(path: Path, content: bytes) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)  # closed to others from the start
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        Path(draft).replace(path)
-    except BaseException:
-        Path(draft).unlink(missing_ok=True)
-        raise
+    write_whole(path, content)

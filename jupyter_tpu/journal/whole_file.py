@@ -1,0 +1,31 @@
+"""Writes a file so that whoever reads it finds the old content or the new one, never a part, also after a crash."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+
+
+def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_durable: bool = False) -> None:
+    """Replace the file at `path`, in a folder that is there.
+
+    Args:
+        mode: permissions of the new file; it is closed to others until they are set.
+        is_durable: wait until the content is on the disk, so that not even a power cut leaves less than it.
+
+    Raises:
+        OSError: it cannot be written; the old file stays.
+    """
+    descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            if is_durable:
+                os.fsync(file.fileno())
+        Path(draft).replace(path)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
