@@ -55,7 +55,7 @@ describe('the notice of a lost node', () => {
 
   it('offers nothing to run before the node is back', () => {
     const acts = { onRun: jest.fn(), onDismiss: jest.fn() };
-    const props = { ...acts, isRunning: false, trans };
+    const props = { ...acts, isRunning: false, trans, onHeight: jest.fn() };
     const { rerender } = render(<Notice {...props} lost={{ ...lost(run('a')), is_back: false }} />);
     const button = (): HTMLButtonElement => screen.getByText('Run these again…');
     expect(button().disabled).toBe(true);

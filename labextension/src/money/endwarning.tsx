@@ -2,8 +2,9 @@
 
 import { ISessionContext } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
-import React, { useEffect, useRef } from 'react';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React from 'react';
+import { Line, LineAbove } from '../components/lineabove';
 import { Problem } from '../components/problem';
 import { useSending } from '../components/sending';
 import { nodeNameOf } from '../nodekernel';
@@ -16,7 +17,7 @@ import { canBeKept, endName, formatCountedEnd } from './words';
 
 type OnKeep = (key: INodeKey, keep: IKeep) => Promise<void>;
 
-export class EndWarning extends ReactWidget {
+export class EndWarning extends LineAbove {
   /**
    * @param _model what is known of all brakes; a notebook asks nothing by itself
    * @param _onKept lets the notebook have the focus again
@@ -47,7 +48,7 @@ export class EndWarning extends ReactWidget {
             nodeName={this._nodeName}
             trans={this._trans}
             onKeep={this._keep}
-            onHeight={this._setHeight}
+            onHeight={this.setHeight}
           />
         )}
       </UseSignal>
@@ -71,12 +72,6 @@ export class EndWarning extends ReactWidget {
       this._onKept();
     }
   };
-
-  /** Lumino gives a header as much room as it asks for, and a line that wraps needs more. */
-  private readonly _setHeight = (height: number): void => {
-    this.node.style.minHeight = `${height}px`;
-    this.parent?.fit();
-  };
 }
 
 interface IProps {
@@ -97,7 +92,7 @@ export function Warning(props: IProps): JSX.Element {
       <div className="jp-tpu-Announcer" role="status">
         {isEnding && announcementOf(brake, trans)}
       </div>
-      {isEnding && brakes && <Line {...props} brake={brake} brakes={brakes} />}
+      {isEnding && brakes && <Ending {...props} brake={brake} brakes={brakes} />}
     </>
   );
 }
@@ -111,22 +106,16 @@ function announcementOf({ node_id, ends_why }: IBrake, trans: TranslationBundle)
   );
 }
 
-interface ILineProps extends IProps {
+interface IEndingProps extends IProps {
   brake: IBrake;
   brakes: IDated<IBrakes>;
 }
 
-function Line({ brake, brakes, trans, onKeep, onHeight }: ILineProps): JSX.Element {
-  const line = useHeight(onHeight);
+function Ending({ brake, brakes, trans, onKeep, onHeight }: IEndingProps): JSX.Element {
   const now_s = useServerNow({ dated: brakes, problem: null });
   const { isSending, problem, send, dismiss } = useSending();
   return (
-    <div
-      ref={line}
-      className="jp-tpu-EndWarning-line"
-      role="group"
-      aria-label={trans.__('The end of %1', brake.node_id)}
-    >
+    <Line role="group" aria-label={trans.__('The end of %1', brake.node_id)} onHeight={onHeight}>
       <strong className="jp-tpu-EndWarning-name" title={brake.node_id}>
         {brake.node_id}
       </strong>
@@ -144,22 +133,6 @@ function Line({ brake, brakes, trans, onKeep, onHeight }: ILineProps): JSX.Eleme
         />
       )}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
-    </div>
+    </Line>
   );
-}
-
-/** Tells how high something is as long as it is there. */
-function useHeight(onHeight: (height: number) => void): React.RefObject<HTMLDivElement> {
-  const element = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const observer = new ResizeObserver(() => onHeight(element.current?.offsetHeight ?? 0));
-    if (element.current) {
-      observer.observe(element.current);
-    }
-    return () => {
-      observer.disconnect();
-      onHeight(0);
-    };
-  }, [onHeight]);
-  return element;
 }

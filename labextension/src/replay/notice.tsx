@@ -1,9 +1,10 @@
 /** Above a notebook: that its node was taken away, what had run there, and what can be done about it. */
 
 import { TranslationBundle } from '@jupyterlab/translation';
-import { ReactWidget, UseSignal } from '@jupyterlab/ui-components';
-import React, { useEffect, useRef } from 'react';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React from 'react';
 import { Button } from '../components/button';
+import { Line, LineAbove } from '../components/lineabove';
 import { IReplay } from './records';
 import { NotebookReplay } from './replay';
 import { noticeText } from './words';
@@ -13,14 +14,13 @@ export interface IReplayActs {
   onDismiss: () => void;
 }
 
-export class ReplayNotice extends ReactWidget {
+export class ReplayNotice extends LineAbove {
   constructor(
     private readonly _replay: NotebookReplay,
     private readonly _acts: IReplayActs,
     private readonly _trans: TranslationBundle
   ) {
     super();
-    this.addClass('jp-tpu-Replay');
   }
 
   protected render(): JSX.Element {
@@ -29,58 +29,32 @@ export class ReplayNotice extends ReactWidget {
       <UseSignal signal={replay.changed}>
         {() =>
           replay.lost && (
-            <Measured onHeight={this._setHeight}>
-              <Notice
-                {...this._acts}
-                lost={replay.lost}
-                isRunning={replay.isRunning}
-                trans={this._trans}
-              />
-            </Measured>
+            <Notice
+              {...this._acts}
+              lost={replay.lost}
+              isRunning={replay.isRunning}
+              trans={this._trans}
+              onHeight={this.setHeight}
+            />
           )
         }
       </UseSignal>
     );
   }
-
-  /** Lumino gives a header as much room as it asks for, and a line that wraps needs more. */
-  private readonly _setHeight = (height: number): void => {
-    this.node.style.minHeight = `${height}px`;
-    this.parent?.fit();
-  };
-}
-
-interface IMeasuredProps {
-  children: React.ReactNode;
-  onHeight: (height: number) => void;
-}
-
-/** Tells how high its content is as long as it is there. */
-function Measured({ children, onHeight }: IMeasuredProps): JSX.Element {
-  const element = useRef<HTMLDivElement>(null);
-  useEffect(() => {
-    const observer = new ResizeObserver(() => onHeight(element.current?.offsetHeight ?? 0));
-    if (element.current) {
-      observer.observe(element.current);
-    }
-    return () => {
-      observer.disconnect();
-      onHeight(0);
-    };
-  }, [onHeight]);
-  return <div ref={element}>{children}</div>;
 }
 
 interface IProps extends IReplayActs {
   lost: IReplay;
   isRunning: boolean;
   trans: TranslationBundle;
+  onHeight: (height: number) => void;
 }
 
-export function Notice({ lost, isRunning, trans, onRun, onDismiss }: IProps): JSX.Element {
+export function Notice(props: IProps): JSX.Element {
+  const { lost, isRunning, trans, onRun, onDismiss, onHeight } = props;
   const isBusy = isRunning || !lost.is_back;
   return (
-    <div className="jp-tpu-Replay-notice">
+    <Line onHeight={onHeight}>
       <span role="status" title={lost.reason}>
         {noticeText(lost, new Date(), trans)}
         {!lost.is_back && ` ${trans.__('The node is not back yet.')}`}
@@ -91,6 +65,6 @@ export function Notice({ lost, isRunning, trans, onRun, onDismiss }: IProps): JS
       <Button onClick={onDismiss} disabled={isRunning}>
         {trans.__('Dismiss')}
       </Button>
-    </div>
+    </Line>
   );
 }
