@@ -1,0 +1,148 @@
+"""Samples: what of libtpu's numbers is believed, how an hour of them is kept, and how they travel."""
+
+from __future__ import annotations
+
+import math
+import tracemalloc
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent.metrics_believed import (
+    DUTY_CYCLE,
+    HBM_TOTAL,
+    HBM_USED,
+    QUEUE_SIZE,
+    TENSORCORE,
+    Told,
+    believed,
+)
+from jupyter_tpu.agent.metrics_ring import Ring, thinned
+from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
+
+GIB = 2**30
+
+
+def test_two_cores_share_the_duty_of_their_chip() -> None:
+    values = {HBM_USED: [(8, 1), (9, 2), (10, 3), (11, 4)], DUTY_CYCLE: [(4, 10.0), (5, 20.0)]}
+    found = believed(Told(values=values), cores_per_chip=2, expected_cores=4)
+
+    assert found.duty_per == "chip"
+    assert found.chips == (Chip(chip=4, duty_percent=10.0), Chip(chip=5, duty_percent=20.0))
+    assert [(core.core, core.chip, core.hbm_used_bytes) for core in found.cores] == [
+        (8, 4, 1),
+        (9, 4, 2),
+        (10, 5, 3),
+        (11, 5, 4),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("metric", "pairs", "field", "reason"),
+    [
+        (HBM_USED, [(0, math.nan), (1, 5)], "hbm_used_bytes", "nan, which cannot be"),
+        (HBM_USED, [(0, -1), (1, 5)], "hbm_used_bytes", "-1, which cannot be"),
+        (HBM_USED, [(0, 17 * GIB), (1, 5)], "hbm_used_bytes", "more memory in use than core 0 has"),
+        (HBM_USED, [(1, 5)], "hbm_used_bytes", "leaves out 0"),
+        (HBM_USED, [(0, 1), (0, 2), (1, 5)], "hbm_used_bytes", "several processes tell of core 0"),
+        (TENSORCORE, [(0, 100.1), (1, 5)], "tensorcore_percent", "100.1, which cannot be"),
+        (QUEUE_SIZE, [(0, math.inf), (1, 5)], "queued", "inf, which cannot be"),
+    ],
+)
+def test_a_number_that_cannot_be_is_unknown_with_the_reason(
+    metric: str, pairs: list[tuple[int, float]], field: str, reason: str
+) -> None:
+    told = Told(values={HBM_TOTAL: [(0, 16 * GIB), (1, 16 * GIB)], metric: pairs})
+    found = believed(told, cores_per_chip=1, expected_cores=2)
+
+    assert [getattr(core, field) for core in found.cores] == [None, 5]
+    assert reason in found.unknown[field]
+
+
+@pytest.mark.parametrize("duty", [math.nan, -1.0, 100.5, math.inf])
+def test_a_duty_that_cannot_be_is_unknown(duty: float) -> None:
+    found = believed(Told(values={DUTY_CYCLE: [(0, duty)]}), cores_per_chip=1, expected_cores=None)
+
+    assert found.chips == (Chip(chip=0, duty_percent=None),)
+    assert "cannot be" in found.unknown["duty_percent"]
+
+
+def test_missing_cores_are_said_to_be_missing() -> None:
+    found = believed(Told(values={HBM_USED: [(0, 1)] * 1}), cores_per_chip=1, expected_cores=8)
+
+    assert found.unknown["cores"] == "libtpu tells of 1 cores, this worker has 8"
+
+
+def test_the_reason_of_a_metric_that_did_not_come_is_kept() -> None:
+    found = believed(Told(why_not={DUTY_CYCLE: "it hangs"}), cores_per_chip=1, expected_cores=None)
+
+    assert found.unknown["duty_percent"] == "it hangs"
+    assert (found.chips, found.cores) == ((), ())
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from([HBM_TOTAL, HBM_USED, DUTY_CYCLE, TENSORCORE, QUEUE_SIZE]),
+        st.lists(st.tuples(st.integers(-3, 100), st.floats()), max_size=100),
+    ),
+    st.integers(1, 2),
+)
+def test_whatever_libtpu_tells_the_sample_can_be_sent(
+    values: dict[str, list[tuple[int, float]]], cores_per_chip: int
+) -> None:
+    found = believed(Told(values=values), cores_per_chip, 8)
+    sample = Sample(at=1.0, chips=found.chips, cores=found.cores, unknown=found.unknown)
+
+    assert Sample.from_json(sample.to_json()) == sample
+    assert all(chip.duty_percent is None or 0 <= chip.duty_percent <= 100 for chip in sample.chips)
+
+
+def sample_at(at: float, used: int | None = 1) -> Sample:
+    holder = Holder(pid=7, user="me", command="python", since=1.5, is_own_user=True)
+    cores = tuple(Core(core=core, chip=core, hbm_used_bytes=used) for core in range(8))
+    chips = tuple(Chip(chip=chip, duty_percent=chip / 2) for chip in range(8))
+    host = Host(cpus=2, cpu_percent=1.0, memory_used_bytes=5)
+    return Sample(at=at, state="measured", chips=chips, cores=cores, host=host, holders=(holder,))
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [{"at": "x"}, {"state": "fine"}, {"cores": [{"core": "0", "chip": 0}]}, {"holders": [1]}, {"unknown": []}],
+)
+def test_a_sample_that_makes_no_sense_is_refused(broken: dict[str, object]) -> None:
+    with pytest.raises((TypeError, KeyError, ValueError, AttributeError)):
+        Sample.from_json({**sample_at(1.0).to_json(), **broken})
+
+
+def test_the_ring_keeps_the_newest_and_says_what_was_not_known() -> None:
+    ring = Ring(samples=4)
+    for at in range(10):
+        ring.add(sample_at(float(at), used=None if at == 8 else at))
+
+    history = ring.history(since=-1.0, step_s=1.0)
+
+    assert history["at"] == [6.0, 7.0, 8.0, 9.0]
+    assert history["hbm_used_bytes"]["3"] == [6, 7, None, 9]
+    assert history["duty_percent"]["7"] == [3.5] * 4
+    assert (history["cpu_percent"], history["tensorcore_percent"]) == ([1.0] * 4, {})
+    assert ring.history(since=7.0, step_s=1.0)["at"] == [8.0, 9.0]
+
+
+def test_an_hour_of_eight_cores_is_small() -> None:
+    tracemalloc.start()
+    ring = Ring()
+    for at in range(2 * 3600):
+        ring.add(sample_at(float(at)))
+    kept_bytes, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert kept_bytes < 2 * 1024 * 1024
+    assert len(ring.history(since=-1.0, step_s=6.0)["at"]) == 600
+
+
+def test_thinning_gives_the_mean_of_what_is_known_and_the_same_points_later() -> None:
+    at = [0.0, 1.0, 2.0, 3.0, 4.0, 5.0]
+    assert thinned(at, [[1.0, 3.0, None, 5.0, None, None]], 2.0) == ([1.0, 3.0, 5.0], [[2.0, 5.0, None]])
+    assert thinned(at[:5], [[1.0, 3.0, None, 5.0, None]], 2.0)[0][:2] == [1.0, 3.0]
+    assert thinned([], [[]], 2.0) == ([], [[]])
