@@ -2,14 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
-
-from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook.worker import this_worker
-
-READY = ("auto", "jax")
-LATER = ("torch_xla", "torch_tpu", "tf")
 
 
 def register_magics(shell: Any) -> None:
@@ -34,11 +27,9 @@ class Magics:
         operation over them, checks the versions and shows what it found. Run it before anything else that uses JAX.
         When the accelerator cannot be used the cell fails with the reason; it never falls back to the CPU.
         """
-        parse_framework(line)
-        from jupyter_tpu.notebook.jax_start import start_jax
+        from jupyter_tpu.notebook.tpu_init import tpu_init
 
-        report = start_jax(this_worker(os.environ))
-        self._shell.display_pub.publish(data=report.to_mimebundle())
+        tpu_init(line, self._shell)
 
     def tpu(self, line: str) -> None:
         """Keep this node, or see when it ends by itself.
@@ -67,17 +58,3 @@ class Magics:
             self._checkpoint_hook = CheckpointHook(self._shell)
         told = self._checkpoint_hook.act(line, cell)
         self._shell.display_pub.publish(data={"text/plain": told})
-
-
-def parse_framework(line: str) -> str:
-    """Which framework a ``%tpu_init`` line means; JAX is the only one so far, and what ``auto`` finds.
-
-    Raises:
-        BadInput: the line is not one word that names a framework we can start.
-    """
-    word = line.strip() or "auto"
-    if word in READY:
-        return "jax"
-    if word in LATER:
-        raise BadInput(f"%tpu_init cannot start {word} yet: it comes later.", hint="Today it starts JAX: %tpu_init jax")
-    raise BadInput(f"{word[:70]!r} is not a framework that %tpu_init knows.", hint=f"Use one of: {', '.join(READY)}.")

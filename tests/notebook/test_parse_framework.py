@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook.magics import parse_framework
+from jupyter_tpu.notebook.tpu_init import parse_framework
 
 
 @pytest.mark.parametrize("line", ["", "  ", "auto", "jax", " jax "])
