@@ -1,0 +1,187 @@
+"""Which version of a framework goes with which libtpu, Python and runtime version: the matrix. Pure, for Python 3.10.
+
+Each pin is what the framework's own package metadata says, and each bound of Python the wheels that were there to
+install, both read on `AS_OF`. libtpu is loaded once per process and no version of it serves two of these frameworks,
+so each gets an environment of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from jupyter_tpu.accelerators import catalogue, find_accelerator
+from jupyter_tpu.errors import BadInput
+
+AS_OF = "2026-11-22"
+
+FRAMEWORKS = ("jax", "torch_xla", "torch_tpu", "tf")
+
+TITLES = {"jax": "JAX", "torch_xla": "PyTorch/XLA", "torch_tpu": "TorchTPU", "tf": "TensorFlow"}
+"""What people call them."""
+
+Python: TypeAlias = "tuple[int, int]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Release:
+    """One version of a framework.
+
+    Attributes:
+        framework: one of `FRAMEWORKS`.
+        libtpu: the versions of libtpu that it was made for, as a PEP 440 specifier.
+        python_min, python_max: the oldest and newest Python it can be installed in; None: no newest one is known.
+        requires: what to install for it; empty where a part of it is in no package index.
+    """
+
+    framework: str
+    version: str
+    libtpu: str
+    python_min: Python
+    python_max: Python | None = None
+    requires: tuple[str, ...] = ()
+
+    @property
+    def minor(self) -> str:
+        """``0.10`` for ``0.10.2``."""
+        return _minor_of(self.version)
+
+    @property
+    def title(self) -> str:
+        """For people: ``JAX 0.10``."""
+        return f"{TITLES[self.framework]} {self.minor}"
+
+    def fits(self, python: Python) -> bool:
+        """Whether it can be installed in this Python, as far as is known."""
+        return self.python_min <= python and (self.python_max is None or python <= self.python_max)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "framework": self.framework,
+            "version": self.version,
+            "title": self.title,
+            "libtpu": self.libtpu,
+            "python_min": _dotted(self.python_min),
+            "python_max": _dotted(self.python_max) if self.python_max else None,
+            "requires": list(self.requires),
+        }
+
+
+def _jax(version: str, libtpu: str, python_min: Python, *more: str) -> Release:
+    requires = more or (f"jax[tpu]=={version}",)
+    return Release(framework="jax", version=version, libtpu=libtpu, python_min=python_min, requires=requires)
+
+
+def _torch_xla(version: str, libtpu: str, python_max: Python, *more: str) -> Release:
+    torch = f"torch=={_minor_of(version)}.0"
+    return Release(
+        framework="torch_xla",
+        version=version,
+        libtpu=libtpu,
+        python_min=(3, 10),
+        python_max=python_max,
+        requires=(torch, *(more or (f"torch_xla[tpu]=={version}",))),
+    )
+
+
+def _minor_of(version: str) -> str:
+    return ".".join(version.split(".")[:2])
+
+
+def _dotted(python: Python) -> str:
+    return ".".join(map(str, python))
+
+
+RELEASES: tuple[Release, ...] = (
+    # The [tpu] extras of these two ask for a nightly libtpu besides, which has left the index.
+    _jax("0.4.35", "==0.0.2", (3, 10), "jax==0.4.35", "libtpu==0.0.2"),
+    _jax("0.5.3", "==0.0.11.*", (3, 10)),
+    _jax("0.6.2", "==0.0.17.*", (3, 10)),
+    _jax("0.7.2", "==0.0.23", (3, 11)),
+    _jax("0.8.2", "==0.0.32.*", (3, 11)),
+    _jax("0.9.2", "==0.0.37.*", (3, 11)),
+    _jax("0.10.2", "==0.0.42.*", (3, 11)),
+    _torch_xla("2.6.0", "==0.0.7.1", (3, 11), "torch_xla==2.6.0", "libtpu==0.0.7.1"),
+    _torch_xla("2.7.0", "==0.0.11.1", (3, 11)),
+    _torch_xla("2.8.1", "==0.0.17", (3, 13)),
+    _torch_xla("2.9.0", "==0.0.21", (3, 13)),
+    Release(
+        framework="torch_tpu",
+        version="0.2.0",
+        libtpu=">=0.0.50",
+        python_min=(3, 11),
+        requires=("torch>=2.11,<2.16", "torch_tpu==0.2.0"),
+    ),
+    # Its libtpu is in no index: it comes with the runtime version tpu-vm-tf-2.18.0.
+    Release(framework="tf", version="2.18.0", libtpu="==2.18.0", python_min=(3, 9), python_max=(3, 12)),
+    Release(
+        framework="tf",
+        version="2.20.0",
+        libtpu="~=0.0.14",
+        python_min=(3, 9),
+        python_max=(3, 13),
+        requires=("tensorflow-tpu==2.20.0",),
+    ),
+)
+"""All that is known, oldest first in each framework."""
+
+
+def newest(framework: str, python: Python | None = None) -> Release:
+    """The newest release that can be installed, in this Python if one is given.
+
+    Raises:
+        BadInput: there is no such framework, or nothing of it for this Python.
+    """
+    known = [each for each in RELEASES if each.framework == framework]
+    if not known:
+        raise BadInput(f"{framework[:40]!r} is no framework for TPUs.", hint=f"Use one of {', '.join(FRAMEWORKS)}.")
+    fitting = [each for each in known if each.requires and (python is None or each.fits(python))]
+    if not fitting:
+        raise BadInput(
+            f"No {TITLES[framework]} is known for Python {_dotted(python or (0, 0))}.",
+            hint=f"{known[-1].title} needs Python {python_range(known[-1])}.",
+        )
+    return fitting[-1]
+
+
+def release_of(framework: str, version: str) -> Release | None:
+    """The release of the same minor version (``0.10.1`` finds ``0.10.2``), or None: the matrix does not know it."""
+    found = (each for each in RELEASES if each.framework == framework and each.minor == _minor_of(version))
+    return next(found, None)
+
+
+def python_range(release: Release) -> str:
+    """``3.10 to 3.13``, or ``3.11 or newer``."""
+    if release.python_max is None:
+        return f"{_dotted(release.python_min)} or newer"
+    return f"{_dotted(release.python_min)} to {_dotted(release.python_max)}"
+
+
+def runtime_version_fits(accelerator_type: str, runtime_version: str, framework: str) -> str:
+    """Why a framework cannot work on a node of this type with this VM image; empty if nothing is known against it."""
+    kind = find_accelerator(accelerator_type)
+    if kind is None:
+        return ""
+    return _not_for(kind.generation, runtime_version) or (
+        _no_image_for_slices(accelerator_type, kind.workers, runtime_version) if framework == "tf" else ""
+    )
+
+
+def _not_for(generation: str, runtime_version: str) -> str:
+    images: dict[str, list[str]] = {name: row["runtime"] for name, row in catalogue()["generations"].items()}
+    meant_for = [name for name, own in images.items() if runtime_version in own]
+    if not meant_for or generation in meant_for:
+        return ""
+    own = ", ".join(name for name in images[generation] if "[" not in name)
+    return f"The runtime version {runtime_version} is for TPU {', '.join(meant_for)}; TPU {generation} takes {own}."
+
+
+def _no_image_for_slices(accelerator_type: str, workers: int, runtime_version: str) -> str:
+    is_for_slices = re.fullmatch(r"tpu-vm-tf-[0-9.]+-pod(-[a-z0-9-]+)?", runtime_version)
+    if workers == 1 or is_for_slices:
+        return ""
+    return (
+        f"{accelerator_type} has {workers} workers, over which TensorFlow runs only with a runtime version "
+        f"tpu-vm-tf-…-pod; this node has {runtime_version or 'an unknown one'}."
+    )
