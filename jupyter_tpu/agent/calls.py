@@ -36,7 +36,7 @@ Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
 _REMEMBERED = 100
 _REMEMBERED_CLIENTS = 1000
-_ONLY_READ = ("activity", "kernel_info", "list_kernels", "list_requests", "read_request", "status")
+_ONLY_READ = ("activity", "kernel_info", "list_kernels", "list_requests", "read_request", "status", "told")
 _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NOTE_BYTES = 16 * 1024

@@ -27,6 +27,7 @@ from jupyter_tpu.agent.notices import Notices
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import ReportedExits
 from jupyter_tpu.agent.session import Session
+from jupyter_tpu.agent.snapshots import Snapshots
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,9 @@ class Agent:
         notices = Notices(self._kernels)
         self._guard = Guard(home.brakes, Watch(self._kernels, notices), notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
-        self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, {})
+        snapshots = Snapshots(home.snapshots)
+        more = {"tell": snapshots.tell, "told": snapshots.told}
+        self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)
         self._sessions: set[Session] = set()
 

@@ -85,6 +85,11 @@ class Home:
         return self.root / "brakes.json"
 
     @property
+    def snapshots(self) -> Path:
+        """What laptops told of the node."""
+        return self.root / "snapshots.json"
+
+    @property
     def kernels(self) -> Path:
         return self.root / "kernels"
 

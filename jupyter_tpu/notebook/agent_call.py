@@ -1,56 +1,126 @@
-"""Asks the agent on this machine, over its Unix socket, and waits for the answer."""
+"""Asks the agent on this machine, over its Unix socket, and waits for the answers, but never for long."""
 
 from __future__ import annotations
 
 import os
 import socket
+import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import Any
 
 from jupyter_tpu._version import __version__
-from jupyter_tpu.errors import AgentBroken, WorkerUnreachable, error_from_json
-from jupyter_tpu.wire.frames import FROM_AGENT, FrameDecoder, Kind, ProtocolError, encode_json
+from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable, error_from_json
+from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_json
 from jupyter_tpu.wire.hello import client_hello
 
 SOCKET_VARIABLE = "JUPYTER_TPU_AGENT_SOCKET"
 ANSWER_S = 20.0
+CELL_S = 2.0
+"""What a cell waits for answers that it only shows."""
+
 _PIECE = 64 * 1024
 
+Call = tuple[str, Mapping[str, Any]]
+"""A method of the agent and its parameters."""
 
-def ask_agent(method: str, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ) -> dict[str, Any]:
-    """Call a method of the agent that started this kernel.
+
+def is_agent_here(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether an agent has started this kernel, so that it runs on a node; says nothing of how the agent is now."""
+    return bool(environ.get(SOCKET_VARIABLE))
+
+
+def ask_agent(
+    method: str, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, patience_s: float = ANSWER_S
+) -> dict[str, Any]:
+    """Call a method of the agent that started this kernel, and wait for `patience_s` at most.
 
     Raises:
-        WorkerUnreachable: there is none here, or it does not answer.
+        WorkerUnreachable: there is none here, or it does not answer in time.
         TpuError: what it answered.
+    """
+    (answer,) = ask_all({method: (method, params)}, environ, patience_s=patience_s).values()
+    if isinstance(answer, TpuError):
+        raise answer
+    return answer
+
+
+def ask_all(
+    calls: Mapping[str, Call], environ: Mapping[str, str] = os.environ, *, patience_s: float = CELL_S
+) -> dict[str, dict[str, Any] | TpuError]:
+    """Call several methods at once, each under a name of the caller's; all that was answered within `patience_s`.
+
+    What failed, or did not come in time, is an error in the place of its answer.
+
+    Raises:
+        WorkerUnreachable: no agent has started this kernel.
     """
     path = environ.get(SOCKET_VARIABLE, "")
     if not path:
         raise WorkerUnreachable(
             "This kernel was not started by an agent of jupyter_tpu.",
-            hint="In a terminal on your own machine `jupyter tpu keep NODE` does the same.",
+            hint="Choose a kernel of a TPU node, or use `jupyter tpu` in a terminal on your own machine.",
         )
+    answers: dict[str, dict[str, Any] | TpuError] = {}
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-            connection.settimeout(ANSWER_S)
-            connection.connect(path)
-            connection.sendall(encode_json(Kind.HELLO, client_hello(uuid.uuid4().hex, __version__)))
-            connection.sendall(encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=1))
-            content = _result(connection)
+        answers.update(_answers(path, calls, time.monotonic() + patience_s))
     except (OSError, ProtocolError) as error:
-        raise WorkerUnreachable("The agent on this machine does not answer.", raw=str(error)) from error
+        silent = _silent(error, patience_s)
+        return {name: answers.get(name, silent) for name in calls}
+    return {name: answers[name] for name in calls}
+
+
+def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[tuple[str, dict[str, Any] | TpuError]]:
+    """All answers, in the order in which they come; raises OSError or ProtocolError when no more do."""
+    names = dict(enumerate(calls, 1))
+    with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
+        for frame in _results(connection, path, list(calls.values()), deadline):
+            if frame.number in names:
+                yield names.pop(frame.number), _answer(frame)
+            if not names:
+                return
+
+
+def _results(connection: socket.socket, path: str, calls: list[Call], deadline: float) -> Iterator[Frame]:
+    _allow_until(connection, deadline)
+    connection.connect(path)
+    frames = [encode_json(Kind.HELLO, client_hello(uuid.uuid4().hex, __version__))]
+    for number, (method, params) in enumerate(calls, 1):
+        frames.append(encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=number))
+    _allow_until(connection, deadline)
+    connection.sendall(b"".join(frames))
+    decoder = FrameDecoder(FROM_AGENT)
+    while data := _received(connection, deadline):
+        yield from (frame for frame in decoder.feed(data) if frame.kind == Kind.RESULT)
+    raise ProtocolError("it closed the connection")
+
+
+def _received(connection: socket.socket, deadline: float) -> bytes:
+    _allow_until(connection, deadline)
+    return connection.recv(_PIECE)
+
+
+def _allow_until(connection: socket.socket, deadline: float) -> None:
+    left_s = deadline - time.monotonic()
+    if left_s <= 0:
+        raise TimeoutError("timed out")
+    connection.settimeout(left_s)
+
+
+def _answer(frame: Frame) -> dict[str, Any] | TpuError:
+    content = frame.json()
     if isinstance(content.get("error"), dict):
-        raise error_from_json(content["error"])
+        return error_from_json(content["error"])
     if not isinstance(content.get("result"), dict):
-        raise AgentBroken("The agent on this machine answered nonsense.")
+        return AgentBroken("The agent on this machine answered nonsense.")
     return dict(content["result"])
 
 
-def _result(connection: socket.socket) -> dict[str, Any]:
-    decoder = FrameDecoder(FROM_AGENT)
-    while data := connection.recv(_PIECE):
-        for frame in decoder.feed(data):
-            if frame.kind == Kind.RESULT:
-                return frame.json()
-    raise ProtocolError("it closed the connection")
+def _silent(error: Exception, patience_s: float) -> WorkerUnreachable:
+    if not isinstance(error, TimeoutError):
+        return WorkerUnreachable("The agent on this machine does not answer.", raw=str(error))
+    return WorkerUnreachable(
+        f"The agent on this machine did not answer within {patience_s:g} s.",
+        hint="Try again; %tpu logs shows the end of its log.",
+    )

@@ -1,0 +1,70 @@
+"""What laptops tell a node is kept there with its age."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.agent.snapshots import LARGEST_BYTES, Snapshots
+from jupyter_tpu.errors import BadInput
+
+OLD = {"usd_per_hour": 1.0}
+NEW = {"usd_per_hour": 2.0}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "snapshots.json"
+
+
+async def test_what_was_told_is_there_for_the_next_agent(path: Path) -> None:
+    await Snapshots(path).tell({"kind": "cost", "as_of": 1000.0, "data": NEW})
+    again = Snapshots(path)
+    assert await again.told({"kind": "cost"}) == {"as_of": 1000.0, "data": NEW}
+    assert await again.told({"kind": "quota"}) == {}
+
+
+async def test_older_news_do_not_replace_newer_ones(path: Path) -> None:
+    kept = Snapshots(path)
+    await kept.tell({"kind": "cost", "as_of": 2000.0, "data": NEW})
+    await kept.tell({"kind": "cost", "as_of": 1000.0, "data": OLD})
+    assert (await kept.told({"kind": "cost"}))["data"] == NEW
+
+
+async def test_a_laptop_whose_clock_runs_ahead_makes_nothing_fresh(path: Path) -> None:
+    kept = Snapshots(path)
+    await kept.tell({"kind": "cost", "as_of": time.time() + 9000, "age_s": 300.0, "data": NEW})
+    assert (await kept.told({"kind": "cost"}))["as_of"] <= time.time() - 300
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        {},
+        {"kind": "password", "as_of": 1.0, "data": {}},
+        {"kind": ["cost"], "as_of": 1.0, "data": {}},
+        {"kind": "cost", "as_of": 1.0, "data": []},
+        {"kind": "cost", "data": {}},
+        {"kind": "cost", "as_of": float("nan"), "data": {}},
+        {"kind": "cost", "as_of": 1.0, "age_s": "long", "data": {}},
+        {"kind": "cost", "as_of": 1.0, "data": {"text": "a" * LARGEST_BYTES}},
+    ],
+    ids=lambda params: str(params)[:60],
+)
+async def test_what_makes_no_sense_is_refused_and_nothing_is_kept(path: Path, params: dict[str, Any]) -> None:
+    with pytest.raises(BadInput):
+        await Snapshots(path).tell(params)
+    assert await Snapshots(path).told({"kind": "cost"}) == {}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{", '{"cost": 1}', '{"cost": {"as_of": "x", "data": {}}}'])
+async def test_a_file_that_cannot_be_read_is_told_anew(path: Path, content: str) -> None:
+    await asyncio.to_thread(path.write_text, content)
+    kept = Snapshots(path)
+    assert await kept.told({"kind": "cost"}) == {}
+    await kept.tell({"kind": "cost", "as_of": 1000.0, "data": NEW})
+    assert (await Snapshots(path).told({"kind": "cost"}))["data"] == NEW
