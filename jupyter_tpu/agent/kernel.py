@@ -217,7 +217,7 @@ class Kernel:
     @property
     def is_executing(self) -> bool:
         """Whether code of the user runs, or waits for its turn."""
-        return self._process is not None and self.requests.is_executing
+        return self._process is not None and self.requests.is_executing(time.time())
 
     @property
     def notebook(self) -> str:

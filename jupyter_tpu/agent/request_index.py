@@ -20,7 +20,9 @@ ExecutionState = Literal["starting", "idle", "busy"]
 
 _MOST_REQUESTS = 2000
 _MOST_PARENTS = 64
-_RUN_CODE = ("execute_request", "comm_open", "comm_msg", "comm_close")
+_OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
+# A widget's page says now and then that it is still shown, which takes a kernel a few ms and is no work.
+_MOMENT_S = 1.0
 
 
 @dataclass
@@ -69,12 +71,12 @@ class RequestIndex:
             return "busy"
         return "idle" if self._has_spoken else "starting"
 
-    @property
-    def is_executing(self) -> bool:
-        """Whether code of the user runs, in a cell or for a widget, or a cell waits for its turn."""
-        if any(kind in _RUN_CODE for kind, _ in self._busy_with):
+    def is_executing(self, now: float) -> bool:
+        """Whether code of the user runs, in a cell or for longer than a moment for a widget, or a cell waits."""
+        kinds = {kind for kind, _ in self._busy_with}
+        if "execute_request" in kinds or any(request.state != "done" for request in self._requests.values()):
             return True
-        return any(request.state != "done" for request in self._requests.values())
+        return not kinds.isdisjoint(_OF_WIDGETS) and now - (self.state_since or 0.0) >= _MOMENT_S
 
     def to_json(self) -> dict[str, Any]:
         """Everything, so that a later agent need not read the whole record; see `load`."""
