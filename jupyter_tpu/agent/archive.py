@@ -27,6 +27,7 @@ _MODULES = (
     "catalogue.json",
 )
 _PACKAGES = ("wire", "agent", "notebook")
+_KINDS = (".py", ".js", ".css")  # the last two are what pages run and wear of our widgets
 _START = b"""import sys
 
 from jupyter_tpu.agent import main, supervisor
@@ -81,5 +82,5 @@ def _sources() -> Iterator[tuple[str, Traversable]]:
             yield name, package / name
     for name in _PACKAGES:
         for source in (package / name).iterdir():
-            if source.name.endswith(".py"):
+            if source.name.endswith(_KINDS):
                 yield f"{name}/{source.name}", source
