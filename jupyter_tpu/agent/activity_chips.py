@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
 from jupyter_tpu.accelerators import find_accelerator
-from jupyter_tpu.agent.activity_duty import MetricsUnreadable, NobodyServes, duty_cycles
+from jupyter_tpu.agent.holders import device_files, open_by
+from jupyter_tpu.agent.metrics_believed import DUTY_CYCLE, believed
+from jupyter_tpu.agent.metrics_service import metric_ports, read_metrics
 
-DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
-"""Names the folder that stands for /dev where the chips' device files lie elsewhere."""
-
-_PORTS_VARIABLE = "TPU_RUNTIME_METRICS_PORTS"
-_FIRST_PORT = "8431"
 _LEAST_DUTY_PERCENT = 1.0
 # of one core: a process that only holds the chips answers heartbeats
 _LEAST_CPU = 0.05
@@ -36,37 +31,32 @@ class Chips:
     """Looks at the chips again and again: CPU time is compared with that of the last look."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
-        self._devices = Path(environ.get(DEVICES_VARIABLE) or "/dev")
-        self._ports = list(_numbers(environ.get(_PORTS_VARIABLE) or _FIRST_PORT))
+        self._environ = environ
         kind = find_accelerator(environ.get("TPU_ACCELERATOR_TYPE", ""))
         self._workers = kind.workers if kind else 1
+        self._ports = metric_ports(environ, kind.chips_per_worker if kind else 1)
         self._cpu: dict[int, tuple[float, float]] = {}
 
     def look(self) -> ChipUse:
         """What the chips are doing."""
-        files = self._device_files()
+        files = device_files(self._environ)
         if not files:
             return ChipUse("unknown", "no accelerator is seen on this machine")
-        holders = _holders(files)
+        holders = open_by(files)
         use = self._use_by(holders, self._duty())
         if use.state == "quiet" and self._workers > 1:
             return ChipUse("unknown", f"the other workers of the slice ({self._workers} in all) are not seen")
         return use
 
-    def _device_files(self) -> set[str]:
-        found = (*self._devices.glob("accel[0-9]*"), *self._devices.glob("vfio/[0-9]*"))
-        return {os.path.realpath(path) for path in found}
-
     def _duty(self) -> float | str | None:
         """Percent of the busiest chip; None while nobody serves metrics; a text: why it is not known."""
-        found, why = list[float](), ""
-        for port in self._ports:
-            with suppress(NobodyServes):
-                try:
-                    found.append(max(duty_cycles(port), default=0.0))
-                except MetricsUnreadable as error:
-                    why = str(error)
-        return max(found) if found and not why else (why or None)
+        told = read_metrics(self._ports, (DUTY_CYCLE,))
+        if told is None:
+            return None
+        found = believed(told, cores_per_chip=1, expected_cores=None)
+        known = [chip.duty_percent for chip in found.chips if chip.duty_percent is not None]
+        busiest = float(max(known, default=0.0))
+        return busiest if busiest >= _LEAST_DUTY_PERCENT else found.unknown.get("duty_percent", busiest)
 
     def _use_by(self, holders: list[int], duty: float | str | None) -> ChipUse:
         cpu = self._cpu_of(holders)
@@ -91,26 +81,6 @@ class Chips:
             (seconds - before[pid][1]) / max(now - before[pid][0], 0.01) for pid, (_, seconds) in self._cpu.items()
         ]
         return max(0.0, sum(spans))
-
-
-def _numbers(text: str) -> Iterator[int]:
-    yield from (int(word) for word in text.split(",") if word.strip().isdecimal())
-
-
-def _holders(files: set[str]) -> list[int]:
-    """Processes that have a device file open, as far as this user may see."""
-    processes = (path for path in Path("/proc").iterdir() if path.name.isdecimal())
-    return sorted(int(path.name) for path in processes if _open_files(path / "fd") & files)
-
-
-def _open_files(folder: Path) -> set[str]:
-    """What a process has open; nothing where it is gone or another user's."""
-    found = set[str]()
-    with suppress(OSError):
-        for link in folder.iterdir():
-            with suppress(OSError):
-                found.add(str(link.readlink()))
-    return found
 
 
 def _cpu_seconds(pid: int) -> float:

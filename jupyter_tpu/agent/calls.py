@@ -36,8 +36,19 @@ Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
 _REMEMBERED = 100
 _REMEMBERED_CLIENTS = 1000
-_ONLY_READ = ("activity", "kernel_info", "list_kernels", "list_requests", "read_request", "status", "told")
-_BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt")
+_ONLY_READ = (
+    "activity",
+    "environments",
+    "kernel_info",
+    "list_kernels",
+    "list_requests",
+    "metrics",
+    "read_request",
+    "status",
+    "told",
+    "who",
+)
+_BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NOTE_BYTES = 16 * 1024
 # With one entry more of each, and in base64, they must fit in a RESULT frame.

@@ -9,30 +9,21 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import shutil
-import subprocess
 import sys
 import sysconfig
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_tpu.agent.environment_uv import Report, can_run, find_uv, run
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
-Report = Callable[[str, str, float], None]
-"""Called with phase, message and how much of the whole is done."""
-
 AGENT_NEEDS = ("pyzmq>=25", "psutil>=5.9")
 KERNEL_NEEDS = ("ipykernel>=6.29",)
-_NO_INDEX = (
-    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, or name a mirror in "
-    "~/.config/uv/uv.toml on the worker."
-)
 _HAS_PYZMQ_AND_PSUTIL = "import zmq, psutil"
 # Found, not imported: a link that comes back must not wait for it.
-_HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
-# Less than the link's patience, so that what hangs is named by the worker.
-_STEP_S = 9 * 60
+HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
 
 
 @dataclass(frozen=True)
@@ -73,7 +64,7 @@ class Environments:
             )
         name = "kernel-" + hashlib.sha256(python.encode()).hexdigest()[:8]
         options = ("--system-site-packages",)
-        made = self._environment(name, python, KERNEL_NEEDS, phase="kernel", check=_HAS_IPYKERNEL, options=options)
+        made = self._environment(name, python, KERNEL_NEEDS, phase="kernel", check=HAS_IPYKERNEL, options=options)
         if _is_virtual(python):
             _share_packages(self.home.environments / name)
         return made
@@ -84,25 +75,16 @@ class Environments:
         folder = self.home.environments / name
         own_python = str(folder / "bin" / "python")
         marker, mark = folder / ".ready", "\n".join((python, *needs))
-        if marker.is_file() and marker.read_text() == mark and _can_run(own_python, check):
+        if marker.is_file() and marker.read_text() == mark and can_run(own_python, check):
             return own_python
-        uv = self._uv(phase)
+        uv = find_uv(self.home, phase, self.report)
         self.report(phase, f"Making a Python environment for the {phase}", 0.3)
         shutil.rmtree(folder, ignore_errors=True)
-        _run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "make a Python environment")
+        run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "make a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
-        _run([uv, "pip", "install", "--quiet", "--python", own_python, *needs], f"install {', '.join(needs)}")
+        run([uv, "pip", "install", "--quiet", "--python", own_python, *needs], f"install {', '.join(needs)}")
         marker.write_text(mark)
         return own_python
-
-    def _uv(self, phase: str) -> str:
-        own = self.home.root / "uv"
-        places = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", own / "bin/uv"]
-        if found := shutil.which("uv") or next((str(place) for place in places if place.is_file()), None):
-            return found
-        self.report(phase, "Fetching uv, which installs Python packages", 0.1)
-        _run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "uv"], "install uv")
-        return str(own / "bin/uv")
 
 
 def _find_python(wanted: str) -> str:
@@ -117,15 +99,7 @@ def _find_python(wanted: str) -> str:
 def _has_ipykernel(python: str) -> bool:
     if python == sys.executable:
         return importlib.util.find_spec("ipykernel") is not None
-    return _can_run(python, _HAS_IPYKERNEL)
-
-
-def _can_run(python: str, program: str) -> bool:
-    try:
-        done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
-    except (FileNotFoundError, PermissionError):
-        return False
-    return done.returncode == 0
+    return can_run(python, HAS_IPYKERNEL)
 
 
 def _is_virtual(python: str) -> bool:
@@ -136,20 +110,3 @@ def _share_packages(environment: Path) -> None:
     """Show the packages of the running virtual environment in another: a system's packages are those of its base."""
     for packages in environment.glob("lib/python*/site-packages"):
         (packages / "worker.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")
-
-
-def _run(argv: Sequence[str], purpose: str) -> None:
-    try:
-        done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=_STEP_S
-        )
-    except subprocess.TimeoutExpired:
-        raise EnvironmentFailed(
-            f"Could not {purpose} on the worker within {_STEP_S // 60} minutes.", hint=_NO_INDEX
-        ) from None
-    except OSError as error:
-        raise EnvironmentFailed(f"Could not {purpose} on the worker.", raw=str(error)) from error
-    if done.returncode != 0:
-        raise EnvironmentFailed(
-            f"Could not {purpose} on the worker.", hint=_NO_INDEX, raw=(done.stderr or done.stdout)[-2000:]
-        )

@@ -69,6 +69,7 @@ class Kernel:
         self._ended = asyncio.Event()
         self._is_starting = False
         self._asked_to_end = False
+        self._why_ended = ""
         self.asked = 0
 
     # -- life ----------------------------------------------------------------------------------------------------------
@@ -134,6 +135,12 @@ class Kernel:
         if self._process is not None:
             self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
             self._process.send_signal(number)
+
+    def end_because(self, reason: str) -> None:
+        """Ask the process to end; its notebook is told why."""
+        self._why_ended = reason
+        self.event("words", message=reason)
+        self.send_signal(signal.SIGTERM)
 
     def tell_hook(self, words: bytes) -> bool:
         """Tell the checkpoint hook of the kernel's process that the node is about to end; whether it has one."""
@@ -224,6 +231,22 @@ class Kernel:
         """What the front end that started it calls its notebook; empty where it did not say."""
         return str(self._folder.state.get("notebook") or "")
 
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What a client has noted; empty where none has."""
+        note = self._folder.state.get("note")
+        return note if isinstance(note, dict) else {}
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None while it has none."""
+        return self._process.pid if self._process else None
+
+    @property
+    def python(self) -> str:
+        """What its process runs on."""
+        return str(self._folder.state.get("python") or "")
+
     def note(self, note: dict[str, Any]) -> None:
         """Keep what a client wants to find again with the kernel."""
         self._folder.save(note=note)
@@ -237,7 +260,7 @@ class Kernel:
             "execution_state": self.execution_state,
             "state_since": self.requests.state_since,
             "note": state.get("note"),
-            "pid": self._process.pid if self._process else None,
+            "pid": self.pid,
             "generation": state.get("generation", 0),
             "python": state.get("python", ""),
             "started_at": state.get("started_at"),
@@ -272,7 +295,7 @@ class Kernel:
 
     def _connect(self, process: Process) -> None:
         self._process = process
-        self._asked_to_end = False
+        self._asked_to_end, self._why_ended = False, ""
         self._ended.clear()
         identity = bytes.fromhex(self._folder.state["identity"])
         sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
@@ -332,7 +355,7 @@ class Kernel:
             "exit_code": ended.exit_code,
             "signal": ended.signal,
             "asked": self._asked_to_end,
-            "stderr": self._folder.last_words(),
+            "stderr": self._why_ended or self._folder.last_words(),
         }
         self._folder.save(pid=None, exit=outcome)
         self._intake.event("exited", pid=pid, generation=self._folder.state["generation"], **outcome)

@@ -18,10 +18,13 @@ import zmq
 
 from jupyter_tpu.agent.activity import Watch
 from jupyter_tpu.agent.calls import Calls, Methods
+from jupyter_tpu.agent.ending import Ending
+from jupyter_tpu.agent.environments import FrameworkEnvironments
 from jupyter_tpu.agent.guard import Guard
 from jupyter_tpu.agent.kernel import Surroundings
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launcher import Launcher
+from jupyter_tpu.agent.metrics_methods import Metrics
 from jupyter_tpu.agent.notice_watch import NoticeWatch
 from jupyter_tpu.agent.notices import Notices
 from jupyter_tpu.agent.paths import Home
@@ -50,7 +53,14 @@ class Agent:
         self._guard = Guard(home.brakes, Watch(self._kernels, notices), notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
-        more = {"tell": snapshots.tell, "told": snapshots.told}
+        self._metrics = Metrics(self._kernels, python)
+        more = {
+            "tell": snapshots.tell,
+            "told": snapshots.told,
+            "end_node": Ending(os.environ).end_node,
+            **self._metrics.methods,
+            **FrameworkEnvironments(home).methods(),
+        }
         self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)
         self._sessions: set[Session] = set()
@@ -84,7 +94,8 @@ class Agent:
         self._kernels.adopt()
         self._launcher.spares.begin()
         server = await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET)
-        watches = [asyncio.create_task(self._guard.run()), asyncio.create_task(self._notice_watch.run())]
+        parts = (self._guard, self._notice_watch, self._metrics)
+        watches = [asyncio.create_task(part.run()) for part in parts]
         await stop.wait()
         for watch in watches:
             watch.cancel()

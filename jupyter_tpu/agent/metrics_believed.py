@@ -120,7 +120,7 @@ def _column(
             column[number] = known
             if known is None:
                 unknown[name] = f"libtpu tells {value:g}, which cannot be"
-    if not pairs:
+    if metric in told.why_not or not pairs:
         unknown[name] = told.why_not.get(metric) or "libtpu does not tell it"
     return column
 

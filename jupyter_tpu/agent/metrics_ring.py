@@ -32,8 +32,8 @@ class Ring:
         for column in self._series.values():
             column[self._next] = math.nan
         for key, value in _values(sample):
-            if value is not None and (column := self._column(key)) is not None:
-                column[self._next] = value
+            if value is not None and (place := self._column(key)) is not None:
+                place[self._next] = value
         self._next = (self._next + 1) % self._size
         self._count = min(self._count + 1, self._size)
 
@@ -43,14 +43,22 @@ class Ring:
             self._series[key] = array("d", [math.nan]) * self._size
         return self._series.get(key)
 
-    def history(self, since: float, step_s: float) -> dict[str, Any]:
-        """What is younger than `since`, one point per `step_s`; see `thinned`."""
+    def copy(self) -> Ring:
+        """For a thread that reads while this one goes on."""
+        other = Ring(0)
+        other._size, other._next, other._count = self._size, self._next, self._count
+        other._at, other._series = self._at[:], {key: column[:] for key, column in self._series.items()}
+        return other
+
+    def history(self, since: float, step_s: float, points: int = SAMPLES) -> dict[str, Any]:
+        """What is younger than `since`, one point per `step_s`, see `thinned`; only the newest `points` of them."""
         order = [(self._next - self._count + index) % self._size for index in range(self._count)]
         chosen = [index for index in order if self._at[index] > since]
         keys = sorted(self._series)
         rows = [[_known(self._series[key][index]) for index in chosen] for key in keys]
         at, thin = thinned([self._at[index] for index in chosen], rows, step_s)
-        return {"at": at, **_nested(zip(keys, thin, strict=True))}
+        newest = [row[-points:] for row in thin]
+        return {"at": at[-points:], **_nested(zip(keys, newest, strict=True))}
 
 
 def _values(sample: Sample) -> Iterator[tuple[Key, float | None]]:

@@ -111,6 +111,7 @@ def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     return {
         "EMULATED_TPU": str(folder),
         "JUPYTER_TPU_DEVICES": str(folder / "dev"),
+        "JUPYTER_TPU_LOCK_FILE": str(folder / "libtpu_lockfile"),
         "PYTHONPATH": str(on_worker.FOLDER),
         "TPU_RUNTIME_METRICS_PORTS": str(port),
     }
