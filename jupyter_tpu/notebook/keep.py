@@ -4,29 +4,23 @@ from __future__ import annotations
 
 import datetime
 import re
-import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jupyter_tpu.brakes import span_text
 from jupyter_tpu.errors import BadInput
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
-_HOW = "Use %tpu keep 1h, %tpu keep until 18:00, %tpu keep while-busy, %tpu keep off or %tpu idle."
+_HOW = "Use %tpu keep 1h, %tpu keep until 18:00, %tpu keep while-busy or %tpu keep off."
 
 
-def parse_tpu(line: str, now: float) -> tuple[str, dict[str, Any]]:
-    """The agent's method and its parameters.
+def parse_keep(words: Sequence[str], now: float) -> dict[str, Any]:
+    """The parameters of the agent's method ``keep``.
 
     Raises:
-        BadInput: the line says nothing that we know.
+        BadInput: the words say nothing that we know.
     """
-    words = line.split()
-    if words == ["idle"]:
-        return "activity", {}
-    if not words or words[0] != "keep":
-        raise BadInput(f"%tpu does not know {line.strip()[:60]!r}.", hint=_HOW)
-    return "keep", _keep(words[1:] or ["1h"], now)
+    return _keep(list(words) or ["1h"], now)
 
 
 def _keep(words: list[str], now: float) -> dict[str, Any]:
@@ -53,19 +47,29 @@ def _next_time(text: str, now: float) -> float:
     return wanted.timestamp()
 
 
-def told(said: Mapping[str, Any]) -> str:
+def told(said: Mapping[str, Any]) -> list[str]:
     """What the agent says of this node, in lines for people. This cell is one of those that run."""
+    return [*source_lines(said), *end_lines(said)]
+
+
+def source_lines(said: Mapping[str, Any]) -> list[str]:
+    """What is active, and since when it is not."""
+    return [f"{name}: {_source(source)}" for name, source in said["sources"].items()]
+
+
+def end_lines(said: Mapping[str, Any]) -> list[str]:
+    """When the node ends, who keeps it, and whether its guard can end it."""
     rules, keep, guard = said["rules"], said["keep"], said["guard"]
-    lines = [f"{name}: {_source(source)}" for name, source in said["sources"].items()]
-    lines.append(f"This node ends after {_length(rules['idle_after_s'])} idle; session: {_length(rules['session_s'])}.")
+    idle_s = rules["idle_after_s"]
+    idle = "No idle rule ends this node" if idle_s is None else f"This node ends after {span_text(idle_s)} idle"
+    lines = [f"{idle}; session: {_length(rules['session_s'])}."]
     if said["ends_in_s"] is not None:
         lines.append(f"As things are it ends in {span_text(said['ends_in_s'])} ({said['ends_why']}).")
     if keep["for_s"] is not None:
         lines.append(f"It is kept for {span_text(keep['for_s'])}.")
     if keep["while_busy"]:
         lines.append("It is kept until what runs now has ended.")
-    lines.append(f"Guard: {guard['state']} ({guard['detail']}).")
-    return "\n".join(lines)
+    return [*lines, f"Guard: {guard['state']} ({guard['detail']})."]
 
 
 def _source(source: Mapping[str, Any]) -> str:
@@ -76,9 +80,3 @@ def _source(source: Mapping[str, Any]) -> str:
 
 def _length(length_s: float | None) -> str:
     return "no limit" if length_s is None else span_text(length_s)
-
-
-def text_now(line: str, ask: Any) -> str:
-    """Perform a line of ``%tpu``; `ask` calls the agent."""
-    method, params = parse_tpu(line, time.time())
-    return told(ask(method, params))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from jupyter_tpu.notebook.magic_complete import register_completion
+
 
 def register_magics(shell: Any) -> None:
     """Add our magics to an IPython shell."""
@@ -11,6 +13,8 @@ def register_magics(shell: Any) -> None:
     shell.register_magic_function(magics.tpu_init, magic_kind="line", magic_name="tpu_init")
     shell.register_magic_function(magics.tpu, magic_kind="line", magic_name="tpu")
     shell.register_magic_function(magics.tpu_on_preempt, magic_kind="line_cell", magic_name="tpu_on_preempt")
+    shell.register_magic_function(magics.tpu_time, magic_kind="line_cell", magic_name="tpu_time")
+    register_completion(shell)
 
 
 class Magics:
@@ -32,16 +36,27 @@ class Magics:
         tpu_init(line, self._shell)
 
     def tpu(self, line: str) -> None:
-        """Keep this node, or see when it ends by itself.
+        """See this node on one screen, and what can be done with it.
 
-        ``%tpu keep``, ``%tpu keep 3h``, ``%tpu keep until 18:00`` (the node's clock) or ``%tpu keep while-busy`` hold
-        the idle rule off and the end of the session out; ``%tpu keep off`` takes that back. ``%tpu idle`` shows what
-        is active here, and when the node ends.
+        ``%tpu`` shows the node, the load of its chips, who holds them, when it ends by itself, what it costs and the
+        grants, each with its age. A word more does one thing, see below; ``%tpu --help`` lists the words, and
+        ``%tpu WORD --help`` says what each takes. Nothing is waited for longer than 2 s, but what was agreed to.
         """
-        from jupyter_tpu.notebook.agent_call import ask_agent
-        from jupyter_tpu.notebook.keep import text_now
+        from jupyter_tpu.notebook.magic_table import perform
+        from jupyter_tpu.notebook.magic_words import Here
 
-        self._shell.display_pub.publish(data={"text/plain": text_now(line, ask_agent)})
+        self._shell.display_pub.publish(data=perform(line, Here()).to_mimebundle())
+
+    def tpu_time(self, line: str, cell: str | None = None) -> Any:
+        """Time a cell, and say what it cost.
+
+        ``%%tpu_time`` above a cell, or ``%tpu_time`` and a call: shows the wall clock, for how much of that the chips
+        computed by their duty cycle, and the cost by the price that was told. What is not known says why.
+        """
+        __tracebackhide__ = True
+        from jupyter_tpu.notebook.magic_time import time_cell
+
+        return time_cell(self._shell, line, cell)
 
     def tpu_on_preempt(self, line: str, cell: str | None = None) -> None:
         """Save your work when the node is about to be taken away.

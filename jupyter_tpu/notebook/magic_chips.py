@@ -1,0 +1,240 @@
+"""``%tpu top``, ``%tpu who`` and ``%tpu free``: the chips of this worker and who holds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from jupyter_tpu.brakes import span_text
+from jupyter_tpu.errors import AgentBroken
+from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
+from jupyter_tpu.notebook.magic_shown import UNKNOWN, Section, Shown, age_text, plain, said
+from jupyter_tpu.notebook.magic_words import Answer, Here, Word, take_apart, whole_number
+
+FREE_S = 10.0
+"""What freeing may take: a process is given 3 s to end by itself, and the agent promises 5 s in all."""
+
+NOW = ("metrics", {"history_s": 0, "points": 1})
+"""The question for a sample."""
+
+_MOST_PID = 2**22
+_GIB = 2**30
+_FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
+    ("tensorcore_percent", "TensorCore", lambda core: percent(core.tensorcore_percent)),
+    ("hbm_used_bytes", "HBM used", lambda core: of_bytes(core.hbm_used_bytes, core.hbm_total_bytes)),
+    ("hbm_bandwidth_percent", "HBM bandwidth", lambda core: percent(core.hbm_bandwidth_percent)),
+    ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else span_text(core.idle_s)),
+    ("queued", "queued", lambda core: UNKNOWN if core.queued is None else str(core.queued)),
+)
+
+
+def sample_of(said_by_agent: Answer) -> Sample:
+    """The sample in an answer to ``metrics``.
+
+    Raises:
+        AgentBroken: there is none that this version understands.
+    """
+    try:
+        return Sample.from_json(said_by_agent["sample"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _strange("the load of the chips", error) from error
+
+
+def _strange(what: str, error: Exception) -> AgentBroken:
+    return AgentBroken(
+        f"The agent tells {what} in a way that this version does not understand.",
+        hint="It may be of another version: restart it with `jupyter tpu` on your own machine.",
+        raw=f"{type(error).__name__}: {error}",
+    )
+
+
+def percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
+def of_bytes(used: float | None, total: float | None) -> str:
+    """``3.2 of 16.0 GiB``."""
+    if used is None:
+        return UNKNOWN
+    return f"{used / _GIB:.1f} GiB" if total is None else f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB"
+
+
+# -- top
+
+
+def top(here: Here, words: Sequence[str]) -> Shown:
+    take_apart(words)
+    sample = sample_of(here.ask(*NOW))
+    age = age_text(sample.at, here.now)
+    return Shown(sections=[chips_section(sample, age), host_section(sample.host, age), held_section(sample, here.now)])
+
+
+def chips_section(sample: Sample, age: str) -> Section:
+    """Load and memory, core by core; what no core tells is left out of the table, with its reason below."""
+    lines = list(_why_not(sample))
+    if not sample.cores:
+        rows = [(str(chip.chip), percent(chip.duty_percent)) for chip in sample.chips]
+        return Section(title="Chips", age=age, lines=lines, header=("chip", "load"), rows=rows)
+    duty = {chip.chip: chip.duty_percent for chip in sample.chips}
+    shown = [field for field in _FIELDS if any(getattr(core, field[0]) is not None for core in sample.cores)]
+    load = "load of the chip" if sample.duty_per == "chip" else "load"
+    rows = [
+        (str(core.core), str(core.chip), percent(duty.get(core.chip)), *(text(core) for _, _, text in shown))
+        for core in sample.cores
+    ]
+    return Section(
+        title="Chips", age=age, lines=lines, header=("core", "chip", load, *(title for _, title, _ in shown)), rows=rows
+    )
+
+
+def _why_not(sample: Sample) -> Iterator[str]:
+    if sample.state == IDLE:
+        yield "No process holds the chips, so nobody tells their load."
+    elif sample.state != MEASURED:
+        yield f"Their load is unknown{_because(sample.reason)}"
+    yield from (f"{name} is unknown: {why}" for name, why in sample.unknown.items())
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else "."
+
+
+def host_section(host: Host, age: str) -> Section:
+    return Section(
+        title="Host",
+        age=age,
+        lines=[
+            f"CPU: {percent(host.cpu_percent)} of {UNKNOWN if host.cpus is None else host.cpus} CPUs",
+            f"memory: {of_bytes(host.memory_used_bytes, host.memory_total_bytes)}",
+            f"disk: {of_bytes(host.disk_used_bytes, host.disk_total_bytes)}",
+        ],
+    )
+
+
+def held_section(sample: Sample, now: float) -> Section:
+    return holders_section(sample.holders, now, age=age_text(sample.at, now))
+
+
+# -- who
+
+
+def who(here: Here, words: Sequence[str]) -> Shown:
+    take_apart(words)
+    told = here.ask("who", {})
+    lines = list(_lock_lines(told))
+    section = holders_section(_holders(told, "holders"), here.now)
+    return Shown(sections=[section, Section(lines=lines)] if lines else [section])
+
+
+def _holders(told: Answer, name: str) -> list[Holder]:
+    try:
+        return [Holder.from_json(each) for each in told[name]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _strange("who holds the chips", error) from error
+
+
+def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
+    title = "Who holds the chips"
+    if not holders:
+        return Section(title=title, age=age, lines=["No process that the agent can see."])
+    rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), each.command) for each in holders]
+    return Section(title=title, age=age, header=("pid", "user", "notebook", "for", "command"), rows=rows)
+
+
+def _of(holder: Holder) -> str:
+    where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "none of ours")
+    return f"{where} (this one)" if holder.pid == os.getpid() else where
+
+
+def _since(holder: Holder, now: float) -> str:
+    return UNKNOWN if holder.since is None else span_text(now - holder.since)
+
+
+def _lock_lines(told: Answer) -> Iterator[str]:
+    if told.get("reason"):
+        yield str(told["reason"])
+    lock = told.get("lock_file")
+    if isinstance(lock, dict) and lock.get("is_there"):
+        held = "a process holds it" if lock.get("is_held") else "no process holds it, so it is left over"
+        yield f"Lock file {lock.get('path')}: {held}."
+
+
+# -- free
+
+
+def free(here: Here, words: Sequence[str]) -> Shown:
+    """Ends what holds the chips, after a question; a process of another user only after one of its own."""
+    given = take_apart(words, flags=("--yes",), values=("--pid",))
+    pid = whole_number(given.values["--pid"], _MOST_PID) if "--pid" in given.values else None
+    holders = _holders(here.ask("who", {}), "holders")
+    wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
+    if not wanted:
+        return _nothing_to_free(holders, pid, here.now)
+    if any(each.pid == os.getpid() for each in wanted):
+        return said("This kernel itself holds the chips. Restart it, and they are free.", "Nothing was done.")
+    return _freed(here, [each for each in wanted if _is_agreed(here, each, is_sure="--yes" in given.flags)])
+
+
+def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> Shown:
+    if pid is not None:
+        text = f"No process with the pid {pid} holds the chips. Nothing was done."
+    elif holders:
+        text = "Only processes of other users hold the chips: name one by --pid. Nothing was done."
+    else:
+        return said("No process that the agent can see holds the chips. Nothing was done.")
+    return Shown(sections=[Section(lines=[text]), *([holders_section(holders, now)] if holders else [])])
+
+
+def _is_agreed(here: Here, holder: Holder, *, is_sure: bool) -> bool:
+    if holder.is_own_user and is_sure:
+        return True
+    what = f"End the process {holder.pid} ({_of(holder)}: {holder.command})"
+    if holder.is_own_user:
+        return here.ask_person(plain(f"{what}?"))
+    whose = f"which belongs to the user {holder.user or UNKNOWN}"
+    return here.ask_person(plain(f"{what}, {whose}?"), "Use a front end that can: --yes is not for other users.")
+
+
+def _freed(here: Here, agreed: Sequence[Holder]) -> Shown:
+    if not agreed:
+        return said("Nothing was done.")
+    lines: list[str] = []
+    for holder in agreed:
+        answer = here.ask("free", {"pid": holder.pid, "force": not holder.is_own_user}, FREE_S)
+        lines += _free_lines(answer)
+    return said(*lines)
+
+
+def _free_lines(answer: Answer) -> Iterator[str]:
+    freed, left = _holders(answer, "freed"), _holders(answer, "left")
+    yield from (f"The process {each.pid} ({_of(each)}) has ended; the chips it held are free." for each in freed)
+    yield from (f"The process {each.pid} ({_of(each)}) still holds the chips." for each in left)
+    if answer.get("message"):
+        yield str(answer["message"])
+
+
+WORDS = (
+    Word(
+        name="top",
+        summary="Load and memory of the chips, and of the machine around them.",
+        usage={"%tpu top": "one look"},
+        act=top,
+    ),
+    Word(
+        name="who",
+        summary="Which processes hold the chips, and whose notebooks they are.",
+        usage={"%tpu who": "all that the agent can see"},
+        act=who,
+    ),
+    Word(
+        name="free",
+        summary="End what holds the chips, after asking.",
+        usage={
+            "%tpu free": "every process of yours that holds them",
+            "%tpu free --pid 1234": "this one, also that of another user",
+            "%tpu free --yes": "do not ask about processes of yours",
+        },
+        options=("--pid", "--yes"),
+        act=free,
+    ),
+)

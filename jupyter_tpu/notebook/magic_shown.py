@@ -1,0 +1,113 @@
+"""What a magic shows: titles, lines and tables, as text and as HTML.
+
+Every value may come from a process, a file or another machine. So nothing that could steer a terminal gets into the
+text, and everything is escaped in the HTML.
+"""
+
+from __future__ import annotations
+
+import html
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from jupyter_tpu.brakes import span_text
+
+UNKNOWN = "unknown"
+
+_LONGEST = 2000
+# Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def plain(text: object) -> str:
+    """One line of harmless text: control, formatting and line-breaking characters become spaces or vanish."""
+    kept = (" " if char in "\t\n\r" else char for char in str(text)[:_LONGEST])
+    return "".join(char for char in kept if unicodedata.category(char) not in _UNSAFE)
+
+
+def age_text(at: float, now: float) -> str:
+    """``as of 40 s ago``; both in Unix seconds."""
+    return f"as of {span_text(now - at)} ago"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A part of what is shown.
+
+    Attributes:
+        age: how old it is, such as ``as of 40 s ago``.
+        lines: shown above the table; `header` and `rows` are the table, `verbatim` is text as it stands in a file.
+    """
+
+    title: str = ""
+    age: str = ""
+    lines: Sequence[str] = ()
+    header: Sequence[str] = ()
+    rows: Sequence[Sequence[str]] = ()
+    verbatim: Sequence[str] = ()
+
+    def to_text(self) -> Iterator[str]:
+        """Its lines."""
+        indent = ""
+        if self.title:
+            yield f"{plain(self.title)} ({plain(self.age)})" if self.age else plain(self.title)
+            indent = "  "
+        yield from (indent + plain(line) for line in self.lines)
+        yield from (indent + line for line in self._table())
+        yield from (plain(line) for line in self.verbatim)
+
+    def _table(self) -> Iterator[str]:
+        if not self.rows:
+            return
+        table = [[plain(cell) for cell in row] for row in (self.header, *self.rows)]
+        widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+        for row in table:
+            yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+
+    def to_html(self) -> Iterator[str]:
+        """Its elements."""
+        if self.title:
+            age = f" <small>{_escaped(self.age)}</small>" if self.age else ""
+            yield f"<p><strong>{_escaped(self.title)}</strong>{age}</p>"
+        if self.lines:
+            yield "<p>" + "<br>".join(map(_escaped, self.lines)) + "</p>"
+        if self.rows:
+            header = "".join(f'<th scope="col">{_escaped(cell)}</th>' for cell in self.header)
+            rows = "".join(
+                "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in self.rows
+            )
+            yield f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
+        if self.verbatim:
+            yield "<pre>" + "\n".join(map(_escaped, self.verbatim)) + "</pre>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shown:
+    """The answer of a magic."""
+
+    sections: Sequence[Section]
+
+    def __str__(self) -> str:
+        return "\n\n".join("\n".join(section.to_text()) for section in self.sections)
+
+    def to_html(self) -> str:
+        """The same, with every value escaped."""
+        return "".join(part for section in self.sections for part in section.to_html())
+
+    def to_mimebundle(self) -> dict[str, str]:
+        """For a front end to choose from."""
+        return {"text/plain": str(self), "text/html": self.to_html()}
+
+
+def said(*lines: str) -> Shown:
+    """An answer of a few lines."""
+    return Shown(sections=[Section(lines=lines)])
+
+
+def _html_row(cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _escaped(text: object) -> str:
+    return html.escape(plain(text))

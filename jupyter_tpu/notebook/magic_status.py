@@ -1,0 +1,117 @@
+"""``%tpu``: this node on one screen. Each part says how old it is, or why it is not known."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.notebook.agent_call import Call
+from jupyter_tpu.notebook.magic_brakes import brakes_section
+from jupyter_tpu.notebook.magic_chips import NOW, chips_section, held_section, sample_of
+from jupyter_tpu.notebook.magic_money import grant_lines, nobody_told, node_lines, question, shown, told
+from jupyter_tpu.notebook.magic_shown import UNKNOWN, Section, Shown, age_text
+from jupyter_tpu.notebook.magic_words import Here, Word, take_apart
+
+_CALLS: Mapping[str, Call] = {
+    "metrics": NOW,
+    "brakes": ("activity", {}),
+    **{kind: question(kind) for kind in ("node", "cost", "grant")},
+}
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What the agent has answered to all questions, and when that was (Unix seconds)."""
+
+    answers: Mapping[str, dict[str, Any] | TpuError]
+    now: float
+
+    def answer(self, name: str) -> dict[str, Any]:
+        """Raises the error that stands in its place."""
+        answer = self.answers[name]
+        if isinstance(answer, TpuError):
+            raise answer
+        return answer
+
+
+def status(here: Here, words: Sequence[str]) -> Shown:
+    take_apart(words)
+    heard = Heard(here.ask_all(_CALLS), here.now)
+    node = Section(title=_machine(here.environ), lines=[])
+    parts = [_part(title, make, heard) for title, make in _PARTS.items()]
+    return Shown(sections=[node, *(section for part in parts for section in part)])
+
+
+def _machine(environ: Mapping[str, str]) -> str:
+    """What this machine itself says, if nobody has told."""
+    kind = environ.get("TPU_ACCELERATOR_TYPE") or f"accelerator type {UNKNOWN}"
+    emulated = ", emulated" if environ.get("JUPYTER_TPU_EMULATED") == "1" else ""
+    return f"{platform.node()}: {kind}{emulated}"
+
+
+def _part(title: str, make: Callable[[Heard], Sequence[Section]], heard: Heard) -> Sequence[Section]:
+    """A part, or why it is not known."""
+    try:
+        return make(heard)
+    except TpuError as error:
+        return [Section(title=title, lines=[f"{UNKNOWN}: {error.message}"])]
+
+
+def _node(heard: Heard) -> Sequence[Section]:
+    known = told(heard.answer("node"))
+    if known is None:
+        return [Section(title="Node", lines=nobody_told("list")[:1])]
+    data, age = known.data, age_text(known.as_of, heard.now)
+    return shown(lambda: [Section(title="Node", age=age, lines=[_node_line(data)])]).sections
+
+
+def _node_line(data: Mapping[str, Any]) -> str:
+    health = f", {data['health_description']}" if data["health_description"] else ""
+    return (
+        f"{data['node_id']} in {data['zone']}: {data['accelerator_type']}, {data['provisioning']}, "
+        f"runtime {data['runtime_version']}, {data['state']}{health}"
+    )
+
+
+def _load(heard: Heard) -> Sequence[Section]:
+    sample = sample_of(heard.answer("metrics"))
+    return [chips_section(sample, age_text(sample.at, heard.now)), held_section(sample, heard.now)]
+
+
+def _brakes(heard: Heard) -> Sequence[Section]:
+    return [brakes_section(heard.answer("brakes"))]
+
+
+def _spend(heard: Heard) -> Sequence[Section]:
+    known = told(heard.answer("cost"))
+    if known is None:
+        return [Section(title="Cost", lines=nobody_told("cost")[:1])]
+    age = age_text(known.as_of, heard.now)
+    return shown(lambda: [Section(title="Cost", age=age, lines=list(node_lines(known.data)))]).sections
+
+
+def _grants(heard: Heard) -> Sequence[Section]:
+    known = told(heard.answer("grant"))
+    if known is None:
+        return [Section(title="Grants and credits", lines=nobody_told("grant")[:1])]
+    age = age_text(known.as_of, heard.now)
+    return shown(lambda: [Section(title="Grants and credits", age=age, lines=_all_grants(known.data))]).sections
+
+
+def _all_grants(data: Mapping[str, Any]) -> list[str]:
+    lines = [f"{grant['name']}: {'; '.join(grant_lines(grant))}" for grant in data["grants"]]
+    return lines or ["None was entered."]
+
+
+_PARTS: Mapping[str, Callable[[Heard], Sequence[Section]]] = {
+    "Node": _node,
+    "Chips": _load,
+    "Brakes": _brakes,
+    "Cost": _spend,
+    "Grants and credits": _grants,
+}
+
+WORD = Word(name="", summary="This node on one screen.", usage={"%tpu": "what is known, each with its age"}, act=status)
