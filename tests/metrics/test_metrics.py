@@ -6,7 +6,7 @@ import math
 import tracemalloc
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.metrics_believed import (
@@ -81,6 +81,7 @@ def test_the_reason_of_a_metric_that_did_not_come_is_kept() -> None:
     assert (found.chips, found.cores) == ((), ())
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(
         st.sampled_from([HBM_TOTAL, HBM_USED, DUTY_CYCLE, TENSORCORE, QUEUE_SIZE]),
