@@ -27,6 +27,7 @@ from jupyter_tpu.emulator import (
     record_replay,
 )
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.local.magics import LocalMagics
 from jupyter_tpu.notebook.magics import Magics
 from jupyter_tpu.server.app import TPUApp
 from jupyter_tpu.server.kernel_socket import KernelSocket
@@ -82,7 +83,9 @@ def expanded(action: argparse.Action) -> str:
 
 def magics_section() -> str:
     found = [(name, method) for name, method in inspect.getmembers(Magics, callable) if not name.startswith("_")]
-    return "## Magics\n\n" + "\n\n".join(f"### %{name}\n\n{inspect.getdoc(method)}" for name, method in found)
+    named = [(f"%{name}", method) for name, method in found]
+    elsewhere = [("%tpu and %%tpu in a kernel on your own machine", LocalMagics.tpu)]
+    return "## Magics\n\n" + "\n\n".join(f"### {name}\n\n{inspect.getdoc(each)}" for name, each in named + elsewhere)
 
 
 def routes_section() -> str:

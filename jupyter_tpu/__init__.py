@@ -12,6 +12,17 @@ try:
 except ImportError:  # a checkout that was never built: _version.py is written by the build
     __version__ = "0.0.0"
 
+_WIDGETS = ("IdleTimer", "QuotaAndCredit", "TpuMonitor")
+
+
+def __getattr__(name: str) -> Any:
+    """The widgets of `jupyter_tpu.notebook.widgets`, loaded when a notebook asks for one."""
+    if name not in _WIDGETS:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from jupyter_tpu.notebook import widgets
+
+    return getattr(widgets, name)
+
 
 def _jupyter_labextension_paths() -> list[dict[str, str]]:
     return [{"src": "labextension", "dest": "jupyter-tpu"}]
@@ -24,7 +35,12 @@ def _jupyter_server_extension_points() -> list[dict[str, Any]]:
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """``%load_ext jupyter_tpu``: called by IPython in the user's kernel."""
-    from jupyter_tpu.notebook import load_ipython_extension as load
+    """``%load_ext jupyter_tpu``: called by IPython in the user's kernel, on a node or elsewhere."""
+    from jupyter_tpu import notebook
 
-    load(shell)
+    if notebook.is_on_node():
+        notebook.load_ipython_extension(shell)
+        return
+    from jupyter_tpu import local
+
+    local.load_ipython_extension(shell)

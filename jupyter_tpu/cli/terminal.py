@@ -15,6 +15,9 @@ from typing import Any, TextIO
 
 from jupyter_tpu.errors import TpuError
 
+QUESTION_END = " [y/N] "
+"""Ends the line of a question, on standard error."""
+
 _LONGEST = 2000
 # Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
 _UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
@@ -70,7 +73,7 @@ def is_confirmed(question: str) -> bool:
     """Ask the person at the terminal; without one the answer is no."""
     if not sys.stdin.isatty():
         return False
-    print(f"{question} [y/N] ", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
+    print(f"{question}{QUESTION_END}", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
     return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 

@@ -6,7 +6,16 @@ are asked for, IPython is reached only through the shell that loads the extensio
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any
+
+
+def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether this kernel runs on a TPU node: an agent of ours has started it, or the machine says so."""
+    from jupyter_tpu.notebook.agent_call import is_agent_here
+
+    return is_agent_here(environ) or bool(environ.get("TPU_ACCELERATOR_TYPE"))
 
 
 def load_ipython_extension(shell: Any) -> None:

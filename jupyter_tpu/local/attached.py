@@ -1,0 +1,79 @@
+"""The nodes that cells of this kernel run on: which one is meant, and its kernel, started when it is first used."""
+
+from __future__ import annotations
+
+import atexit
+import sys
+
+from jupyter_tpu.cloud.settings import settings_from_environment
+from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.kernels.kernelspecs import InstalledSpec, list_kernelspecs
+from jupyter_tpu.local.remote import RemoteKernel
+
+
+class AttachedNodes:
+    """Kernels on nodes by the names of their kernelspecs; they end with this process.
+
+    Attributes:
+        current: the kernelspec of the node that is meant where none is named, which is the first that was used; empty:
+            the only one there is.
+    """
+
+    def __init__(self) -> None:
+        self.current = ""
+        self._kernels: dict[str, RemoteKernel] = {}
+        atexit.register(self.close)
+
+    def find(self, node: str) -> InstalledSpec:
+        """The kernelspec of the node of this id or full name, or of the one that is meant where `node` is empty.
+
+        Raises:
+            NodeNotFound: there is none, or none that can be used.
+            BadInput: several are meant.
+        """
+        endpoint = settings_from_environment().endpoint
+        found = [spec for spec in list_kernelspecs() if spec.endpoint == endpoint and self._is_meant(spec, node)]
+        if not found:
+            raise NodeNotFound(
+                f"No node {node[:70]} has a kernelspec." if node else "No node has a kernelspec.",
+                hint="`%tpu list` shows the nodes; `%tpu attach NODE` makes a READY one usable here.",
+            )
+        if len(found) > 1:
+            names = ", ".join(spec.node_name for spec in found)
+            raise BadInput("Several nodes are meant.", exists=f"They are {names}.", hint="Name one: %%tpu NODE.")
+        return found[0]
+
+    def _is_meant(self, spec: InstalledSpec, node: str) -> bool:
+        if node:
+            return node in (spec.node_name, spec.node_name.rpartition("/")[2])
+        return spec.name == self.current or not self.current
+
+    def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
+        """Its kernel; a new one the first time, which takes a while.
+
+        Raises:
+            TpuError: the node cannot be used.
+        """
+        kernel = self._kernels.get(spec.name)
+        if kernel is None:
+            sys.stderr.write(f"Starting a kernel on {spec.display_name}…\n")
+            kernel = RemoteKernel(spec.name)
+            kernel.start()
+            self._kernels[spec.name] = kernel
+            self.current = self.current or spec.name
+        return kernel
+
+    def forget(self, spec: InstalledSpec) -> bool:
+        """End the kernel there; whether there was one."""
+        kernel = self._kernels.pop(spec.name, None)
+        if kernel is not None:
+            kernel.close()
+        if self.current == spec.name:
+            self.current = ""
+        return kernel is not None
+
+    def close(self) -> None:
+        """End all of them."""
+        kernels, self._kernels = self._kernels, {}
+        for kernel in kernels.values():
+            kernel.close()

@@ -1,0 +1,119 @@
+"""``%tpu`` and ``%%tpu`` of a kernel on this machine."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, KernelFailed
+from jupyter_tpu.local.attached import AttachedNodes
+from jupyter_tpu.local.command import run_command
+from jupyter_tpu.local.showing import CellFailed, Screen
+from jupyter_tpu.local.variables import fetch
+
+_HOW = "Use %%tpu, %%tpu NODE, and -o NAME for each variable that comes back."
+
+
+def register_magics(shell: Any) -> None:
+    """Add our magics to an IPython shell."""
+    magics = LocalMagics(shell)
+    shell.register_magic_function(magics.tpu, magic_kind="line_cell", magic_name="tpu")
+    shell.set_hook("complete_command", magics.complete, str_key="%tpu")
+
+
+class LocalMagics:
+    """The magics of one shell."""
+
+    def __init__(self, shell: Any) -> None:
+        self._shell = shell
+        self._nodes = AttachedNodes()
+
+    def tpu(self, line: str, cell: str | None = None) -> None:
+        """Manage TPU nodes from here, and run cells on them.
+
+        ``%tpu COMMAND …`` does what ``jupyter tpu COMMAND …`` does in a terminal: ``%tpu list``, ``%tpu create``,
+        ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` chooses the node of the cells that follow, ``%tpu detach``
+        ends its kernel.
+
+        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one, in a kernel that lives as long as this one
+        and keeps its variables; ``-o NAME`` brings a variable back when the cell has run (numbers, texts, lists,
+        dictionaries, arrays). An interrupt goes to the node; a second one leaves the cell running there.
+        """
+        words = _words(line)
+        if cell is not None:
+            self._run_cell(words, cell)
+        elif words[:1] == ["attach"]:
+            self._attach(words[1:])
+        elif words == ["detach"]:
+            self._detach()
+        elif run_command(words or ["list"]):
+            raise CommandFailed
+
+    def complete(self, _shell: Any, event: Any) -> list[str]:
+        """The words that can follow ``%tpu``; called by IPython."""
+        from jupyter_tpu.local.words import completions
+
+        return completions(event.line)
+
+    def _attach(self, words: list[str]) -> None:
+        if not words:
+            raise BadInput("Which node?", hint="%tpu attach NODE; `%tpu list` shows them.")
+        if run_command(["kernelspec", *words]):
+            raise CommandFailed
+        spec = self._nodes.find(words[0])
+        self._nodes.kernel_of(spec)
+        self._nodes.current = spec.name
+        self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
+
+    def _detach(self) -> None:
+        spec = self._nodes.find("")
+        ended = self._nodes.forget(spec)
+        self._say(f"The kernel on {spec.display_name} has ended." if ended else "No kernel on a node is in use here.")
+
+    def _run_cell(self, words: list[str], cell: str) -> None:
+        node, wanted = _cell_words(words)
+        spec = self._nodes.find(node)
+        kernel = self._nodes.kernel_of(spec)
+        try:
+            reply = kernel.run(cell, Screen(self._shell, kernel.answer).show)
+        except KernelFailed:
+            self._nodes.forget(spec)
+            raise
+        if reply.get("status") != "ok":
+            raise CellFailed(reply)
+        self._shell.user_ns.update({name: fetch(kernel, name) for name in wanted})
+
+    def _say(self, text: str) -> None:
+        self._shell.display_pub.publish(data={"text/plain": text})
+
+
+class CommandFailed(Exception):
+    """The command has said why; the cell fails with it."""
+
+    def _render_traceback_(self) -> list[str]:
+        return []
+
+
+def _words(line: str) -> list[str]:
+    try:
+        return shlex.split(line)
+    except ValueError as error:
+        raise BadInput(f"The line cannot be read: {error}.", hint="Close the quotes.") from error
+
+
+def _cell_words(words: list[str]) -> tuple[str, list[str]]:
+    """The node, empty where none is named, and the variables that are to come back.
+
+    Raises:
+        BadInput: the words say something else.
+    """
+    rest, wanted = list(words), list[str]()
+    while "-o" in rest:
+        at = rest.index("-o")
+        wanted += rest[at + 1 : at + 2] or [""]
+        del rest[at : at + 2]
+    if len(rest) > 1 or any(word.startswith("-") for word in rest):
+        raise BadInput(f"%%tpu does not know {' '.join(rest)[:60]!r}.", hint=_HOW)
+    if not all(name.isidentifier() for name in wanted):
+        raise BadInput(f"{' '.join(wanted)[:60]!r} is no name of a variable.", hint=_HOW)
+    return "".join(rest), wanted

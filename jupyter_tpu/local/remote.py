@@ -1,0 +1,177 @@
+"""A kernel on a node, for a kernel on this machine: what runs there is followed here, message by message."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import threading
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from jupyter_client.asynchronous.client import AsyncKernelClient
+from jupyter_client.manager import AsyncKernelManager
+
+from jupyter_tpu.errors import KernelFailed, TpuError
+
+T = TypeVar("T")
+Message = Mapping[str, Any]
+Show = Callable[[Message], None]
+
+START_S = 600.0
+"""How long a worker may take to prepare its first kernel."""
+_LIFE_CHECK_S = 1.0
+_CLOSE_S = 8.0
+
+
+class RemoteKernel:
+    """One kernel by the name of its kernelspec; `start` once, `close` once.
+
+    It lives in a thread with a loop of its own, because the cell that waits for it blocks the loop of the kernel here.
+    """
+
+    def __init__(self, kernel_name: str) -> None:
+        self.kernel_name = kernel_name
+        self._loop = asyncio.new_event_loop()
+        self._manager = AsyncKernelManager(kernel_name=kernel_name)
+        self._client: AsyncKernelClient | None = None
+        self._thread = threading.Thread(target=self._loop.run_forever, name="jupyter-tpu remote", daemon=True)
+
+    def start(self) -> None:
+        """Start the kernel, and wait until it answers.
+
+        Raises:
+            TpuError: the node cannot be used.
+        """
+        self._thread.start()
+        try:
+            self._wait(self._start())
+        except BaseException:
+            self.close()
+            raise
+
+    def run(self, code: str, show: Show) -> Mapping[str, Any]:
+        """Run a cell; every message of it goes to `show` here, in order. The content of its reply.
+
+        An interrupt of the kernel here interrupts the one there; a second one leaves the cell running.
+
+        Raises:
+            KernelFailed: the kernel died.
+            KeyboardInterrupt: it was interrupted twice.
+        """
+        messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
+        running = self._submit(self._run(code, messages.put))
+        running.add_done_callback(lambda _: messages.put(None))
+        is_interrupted = False
+        while True:
+            try:
+                message = messages.get()
+                if message is None:
+                    return running.result()
+                show(message)
+            except KeyboardInterrupt:
+                if is_interrupted or running.done():
+                    running.cancel()
+                    raise
+                is_interrupted = True
+                self._submit(self._interrupt())
+
+    def answer(self, text: str) -> None:
+        """Answer an ``input_request``."""
+        if self._client is not None:
+            self._loop.call_soon_threadsafe(self._client.input, text)
+
+    def evaluate(self, expression: str) -> Mapping[str, Any]:
+        """The result of a user expression, as the protocol has it; see `jupyter_client`'s ``execute``."""
+        return self._wait(self._evaluate(expression))
+
+    def close(self) -> None:
+        """End the kernel, if its worker can be told now, and the thread."""
+        with suppress(TpuError, TimeoutError, OSError, RuntimeError):
+            self._wait(asyncio.wait_for(self._close(), _CLOSE_S))
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    def _submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+    def _wait(self, work: Coroutine[Any, Any, T]) -> T:
+        running = self._submit(work)
+        try:
+            return running.result()
+        except KeyboardInterrupt:
+            running.cancel()
+            raise
+
+    # -- in the thread -------------------------------------------------------------------------------------------------
+
+    async def _start(self) -> None:
+        await self._manager.start_kernel()
+        client = self._manager.client()
+        client.start_channels()
+        self._client = client
+        try:
+            await client.wait_for_ready(timeout=START_S)
+        except RuntimeError as error:
+            raise KernelFailed("The kernel on the node does not answer.", raw=str(error)) from error
+
+    async def _run(self, code: str, tell: Show) -> Mapping[str, Any]:
+        client = self._ready()
+        msg_id = client.execute(code, allow_stdin=True)
+        work = asyncio.gather(self._follow(client, msg_id, tell), self._reply(client, msg_id))
+        beside = [asyncio.create_task(self._questions(client, tell)), asyncio.create_task(self._until_dead())]
+        try:
+            await asyncio.wait([work, beside[1]], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise KernelFailed("The kernel on the node has died.", hint="%tpu attach NODE starts another one.")
+            _, reply = await work
+            return dict(reply)
+        finally:
+            for task in (work, *beside):
+                task.cancel()
+            await asyncio.gather(work, *beside, return_exceptions=True)
+
+    async def _interrupt(self) -> None:
+        await self._manager.interrupt_kernel()
+
+    async def _evaluate(self, expression: str) -> Mapping[str, Any]:
+        client = self._ready()
+        msg_id = client.execute("", silent=True, user_expressions={"value": expression}, allow_stdin=False)
+        reply = await self._reply(client, msg_id)
+        return dict(reply.get("user_expressions", {}).get("value", {}))
+
+    async def _close(self) -> None:
+        if self._client is not None:
+            self._client.stop_channels()
+        if self._manager.has_kernel:
+            await self._manager.shutdown_kernel(now=True)
+
+    async def _follow(self, client: AsyncKernelClient, msg_id: str, tell: Show) -> None:
+        """What the cell publishes, until the kernel is idle again."""
+        while True:
+            message = await client.get_iopub_msg()
+            if message["parent_header"].get("msg_id") == msg_id:
+                if message["content"].get("execution_state") == "idle":
+                    return
+                tell(message)
+
+    async def _reply(self, client: AsyncKernelClient, msg_id: str) -> Mapping[str, Any]:
+        while True:
+            message = await client.get_shell_msg()
+            if message["parent_header"].get("msg_id") == msg_id:
+                return dict(message["content"])
+
+    async def _questions(self, client: AsyncKernelClient, tell: Show) -> None:
+        while True:
+            tell(await client.get_stdin_msg())
+
+    async def _until_dead(self) -> None:
+        while await self._manager.is_alive():  # noqa: ASYNC110 - Jupyter's managers are asked, they do not call
+            await asyncio.sleep(_LIFE_CHECK_S)
+
+    def _ready(self) -> AsyncKernelClient:
+        if self._client is None:
+            raise KernelFailed("The kernel on the node was not started.", hint="%tpu attach NODE starts one.")
+        return self._client

@@ -1,0 +1,189 @@
+"""`%tpu` and `%%tpu` in a kernel on this machine: a real local ipykernel, and a node of an emulated cloud."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+from jupyter_tpu.models import Node
+
+if TYPE_CHECKING:
+    from conftest import Cloud
+
+PATIENCE_S = 100
+
+
+@dataclass
+class Ran:
+    """A cell that has run: what stands below it, and how it ended."""
+
+    status: str
+    streams: dict[str, str] = field(default_factory=dict)
+    data: list[dict[str, Any]] = field(default_factory=list)
+    traceback: str = ""
+
+    @property
+    def text(self) -> str:
+        return self.streams.get("stdout", "")
+
+
+@dataclass
+class LocalKernel:
+    """A kernel on this machine that has loaded the extension."""
+
+    manager: KernelManager
+    client: BlockingKernelClient
+
+    def run(self, code: str, answers: tuple[str, ...] = (), on_text: Callable[[str], None] = str) -> Ran:
+        ran, left = Ran(""), list(answers)
+
+        def hear(message: dict[str, Any]) -> None:
+            content, kind = message["content"], message["msg_type"]
+            if kind == "stream":
+                ran.streams[content["name"]] = ran.streams.get(content["name"], "") + content["text"]
+                on_text(ran.streams[content["name"]])
+            elif kind in ("display_data", "execute_result", "update_display_data"):
+                ran.data.append(content["data"])
+            elif kind == "error":
+                ran.traceback = "\n".join(content["traceback"])
+
+        def answer(_message: dict[str, Any]) -> None:
+            self.client.input(left.pop(0))
+
+        reply = self.client.execute_interactive(code, output_hook=hear, stdin_hook=answer, timeout=PATIENCE_S)
+        ran.status = reply["content"]["status"]
+        return ran
+
+
+@pytest.fixture(scope="module")
+def local(cloud: Cloud, kernel_name: str, folders: Path) -> Iterator[LocalKernel]:
+    """Beside a node that has a kernelspec."""
+    settings = cloud.settings
+    environment = {**os.environ, "JUPYTER_TPU_PROJECT": settings.project, "JUPYTER_TPU_ENDPOINT": settings.endpoint}
+    manager = KernelManager(kernel_name="python3")
+    manager.start_kernel(env=environment, cwd=str(folders))
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=60)
+    local = LocalKernel(manager, client)
+    assert local.run("%load_ext jupyter_tpu").status == "ok"
+    yield local
+    client.stop_channels()
+    manager.shutdown_kernel()
+
+
+@pytest.mark.parametrize("line", ["%tpu", "%tpu list"])
+def test_the_command_line_is_a_magic(local: LocalKernel, node: Node, line: str) -> None:
+    ran = local.run(line)
+    assert (ran.status, "my-node" in ran.text) == ("ok", True)
+
+
+def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, cloud: Cloud) -> None:
+    node = cloud.create_node("another")
+    assert local.run("%tpu delete another", answers=("n",)).status == "error"
+    assert cloud.is_billed(node)
+    assert local.run("%tpu delete another", answers=("y",)).status == "ok"
+    assert not cloud.is_billed(node)
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("%tpu nonsense", "invalid choice"),
+        ("%tpu describe no-such-node", "no-such-node"),
+        ("%tpu ssh my-node", "wants a terminal"),
+        ("%tpu create 'open", "cannot be read"),
+        ("%tpu attach", "Which node?"),
+        ("%tpu attach no-such-node", "no-such-node"),
+        ("%%tpu no-such-node\n1", "No node no-such-node"),
+        ("%%tpu -x\n1", "does not know"),
+        ("%%tpu -o\n1", "no name of a variable"),
+        ("%%tpu -o a-b\n1", "no name of a variable"),
+    ],
+)
+def test_what_makes_no_sense_is_said_in_a_sentence(local: LocalKernel, line: str, said: str) -> None:
+    ran = local.run(line)
+    assert ran.status == "error"
+    assert said in ran.traceback + ran.streams.get("stderr", "")
+    assert "Traceback" not in ran.traceback
+
+
+def test_a_cell_runs_on_the_node_and_keeps_its_variables(local: LocalKernel, cloud: Cloud, node: Node) -> None:
+    assert local.run("%%tpu\nimport os\nhome = os.getcwd()").status == "ok"
+    ran = local.run("%%tpu my-node\nimport sys\nprint(home)\nprint('beside', file=sys.stderr)\n6 * 7")
+    assert ran.text.strip() == str(cloud.home_of(node))
+    assert "beside" in ran.streams["stderr"]
+    assert ran.data == [{"text/plain": "42"}]
+
+
+def test_variables_come_back(local: LocalKernel) -> None:
+    lines = ("%%tpu -o losses -o words", "import numpy", "losses = numpy.arange(6.0).reshape(2, 3)")
+    assert local.run("\n".join((*lines, "words = {'a': (1, None, b'x', {2.5})}"))).status == "ok"
+    assert local.run("float(losses.sum()), losses.shape, words").data == [
+        {"text/plain": "(15.0, (2, 3), {'a': (1, None, b'x', {2.5})})"}
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cell", "said"),
+    [
+        ("%%tpu -o nothing\n1", "no variable 'nothing'"),
+        ("%%tpu -o thing\nthing = object()", "A object cannot come back"),
+        ("%%tpu -o loop\nloop = []\nloop.append(loop)", "holds itself"),
+        ("%%tpu -o big\nbig = 'x' * 17_000_000", "too large to come back"),
+    ],
+)
+def test_a_variable_that_cannot_come_back_says_why(local: LocalKernel, cell: str, said: str) -> None:
+    ran = local.run(cell)
+    assert ran.status == "error"
+    assert said in ran.traceback
+
+
+def test_an_error_on_the_node_is_the_cells_error(local: LocalKernel) -> None:
+    ran = local.run("%%tpu -o x\nx = 1\n1 / 0")
+    assert ran.status == "error"
+    assert "ZeroDivisionError" in ran.traceback
+    assert local.run("x").status == "error"
+
+
+def test_a_question_on_the_node_is_asked_here(local: LocalKernel) -> None:
+    ran = local.run("%%tpu\nname = input('Who? ')\nprint('Hello', name)", answers=("Ada",))
+    assert "Hello Ada" in ran.text
+
+
+def test_an_interrupt_goes_to_the_node(local: LocalKernel) -> None:
+    interrupted = threading.Event()
+
+    def interrupt_once(text: str) -> None:
+        if "begun" in text and not interrupted.is_set():
+            interrupted.set()
+            local.manager.interrupt_kernel()
+
+    cell = "%%tpu\nimport time\nprint('begun', flush=True)\ntime.sleep(1000)"
+    ran = local.run(cell, on_text=interrupt_once)
+    assert ran.status == "error"
+    assert "KeyboardInterrupt" in ran.traceback
+    assert local.run("%%tpu\n1 + 1").data == [{"text/plain": "2"}]
+
+
+def test_the_words_of_the_command_line_complete(local: LocalKernel) -> None:
+    def matches(line: str) -> list[str]:
+        return list(local.client.complete(line, reply=True, timeout=60)["content"]["matches"])
+
+    assert "attach" in matches("%tpu att")
+    assert "--session" in matches("%tpu brakes --se")
+
+
+def test_the_kernel_on_the_node_ends_when_it_is_detached(local: LocalKernel, cloud: Cloud, node: Node) -> None:
+    assert local.run("%tpu attach my-node").status == "ok"
+    assert local.run("%%tpu\nkept = 1").status == "ok"
+    assert "has ended" in local.run("%tpu detach").data[0]["text/plain"]
+    assert local.run("%%tpu my-node\nkept").status == "error"
