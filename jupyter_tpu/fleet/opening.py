@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.pricing import Pricing
     from jupyter_tpu.fleet.queueing import Queue
     from jupyter_tpu.fleet.search_desk import SearchDesk
+    from jupyter_tpu.fleet.telling import Telling
     from jupyter_tpu.journal import Journal
 
 OnChange = Callable[[FleetChange], None]
@@ -86,13 +87,16 @@ async def open_fleet(
     from jupyter_tpu.fleet.braking import Braking
     from jupyter_tpu.fleet.queueing import Queue
     from jupyter_tpu.fleet.search_desk import SearchDesk
+    from jupyter_tpu.fleet.telling import Telling
 
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
         stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = Braking(cloud, journal, agents, login_key=await asyncio.to_thread(_login_key))
-        fleet = await asyncio.to_thread(_assembled, cloud, journal, ssh_user, on_change, limits, braking)
+        telling = Telling(cloud, journal, agents)
+        stack.push_async_callback(telling.close)
+        fleet = await asyncio.to_thread(_assembled, cloud, journal, ssh_user, on_change, limits, braking, telling)
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchDesk(cloud, journal), Queue(fleet, cloud, journal)
@@ -129,7 +133,13 @@ def _login_key() -> str:
 
 
 def _assembled(
-    cloud: CloudApi, journal: Journal, ssh_user: str, on_change: OnChange, limits: Limits | None, braking: Braking
+    cloud: CloudApi,
+    journal: Journal,
+    ssh_user: str,
+    on_change: OnChange,
+    limits: Limits | None,
+    braking: Braking,
+    telling: Telling,
 ) -> Fleet:
     """The parts that read and write files, off the event loop."""
     from jupyter_tpu.fleet.accounting import Accounting
@@ -146,7 +156,7 @@ def _assembled(
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        keepers=(accounting, braking, *_keepers(cloud, journal)),
+        keepers=(accounting, braking, *_keepers(cloud, journal), telling),
         guards=(accounting,),
     )
 
