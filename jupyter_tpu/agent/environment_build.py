@@ -1,0 +1,178 @@
+"""Makes a framework's environment with uv, in steps: a build that was killed goes on with what it has.
+
+What is to be installed is settled before anything is: where requirements do not go together, an environment that was
+there stays as it was. Blocks for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_tpu.agent.environment import KERNEL_NEEDS
+from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, names
+from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
+from jupyter_tpu.agent.environment_uv import Report, can_run, failed, find_uv, run, run_aloud
+from jupyter_tpu.errors import BadInput, EnvironmentFailed
+from jupyter_tpu.frameworks import Release
+
+PHASE = "environment"
+_NEEDS = (*KERNEL_NEEDS, "pip")  # for %pip
+_NO_SOLUTION = "No solution found"
+_MOST_REASON = 600
+
+
+@dataclass
+class Build:
+    """One build.
+
+    Attributes:
+        notes: what was asked for and could not be had, in words; the environment works without it.
+    """
+
+    files: EnvironmentFiles
+    order: Order
+    report: Report
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Make the environment, or add to it what is missing; does nothing where nothing is missing.
+
+        Raises:
+            BadInput: another version is there.
+            EnvironmentFailed: it cannot be made, or the requirements do not go together.
+        """
+        made = self.files.usable()
+        release = self._release(made)
+        requirements = _merged(made.requirements if made else (), self.order.requirements)
+        if made is None or requirements != made.requirements:
+            self.files.set_order(self.order)
+            made = self._install(release, requirements, is_new=made is None)
+            self.files.set_made(made)
+        self._install_packages()
+        self.files.end_order()
+
+    def _release(self, made: Made | None) -> Release:
+        release = self.order.release(made.version if made else "")
+        if made and release.version != made.version:
+            raise BadInput(
+                f"The environment {release.framework} on the worker has version {made.version}, not {release.version}.",
+                exists="It is as it was.",
+                hint=f"Remove it first: `jupyter tpu env remove NODE {release.framework}`.",
+            )
+        return release
+
+    def _install(self, release: Release, requirements: tuple[str, ...], *, is_new: bool) -> Made:
+        try:
+            uv = find_uv(self.files.home, PHASE, self.report)
+            self._make_folder(uv, release)
+            lock = self._lock(uv, release, requirements, is_new=is_new)
+        except EnvironmentFailed as error:
+            if is_new and _NO_SOLUTION in error.raw:  # nothing is left of what can never be
+                self.files.remove()
+            self.files.end_order()
+            raise
+        return Made(release.version, self.files.python_version(), requirements, lock)
+
+    def _make_folder(self, uv: str, release: Release) -> None:
+        if can_run(self.files.python, "pass"):
+            return
+        own = sys.version_info[:2]
+        wanted = preferred_python(release, own)
+        python = ".".join(map(str, wanted)) if wanted else sys.executable
+        words = f" with Python {python}, which uv fetches where it is missing" if wanted else ""
+        self.report(PHASE, f"Making an environment for {release.title}{words}", 0.05)
+        shutil.rmtree(self.files.folder, ignore_errors=True)
+        try:
+            run([uv, "venv", "--quiet", "--python", python, str(self.files.folder)], "make a Python environment")
+        except EnvironmentFailed as error:
+            if wanted is None:
+                raise
+            message, way_out = no_python(release, own)
+            raise EnvironmentFailed(message, hint=f"{error.hint} {way_out}".strip(), raw=error.raw) from error
+
+    def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
+        """Install all of it; the lines that were installed."""
+        if is_new and self.order.pins:
+            try:
+                return self._install_lock(uv, self.order.pins, f"what {release.title} was made of before")
+            except EnvironmentFailed as error:
+                self.notes.append(f"{error.message} What goes together now was taken instead.")
+        pins = self._settle(uv, release, requirements)
+        return self._install_lock(uv, pins, f"{release.title} ({len(pins)} packages)")
+
+    def _settle(self, uv: str, release: Release, requirements: Sequence[str]) -> tuple[str, ...]:
+        self.report(PHASE, f"Choosing versions for {release.title}", 0.15)
+        with tempfile.TemporaryDirectory() as folder:
+            wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
+            wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
+            if made := self.files.usable():
+                lock.write_text("\n".join(made.pins))  # what is there stays where it can
+            options = ["--quiet", "--no-header", "--no-annotate", "--python", self.files.python]
+            argv = [uv, "pip", "compile", *options, "--output-file", str(lock), str(wanted)]
+            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+            if done.returncode == 0:
+                return tuple(line.strip() for line in lock.read_text().splitlines() if line[:1].isalnum())
+        raise _no_versions(release, requirements, done.stderr)
+
+    def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
+        with tempfile.TemporaryDirectory() as folder:
+            lock = Path(folder) / "lock.txt"
+            lock.write_text("\n".join(lines))
+            self._pip_install(uv, ["--requirement", str(lock)], what, 0.3)
+        return tuple(lines)
+
+    def _install_packages(self) -> None:
+        """Those of the user, together or, where that fails, one by one; the environment is worth having without."""
+        installed = self.files.installed()
+        missing = [line for line in self.order.packages if line not in installed.values()]
+        if not missing:
+            return
+        uv = find_uv(self.files.home, PHASE, self.report)
+        try:
+            self._pip_install(uv, missing, f"what you had added: {names(missing)}", 0.9)
+        except EnvironmentFailed:
+            self._install_one_by_one(uv, missing)
+
+    def _install_one_by_one(self, uv: str, lines: Sequence[str]) -> None:
+        for line in lines:
+            try:
+                self._pip_install(uv, [line], f"what you had added: {names([line])}", 0.95)
+            except EnvironmentFailed as error:
+                self.notes.append(f"{line} could not be installed again: {_reason(error.raw)}")
+
+    def _pip_install(self, uv: str, what: Sequence[str], words: str, fraction: float) -> None:
+        self.report(PHASE, f"Installing {words}", fraction)
+        argv = [uv, "pip", "install", "--python", self.files.python, *what]
+        run_aloud(argv, f"install {words}", lambda line: self._heard(line, fraction))
+
+    def _heard(self, line: str, fraction: float) -> None:
+        if line.startswith(("Downloading", "Building", "Prepared", "Installed")):
+            self.report(PHASE, line[:200], fraction)
+
+
+def _merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys((*before, *more)))
+
+
+def _no_versions(release: Release, requirements: Sequence[str], said: str) -> EnvironmentFailed:
+    if _NO_SOLUTION not in said or not requirements:
+        return failed(f"choose versions for {release.title}", said)
+    return EnvironmentFailed(
+        f"What the notebook's folder requires does not go together with {release.title}: {_reason(said)}",
+        exists="Nothing was installed or changed.",
+        hint=f"Change the folder's requirements ({names(requirements)}), or use the environment of another framework.",
+        raw=said[-2000:],
+    )
+
+
+def _reason(said: str) -> str:
+    """uv's explanation in one line."""
+    words = " ".join(said.replace("╰─▶", " ").replace("×", " ").split())
+    _, _, reason = words.partition("resolving dependencies:")
+    return (reason.removeprefix(" cause:").strip() or words)[:_MOST_REASON]

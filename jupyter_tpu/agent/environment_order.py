@@ -1,0 +1,117 @@
+"""What a client asks for when it wants a framework's environment, checked: it comes from another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.frameworks import Release, newest, python_range, release_of
+
+_MOST_LINES = 1000
+_LONGEST_LINE = 1000
+
+
+@dataclass(frozen=True)
+class Order:
+    """One environment, as it is to be.
+
+    Attributes:
+        framework: one of the matrix.
+        version: of it; empty for the one that is there already, or else the newest.
+        requirements: PEP 508 lines that hold beside the framework's own.
+        pins: what an environment that is gone was made of, to the version; empty: whatever goes together now.
+        packages: what its user had installed in it besides.
+    """
+
+    framework: str
+    version: str = ""
+    requirements: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    packages: tuple[str, ...] = ()
+
+    @classmethod
+    def from_params(cls, params: Mapping[str, Any]) -> Order:
+        """From the parameters of a call.
+
+        Raises:
+            BadInput: they make no sense, or the matrix knows no such framework or version.
+        """
+        version = params.get("version", "")
+        if not isinstance(version, str):
+            raise BadInput("The version of a framework must be a text.")
+        order = cls(framework_of(params), version, *(_lines(params, name) for name in _LISTS))
+        order.release("")
+        return order
+
+    def release(self, present: str) -> Release:
+        """What is to be installed where the version `present` is there; empty: nothing is.
+
+        Raises:
+            BadInput: nothing is known of that version, or it is in no package index.
+        """
+        version = self.version or present
+        found = release_of(self.framework, version) if version else newest(self.framework)
+        if found is None:
+            raise BadInput(
+                f"Nothing is known of {self.framework} {version[:40]!r}: which libtpu and Python it needs.",
+                hint=f"Leave the version out for {newest(self.framework).title}.",
+            )
+        if not found.requires:
+            raise BadInput(
+                f"{found.title} cannot be installed: its libtpu {found.libtpu} is in no package index.",
+                hint=f"Take {newest(self.framework).title}.",
+            )
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        lists = {name: list(getattr(self, name)) for name in _LISTS}
+        return {"framework": self.framework, "version": self.version, **lists}
+
+
+_LISTS = ("requirements", "pins", "packages")
+
+
+def framework_of(params: Mapping[str, Any]) -> str:
+    """The framework that a call is about.
+
+    Raises:
+        BadInput: it is none of the matrix.
+    """
+    return newest(str(params.get("framework", ""))).framework
+
+
+def preferred_python(release: Release, own: tuple[int, int]) -> tuple[int, int] | None:
+    """The Python to fetch for a release; None where the worker's `own` will do."""
+    if release.fits(own):
+        return None
+    usual = max((3, 12), release.python_min)
+    return usual if release.python_max is None else min(usual, release.python_max)
+
+
+def no_python(release: Release, own: tuple[int, int]) -> tuple[str, str]:
+    """What to say where no Python for a release can be had, and the way out."""
+    have = f"{own[0]}.{own[1]}"
+    message = f"{release.title} needs Python {python_range(release)}; the worker has {have}, and uv can get no other."
+    try:
+        older = newest(release.framework, own)
+    except BadInput:
+        return message, ""
+    return (
+        message,
+        f"{older.title} works with Python {have}: `jupyter tpu env make NODE {older.framework} --version "
+        f"{older.minor}`.",
+    )
+
+
+def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
+    lines = params.get(name, [])
+    if not isinstance(lines, list) or len(lines) > _MOST_LINES or not all(map(_is_requirement, lines)):
+        raise BadInput(f"{name} must be a list of requirements, such as 'numpy>=2'.")
+    return tuple(lines)
+
+
+def _is_requirement(line: object) -> bool:
+    """Whether uv reads it as a requirement and not as an option, nor as a line more."""
+    return isinstance(line, str) and 0 < len(line) <= _LONGEST_LINE and line.isprintable() and line[:1].isalnum()

@@ -1,0 +1,94 @@
+"""uv on the worker: found or fetched, and run with its failures told in words."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import EnvironmentFailed
+
+Report = Callable[[str, str, float], None]
+"""Called with phase, message and how much of the whole is done."""
+
+NO_INDEX = (
+    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, or name a mirror in "
+    "~/.config/uv/uv.toml on the worker."
+)
+# Less than the link's patience, so that what hangs is named by the worker.
+STEP_S = 9 * 60.0
+_TAIL = 2000
+
+
+def find_uv(home: Home, phase: str, report: Report) -> str:
+    """The path of uv, which is fetched if the worker has none.
+
+    Raises:
+        EnvironmentFailed: it cannot be fetched.
+    """
+    own = home.root / "uv"
+    places = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", own / "bin/uv"]
+    if found := shutil.which("uv") or next((str(place) for place in places if place.is_file()), None):
+        return found
+    report(phase, "Fetching uv, which installs Python packages", 0.1)
+    run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "uv"], "install uv")
+    return str(own / "bin/uv")
+
+
+def run(argv: Sequence[str], purpose: str) -> None:
+    """Run a step to its end.
+
+    Raises:
+        EnvironmentFailed: it failed, cannot be run or takes too long; `raw` has its last words.
+    """
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=STEP_S
+        )
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFailed(
+            f"Could not {purpose} on the worker within {STEP_S / 60:.0f} minutes.", hint=NO_INDEX
+        ) from None
+    except OSError as error:
+        raise EnvironmentFailed(f"Could not {purpose} on the worker.", raw=str(error)) from error
+    if done.returncode != 0:
+        raise failed(purpose, done.stderr or done.stdout)
+
+
+def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) -> None:
+    """The same for a step that may take as long as it goes on saying something; `hear` gets each line of it."""
+    said: list[str] = []
+    try:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            assert process.stderr
+            for line in process.stderr:
+                said = [*said[-40:], line]
+                hear(line.strip())
+    except OSError as error:
+        raise EnvironmentFailed(f"Could not {purpose} on the worker.", raw=str(error)) from error
+    if process.returncode != 0:
+        raise failed(purpose, "".join(said))
+
+
+def failed(purpose: str, said: str) -> EnvironmentFailed:
+    """The error for a step that ended with words."""
+    return EnvironmentFailed(f"Could not {purpose} on the worker.", hint=NO_INDEX, raw=said[-_TAIL:])
+
+
+def can_run(python: str, program: str) -> bool:
+    """Whether this Python is there and runs the program without an error."""
+    try:
+        done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except (FileNotFoundError, PermissionError):
+        return False
+    return done.returncode == 0

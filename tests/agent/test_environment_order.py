@@ -1,0 +1,90 @@
+"""What a client orders for a framework's environment is checked, and the Python for it chosen."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.agent.environment_files import EnvironmentFiles, name_and_version, names
+from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.frameworks import Release, newest, release_of
+
+
+def known(framework: str, version: str) -> Release:
+    found = release_of(framework, version)
+    assert found
+    return found
+
+
+@pytest.mark.parametrize(
+    ("order", "words"),
+    [
+        ({}, "is no framework for TPUs"),
+        ({"framework": "mxnet"}, "is no framework for TPUs"),
+        ({"framework": "jax", "version": 9}, "must be a text"),
+        ({"framework": "jax", "version": "0.1"}, "Nothing is known of jax '0.1'"),
+        ({"framework": "tf", "version": "2.18"}, "is in no package index"),
+        ({"framework": "jax", "requirements": "numpy"}, "must be a list of requirements"),
+        ({"framework": "jax", "requirements": ["--index-url=x"]}, "must be a list of requirements"),
+        ({"framework": "jax", "packages": ["numpy\n--pre"]}, "must be a list of requirements"),
+        ({"framework": "jax", "pins": ["x"] * 2000}, "must be a list of requirements"),
+    ],
+)
+def test_an_order_that_makes_no_sense_is_refused(order: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        Order.from_params(order)
+
+
+def test_an_order_is_the_same_after_it_lay_on_the_disk(tmp_path: Path) -> None:
+    order = Order("jax", "0.9", ("numpy>=2",), ("jax==0.9.2",), ("a @ https://example.org/a.whl",))
+    files = EnvironmentFiles(Home(tmp_path), "jax")
+    files.home.environments.mkdir()
+    files.set_order(order)
+    assert files.order() == order
+    (files.home.environments / "jax.order.json").write_text('{"framework": "jax", "pins": 7}')
+    assert files.order() is None
+
+
+@pytest.mark.parametrize(
+    ("release", "own", "fetched"),
+    [
+        (newest("jax"), (3, 10), (3, 12)),
+        (newest("jax"), (3, 11), None),
+        (newest("tf"), (3, 14), (3, 12)),
+        (known("torch_xla", "2.7"), (3, 12), (3, 11)),
+    ],
+)
+def test_a_python_is_fetched_only_where_the_workers_own_does_not_fit(
+    release: Release, own: tuple[int, int], fetched: tuple[int, int] | None
+) -> None:
+    assert preferred_python(release, own) == fetched
+
+
+def test_without_a_python_that_fits_an_older_release_is_named() -> None:
+    message, way_out = no_python(newest("jax"), (3, 10))
+    assert message == "JAX 0.10 needs Python 3.11 or newer; the worker has 3.10, and uv can get no other."
+    assert "`jupyter tpu env make NODE jax --version 0.6`" in way_out
+    assert no_python(newest("torch_tpu"), (3, 10))[1] == ""
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("numpy==2.1", ("numpy", "2.1")),
+        ("torch_xla[tpu]==2.9.0", ("torch_xla", "2.9.0")),
+        ("a @ git+https://example.org/a@1f", ("a", "git+https://example.org/a@1f")),
+        ("tiny>=2", ("tiny", "")),
+        ("??", ("??", "")),
+    ],
+)
+def test_a_line_says_which_package_in_which_version(line: str, found: tuple[str, str]) -> None:
+    assert name_and_version(line) == found
+
+
+def test_many_names_are_cut_short() -> None:
+    assert names(["a==1", "b"]) == "a, b"
+    assert names([f"p{number}" for number in range(10)]).endswith("p7 and 2 more")
