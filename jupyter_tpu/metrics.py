@@ -133,7 +133,7 @@ class Sample:
         if state not in (MEASURED, IDLE, UNKNOWN):
             raise ValueError(f"{str(state)[:40]!r} is no state of a sample")
         return cls(
-            at=float(data["at"]),
+            at=float(number_or_none(data["at"])),
             state=state,
             reason=str(data["reason"])[:_LONGEST_TEXT],
             duty_per="core" if data["duty_per"] == "core" else "chip",

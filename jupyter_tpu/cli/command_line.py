@@ -27,6 +27,8 @@ from jupyter_tpu.cli import (
     recover,
     search,
     sweep,
+    top,
+    who,
 )
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import note, report
@@ -49,6 +51,8 @@ def build_parser() -> argparse.ArgumentParser:
         queue,
         changing,
         kernels,
+        top,
+        who,
         keep,
         access,
         grant,

@@ -10,7 +10,7 @@ import json
 import shutil
 import sys
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TextIO
 
 from jupyter_tpu.errors import TpuError
@@ -51,10 +51,16 @@ def say_json(data: Any) -> None:
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Columns aligned to the widest cell; cells are made plain here."""
+    for line in table_lines(header, rows):
+        say(line)
+
+
+def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    """The same as lines."""
     table = [tuple(header), *(tuple(plain(cell) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
-        say("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
 
 def report(error: TpuError, *, as_json: bool) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
@@ -26,6 +27,12 @@ def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tupl
     noted = {(note.node, note.worker_id) for note in KernelNotes().list() if note.endpoint == settings.endpoint}
     places |= {place for place in noted if place[0] in names}
     return tuple(_worker(name, settings.endpoint, worker_id) for name, worker_id in sorted(places))
+
+
+def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
+    """All workers of a node, by the way that its kernelspec names. Reads some small files."""
+    first = _worker(str(node.name), endpoint, 0)
+    return tuple(replace(first, worker_id=worker_id) for worker_id in range(max(1, len(node.workers))))
 
 
 def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:

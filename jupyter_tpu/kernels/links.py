@@ -131,12 +131,12 @@ class LinkPool:
         shared.begin()
         return shared
 
-    def find_up(self, node: NodeName, endpoint: str) -> WorkerLink | None:
-        """A link to the first worker of a node that is up now, whoever uses it; it stays theirs."""
+    def find_up(self, node: NodeName, endpoint: str, worker_id: int = 0) -> WorkerLink | None:
+        """A link to a worker of a node that is up now, whoever uses it; it stays theirs."""
         found = (
             shared
             for key, shared in self._links.items()
-            if (key.node, key.endpoint, key.worker_id) == (node, endpoint, 0) and shared.link.is_up
+            if (key.node, key.endpoint, key.worker_id) == (node, endpoint, worker_id) and shared.link.is_up
         )
         return next(found, None)
 

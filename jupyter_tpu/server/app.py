@@ -25,6 +25,7 @@ from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.opening import OpenFleet, open_fleet
 from jupyter_tpu.fleet.views import error_view
 from jupyter_tpu.kernels.agents import LinkedAgents
+from jupyter_tpu.kernels.metrics_links import WorkerLooks
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
 from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.limits import Limits
@@ -115,6 +116,7 @@ class TPUApp(ExtensionApp):
             enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
         )
         self.links = ReadyLinks()
+        self.looks = WorkerLooks()
         self.emulator: EmulatorClient | None = None
         self._changes = InOrder(self._tell, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -254,6 +256,7 @@ class TPUApp(ExtensionApp):
             async with AsyncExitStack() as each:  # one that fails does not keep the others from being closed
                 each.push_async_callback(self.fleet.close)
                 each.push_async_callback(self.links.close)
+                each.push_async_callback(self.looks.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
         except Exception:

@@ -26,6 +26,7 @@ from jupyter_tpu.money.spending import NodeCosts, node_cost
 from jupyter_tpu.server.bodies import accepts_unknown_price, node_spec_from_body
 
 if TYPE_CHECKING:
+    from jupyter_tpu.kernels.metrics_links import WorkerLooks
     from jupyter_tpu.server.kernelspecs import KernelspecKeeper
     from jupyter_tpu.server.lazy_fleet import LazyFleet
 
@@ -37,6 +38,7 @@ class App(Protocol):
 
     fleet: LazyFleet
     kernelspecs: KernelspecKeeper
+    looks: WorkerLooks
     billing_export: str
 
     async def status(self) -> dict[str, Any]: ...

@@ -9,6 +9,7 @@ from jupyter_tpu.server.getting_handlers import GETTING_ROUTES
 from jupyter_tpu.server.grant_handlers import GRANT_ROUTES
 from jupyter_tpu.server.handlers import NODE_ROUTES, TpuHandler
 from jupyter_tpu.server.kernel_handlers import KERNEL_ROUTES
+from jupyter_tpu.server.metrics_handlers import METRICS_ROUTES
 from jupyter_tpu.server.money_handlers import MONEY_ROUTES
 from jupyter_tpu.server.quota_handlers import QUOTA_ROUTES
 from jupyter_tpu.server.recovery_handlers import RECOVERY_ROUTES
@@ -29,5 +30,6 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *QUOTA_ROUTES,
     *SWEEP_ROUTES,
     *MONEY_ROUTES,
+    *METRICS_ROUTES,
 )
 """Path pattern (below the server's base URL) and handler; those of the switchboard exist only in a demo."""
