@@ -1,109 +1,165 @@
 """From what a framework says when it cannot start to an error that says what to do.
 
-The texts are those of JAX and libtpu, recorded with JAX 0.10.2 and libtpu 0.0.42; older ones are from
-issue reports.
+The texts and their meanings are the table in `refusals`; here they meet this machine: its type, its versions, and the
+process that holds the chips.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterable
 
-from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, TpuError
-from jupyter_tpu.notebook.holders import Holder, find_holder
+from jupyter_tpu.accelerators import runtime_versions
+from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, BadInput, TpuError
+from jupyter_tpu.frameworks import TITLES, newest
+from jupyter_tpu.notebook.holders import Holder, find_holder, who_holds
+from jupyter_tpu.notebook.refusals import RESTART, Refusal, recognise
 from jupyter_tpu.notebook.worker import ThisWorker
 
-_PID = re.compile(r"already in use by process with pid (\d+)")
-_SOMEBODY = re.compile(r"already in use by another process|multi-process lockfile")
-_NO_LIBTPU = re.compile(r"Failed to open libtpu|libtpu not found|No module named 'libtpu'")
-_NO_CHIP = re.compile(r"No jellyfish device found|No TPU Platform available|not in the list of known backends")
-_TOO_NEW = re.compile(r"PJRT_Plugin_Attributes_Args size|Mismatched PJRT plugin|incompatible with jax", re.IGNORECASE)
+FindHolder = Callable[[int], Holder]
 
 CHOOSE_NODE = "Choose the kernel of a TPU node in the kernel menu, for example “Python 3 · v5litepod-8 · my-node”."
-RESTART = "Restart the kernel and run %tpu_init before anything else that uses JAX."
+_WITHOUT_TPU = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow-cpu"}
 
 
-def diagnose_start(raw: str, worker: ThisWorker, holder_of: Callable[[int], Holder] = find_holder) -> TpuError:
-    """The error for what JAX said when its backends did not start."""
-    if pid := _PID.search(raw):
-        return _in_use(holder_of(int(pid[1])), raw)
-    if _SOMEBODY.search(raw):
-        return AcceleratorBusy(
-            "The TPU is in use by another process, probably of another user of this machine.",
-            hint="Find it with: sudo lsof -w /dev/accel* /dev/vfio/* /tmp/libtpu_lockfile",
-            raw=raw,
-        )
-    if _TOO_NEW.search(raw):
-        return AcceleratorFailed(
-            "The versions of jax, jaxlib and libtpu do not fit together.",
-            hint='Install a matching set with: %pip install -U "jax[tpu]", then restart the kernel.',
-            raw=raw,
-        )
-    return _missing(raw, worker)
+def diagnose_start(
+    raw: str, worker: ThisWorker, framework: str = "jax", holder_of: FindHolder = find_holder
+) -> TpuError:
+    """The error for what a framework said when it did not start."""
+    known = recognise(raw)
+    if known is None:
+        return AcceleratorFailed(f"{TITLES[framework]} could not start on the TPU.", hint=RESTART, raw=raw)
+    refusal, found = known
+    if refusal.is_elsewhere and not worker.is_on_node:
+        return AcceleratorFailed("This kernel does not run on a TPU node.", hint=CHOOSE_NODE, raw=raw)
+    if refusal.name == "held":
+        return in_use(holder_of(int(found["pid"])), raw)
+    if refusal.name == "locked":
+        return _locked(worker, raw, holder_of)
+    return _error_of(refusal, worker, framework, raw)
 
 
-def _in_use(holder: Holder, raw: str) -> TpuError:
-    what = "notebook" if holder.notebook else "process"
+def _error_of(refusal: Refusal, worker: ThisWorker, framework: str, raw: str) -> TpuError:
+    kind = AcceleratorBusy if refusal.is_busy else AcceleratorFailed
+    words = _words(worker, framework)
+    return kind(refusal.means.format(**words), hint=refusal.fix.format(**words), raw=raw)
+
+
+def _words(worker: ThisWorker, framework: str) -> dict[str, str]:
+    generation = worker.accelerator.generation if worker.accelerator else ""
+    return {
+        "framework": TITLES[framework],
+        "install": install_command(framework, worker),
+        "runtime_versions": " or ".join(runtime_versions(generation)) or "one that is made for its type",
+        "devices": str(worker.devices),
+        "lock_file": str(worker.lock_file),
+    }
+
+
+def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
+    """What a warning means that does no harm; empty for all others."""
+    known = recognise(said)
+    if known is None or not known[0].is_harmless:
+        return ""
+    error = _error_of(known[0], worker, framework, said)
+    return f"{error.message} {error.hint}"
+
+
+def in_use(holder: Holder, raw: str = "") -> TpuError:
+    what = "notebook's kernel" if holder.notebook else "process"
     return AcceleratorBusy(
         f"The TPU is in use by {holder}.",
         exists="A TPU serves one process at a time.",
-        hint=f"Shut down that {what}, then restart this kernel.",
+        hint=f"%tpu free ends that {what} after asking (what it printed stays); or shut it down yourself."
+        " Then run %tpu_init again.",
         raw=raw,
     )
 
 
-def _missing(raw: str, worker: ThisWorker) -> TpuError:
-    if not worker.accelerator_type and (_NO_LIBTPU.search(raw) or _NO_CHIP.search(raw)):
-        return AcceleratorFailed("This kernel does not run on a TPU node.", hint=CHOOSE_NODE, raw=raw)
-    if _NO_LIBTPU.search(raw):
-        return AcceleratorFailed(
-            "JAX is installed without its TPU library (libtpu).",
-            hint='Install it with: %pip install "jax[tpu]", then restart the kernel.',
-            raw=raw,
-        )
-    if _NO_CHIP.search(raw):
-        return AcceleratorFailed(
-            "JAX found no TPU chip on this machine.",
-            hint="The node may be under maintenance or may have been made with an unsuitable runtime version.",
-            raw=raw,
-        )
-    return AcceleratorFailed("JAX could not start on the TPU.", hint=RESTART, raw=raw)
-
-
-def jax_missing(worker: ThisWorker) -> TpuError:
-    package = "jax" if worker.is_emulated else "jax[tpu]"
-    return AcceleratorFailed(
-        "JAX is not installed in this kernel's Python.",
-        hint=f'Install it with: %pip install "{package}", then run %tpu_init again.',
+def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
+    """The lock dies with its process: a file that is left over hinders only users who do not own it."""
+    if holders := who_holds(worker.devices, worker.lock_file):
+        return in_use(holder_of(holders[0]), raw)
+    return AcceleratorBusy(
+        f"libtpu cannot have its lock file {worker.lock_file}, and no process is seen that holds it: another user's"
+        " process has left it behind, or runs where this kernel cannot see it.",
+        hint=f"Look first: sudo lsof -w {worker.devices}/accel* {worker.devices}/vfio/* {worker.lock_file}. Only when"
+        f" it names nobody: !sudo rm {worker.lock_file}, then run %tpu_init again.",
+        raw=raw,
     )
 
 
-def fell_back_to_cpu(reason: str) -> TpuError:
-    """JAX runs on the CPU although a TPU was asked for; `reason` is what JAX kept to itself."""
+def install_command(framework: str, worker: ThisWorker) -> str:
+    """``%pip install …`` with what the matrix knows for this Python; an emulated worker needs no libtpu."""
+    if worker.is_emulated:
+        return f'%pip install "{_WITHOUT_TPU[framework]}"'
+    try:
+        requires: Iterable[str] = newest(framework, sys.version_info[:2]).requires
+    except BadInput as error:
+        return f"a newer Python ({error.hint})"
+    return "%pip install " + " ".join(f'"{each}"' for each in requires)
+
+
+def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
+    """The framework's package is not there, or one that it needs; `raw` names it."""
     return AcceleratorFailed(
-        "JAX is running on the CPU, not on the TPU: it was started before %tpu_init and fell back silently.",
+        f"{TITLES[framework]} is not installed in this kernel's Python.",
+        hint=f"Install it with: {install_command(framework, worker)}, then run %tpu_init again.",
+        raw=raw,
+    )
+
+
+def fell_back_to_cpu(reason: str, framework: str = "jax") -> TpuError:
+    """It runs on the CPU although a TPU was asked for; `reason` is what the framework kept to itself."""
+    return AcceleratorFailed(
+        f"{TITLES[framework]} is running on the CPU, not on the TPU: it was started before %tpu_init and fell back"
+        " silently.",
         hint=RESTART,
         raw=reason,
     )
 
 
-def wrong_devices(found: int, worker: ThisWorker) -> TpuError:
+def wrong_devices(found: int, worker: ThisWorker, framework: str = "jax") -> TpuError:
     worker_words = "an emulated worker" if worker.is_emulated else "a worker"
     return AcceleratorFailed(
-        f"JAX has {_devices(found)} in this kernel, but {worker_words} of {worker.accelerator_type}"
+        f"{TITLES[framework]} has {devices(found)} in this kernel, but {worker_words} of {worker.accelerator_type}"
         f" has {worker.jax_devices}.",
-        exists="JAX was started before %tpu_init, or told to use only a part of the devices.",
+        exists=f"{TITLES[framework]} was started before %tpu_init, or told to use only a part of the devices.",
         hint=RESTART,
     )
 
 
-def _devices(count: int) -> str:
+def devices(count: int) -> str:
     return "1 device" if count == 1 else f"{count} devices"
 
 
-def needs_all_workers(worker: ThisWorker) -> TpuError:
+def wrong_sum(found: object, exact: int) -> TpuError:
+    return AcceleratorFailed(
+        f"The devices compute wrongly: a sum came out as {found}, not {exact}.",
+        hint="Delete the node and create another one.",
+    )
+
+
+def too_late(framework: str, why: str) -> TpuError:
+    """The framework has been started, and cannot be told anything any more."""
+    return AcceleratorFailed(
+        f"It is too late for %tpu_init: {why}",
+        exists=f"{TITLES[framework]} keeps what it was started with for the life of the process.",
+        hint=RESTART,
+    )
+
+
+def another_framework(running: str, wanted: str) -> TpuError:
+    return AcceleratorFailed(
+        f"{TITLES[running]} has the TPU in this kernel already, so {TITLES[wanted]} cannot have it.",
+        exists="libtpu is loaded once, for one framework, and stays for the life of the process.",
+        hint=f"Use {TITLES[running]} here, or restart the kernel and run %tpu_init {wanted} first.",
+    )
+
+
+def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
     return AcceleratorFailed(
         f"{worker.accelerator_type} has {worker.workers} workers and this kernel runs on one of them:"
-        " JAX would wait for the others for ever.",
+        f" {TITLES[framework]} would wait for the others for ever.",
         hint="Notebooks over several workers come later; until then use a type with one worker, such as v5litepod-8.",
     )

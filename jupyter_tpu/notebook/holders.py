@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,6 +39,46 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
         notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "")
         or _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels"),
     )
+
+
+def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
+    """Processes that have a chip's device file open or libtpu's lock, oldest number first.
+
+    Another user's device files are not seen, but a lock is.
+    """
+    files = {os.path.realpath(path) for pattern in ("accel[0-9]*", "vfio/[0-9]*") for path in devices.glob(pattern)}
+    opened = {pid for pid in _processes(proc) if files and files & set(_open_files(proc / str(pid) / "fd"))}
+    return sorted(opened | set(who_locks(lock_file, proc)))
+
+
+def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
+    """Processes that have a lock on a file, of any user; none where the file is not there."""
+    try:
+        wanted = _lock_id(lock_file.stat())
+        lines = (proc / "locks").read_text().splitlines()
+    except OSError:
+        return
+    for line in lines:
+        words = line.split()  # 3: POSIX ADVISORY WRITE 25729 fe:00:2147799 0 EOF
+        is_lock = len(words) >= 6 and words[1] == "POSIX" and words[4] != "0"  # 0: a process outside of this container
+        if is_lock and words[5] == wanted and words[4].isdecimal():
+            yield int(words[4])
+
+
+def _lock_id(file: os.stat_result) -> str:
+    """As in /proc/locks: the device in hexadecimal, the inode in decimal."""
+    return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
+
+
+def _processes(proc: Path) -> Iterator[int]:
+    yield from (int(path.name) for path in proc.iterdir() if path.name.isdecimal())
+
+
+def _open_files(folder: Path) -> Iterator[str]:
+    with suppress(OSError):  # the process is gone, or belongs to another user
+        for link in folder.iterdir():
+            with suppress(OSError):
+                yield str(link.readlink())
 
 
 def _noted_notebook(pid: int, kernels: Path) -> str:

@@ -6,45 +6,32 @@ JAX decides once, at its first use, which devices a process has. So everything i
 from __future__ import annotations
 
 import importlib
-import os
 import sys
-import time
-from collections.abc import MutableMapping
 from typing import Any
 
-from jupyter_tpu.errors import AcceleratorFailed
 from jupyter_tpu.notebook import diagnosis
-from jupyter_tpu.notebook.report import Device, Report
-from jupyter_tpu.notebook.versions import installed_versions, jax_requirements, libtpu_mismatch
+from jupyter_tpu.notebook.chips import claim_chips
+from jupyter_tpu.notebook.imports import import_framework, set_environment
+from jupyter_tpu.notebook.ready import Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.report import Device
 from jupyter_tpu.notebook.worker import ThisWorker
 
-_VALUES_PER_DEVICE = 128
 
-
-def start_jax(worker: ThisWorker) -> Report:
-    """Start JAX on the devices of `worker`, run one operation over all of them and report.
+def start_jax(worker: ThisWorker) -> Ready:
+    """Start JAX on the devices of `worker` and run one operation over all of them.
 
     Raises:
         AcceleratorFailed: JAX is missing, runs on something else, or computes nonsense.
         AcceleratorBusy: another process holds the TPU.
     """
-    if worker.workers > 1 and not worker.is_emulated:
-        raise diagnosis.needs_all_workers(worker)
-    began = time.monotonic()
-    settings = jax_settings(worker)
-    jax = _import_jax(settings, worker)
+    jax = _import_jax(jax_settings(worker), worker)
+    claim_chips(worker, "jax")
     devices = _start_devices(jax, worker)
     _check_devices(devices, worker)
-    proof = prove_devices(jax, devices)
-    versions = installed_versions()
-    return Report(
-        worker=worker,
-        devices=tuple(_describe(device) for device in devices),
-        proof=proof,
-        versions=versions,
-        warning=libtpu_mismatch(versions, jax_requirements()),
-        seconds=time.monotonic() - began,
-    )
+    mesh = jax.sharding.Mesh(devices, ("devices",))
+    _prove(jax, mesh, devices)
+    tpu = Tpu(framework="jax", devices=tuple(devices), device=devices[0], mesh=mesh, is_emulated=worker.is_emulated)
+    return Ready(tpu=tpu, devices=tuple(map(_describe, devices)), proof=proof_words(len(devices)))
 
 
 def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
@@ -56,22 +43,12 @@ def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
 
 def _import_jax(settings: dict[str, str | int], worker: ThisWorker) -> Any:
     is_imported = "jax" in sys.modules
-    set_environment(os.environ, settings)
-    importlib.invalidate_caches()  # %pip may have installed it a moment ago
-    try:
-        jax = importlib.import_module("jax")
-    except ModuleNotFoundError as error:
-        raise diagnosis.jax_missing(worker) from error
-    except RuntimeError as error:  # jax and jaxlib refuse each other
-        raise diagnosis.diagnose_start(str(error), worker) from error
+    # JAX reads each option from a variable of the same name, and so do the processes that the user starts
+    set_environment({name.upper(): str(value) for name, value in settings.items()})
+    jax = import_framework("jax", "jax", worker)
     if is_imported:
         _update_settings(jax, settings)
     return jax
-
-
-def set_environment(environ: MutableMapping[str, str], settings: dict[str, str | int]) -> None:
-    """JAX reads each option from a variable of the same name, and so do the processes that the user starts."""
-    environ.update({name.upper(): str(value) for name, value in settings.items()})
 
 
 def _update_settings(jax: Any, settings: dict[str, str | int]) -> None:
@@ -102,22 +79,14 @@ def _kept_reason() -> str:
     return str(getattr(bridge, "_backend_errors", {}).get("tpu", ""))
 
 
-def prove_devices(jax: Any, devices: list[Any]) -> str:
+def _prove(jax: Any, mesh: Any, devices: list[Any]) -> None:
     """Add up numbers that are spread over all devices, and compare with the exact sum."""
-    count = _VALUES_PER_DEVICE * len(devices)
-    exact = count * (count - 1) // 2
-    mesh = jax.sharding.Mesh(devices, ("devices",))
+    count, exact = expected_sum(len(devices))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     numbers = jax.device_put(jax.numpy.arange(count, dtype="int32"), sharding)
     total = int(jax.jit(jax.numpy.sum)(numbers))
-    used = {shard.device for shard in numbers.addressable_shards}
-    if total != exact or used != set(devices):
-        raise AcceleratorFailed(
-            f"The devices compute wrongly: the sum of 0 to {count - 1} came out as {total}, not {exact}.",
-            exists=f"{len(used)} of {len(devices)} devices took part.",
-            hint="Delete the node and create another one.",
-        )
-    return f"the sum of 0 to {count - 1}, spread over all of them, is {exact}"
+    if total != exact or {shard.device for shard in numbers.addressable_shards} != set(devices):
+        raise diagnosis.wrong_sum(total, exact)
 
 
 def _describe(device: Any) -> Device:

@@ -27,8 +27,11 @@ class Magics:
     def tpu_init(self, line: str) -> None:
         """Make the accelerator of this node usable, and prove it.
 
-        ``%tpu_init``, ``%tpu_init auto`` or ``%tpu_init jax``: starts JAX on all devices of this worker, runs one
-        operation over them, checks the versions and shows what it found. Run it before anything else that uses JAX.
+        ``%tpu_init``, ``%tpu_init auto``, or with ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf`` instead: sets the
+        variables that the framework needs, starts it on the chips of this worker, runs one operation over them, checks
+        the versions and shows what it found. ``auto`` takes the framework that is imported, else the one that is
+        installed; of several it asks for one. Afterwards ``tpu.devices``, ``tpu.device``, ``tpu.mesh`` (JAX,
+        PyTorch/XLA) and ``tpu.strategy`` (TensorFlow) are there. Run it before anything else that uses the framework.
         When the accelerator cannot be used the cell fails with the reason; it never falls back to the CPU.
         """
         from jupyter_tpu.notebook.tpu_init import tpu_init
@@ -40,7 +43,8 @@ class Magics:
 
         ``%tpu`` shows the node, the load of its chips, who holds them, when it ends by itself, what it costs and the
         grants, each with its age. A word more does one thing, see below; ``%tpu --help`` lists the words, and
-        ``%tpu WORD --help`` says what each takes. Nothing is waited for longer than 2 s, but what was agreed to.
+        ``%tpu WORD --help`` says what each takes. Nothing is waited for longer than 2 s, but what was agreed to;
+        the variable ``JUPYTER_TPU_PATIENCE_S`` of the kernel makes that longer where a node is slow.
         """
         from jupyter_tpu.notebook.magic_table import perform
         from jupyter_tpu.notebook.magic_words import Here

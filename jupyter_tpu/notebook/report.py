@@ -9,6 +9,7 @@ import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from jupyter_tpu.frameworks import TITLES
 from jupyter_tpu.notebook.worker import ThisWorker
 
 EMULATED = "emulated: CPU devices stand in for the chips, so speed and memory mean nothing"
@@ -16,7 +17,7 @@ EMULATED = "emulated: CPU devices stand in for the chips, so speed and memory me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One JAX device; `memory_bytes` is None where the device does not tell."""
+    """One device of the framework; `memory_bytes` is None where the device does not tell."""
 
     id: int
     kind: str
@@ -29,12 +30,20 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Report:
-    """The proof that JAX runs on the accelerator."""
+    """The proof that a framework runs on the accelerator.
+
+    Attributes:
+        why: why ``auto`` took this framework; empty where the user has named it.
+        remark: what is particular about how it runs; empty where nothing is.
+    """
 
     worker: ThisWorker
     devices: tuple[Device, ...]
     proof: str
     versions: Mapping[str, str]
+    framework: str = "jax"
+    why: str = ""
+    remark: str = ""
     warning: str = ""
     seconds: float = 0.0
 
@@ -42,7 +51,7 @@ class Report:
     def headline(self) -> str:
         count = "1 device" if len(self.devices) == 1 else f"{len(self.devices)} devices"
         on = f" of {self.worker.accelerator_type}" if self.worker.accelerator_type else ""
-        return f"JAX is ready on {count}{on}"
+        return f"{TITLES[self.framework]} is ready on {count}{on}"
 
     @property
     def rows(self) -> tuple[tuple[str, str, str], ...]:
@@ -52,8 +61,13 @@ class Report:
     @property
     def notes(self) -> tuple[str, ...]:
         libraries = ", ".join(f"{name} {version or 'not installed'}" for name, version in self.versions.items())
-        notes = (f"Proved in {self.seconds:.1f} s: {self.proof}.", f"Versions: {libraries}.")
-        return (*notes, f"Warning: {self.warning}") if self.warning else notes
+        return (
+            f"Proved in {self.seconds:.1f} s: {self.proof}.",
+            f"Versions: {libraries}.",
+            *([f"Chosen: {self.why}."] if self.why else []),
+            *([f"Note: {self.remark}."] if self.remark else []),
+            *([f"Warning: {self.warning}"] if self.warning else []),
+        )
 
     def __str__(self) -> str:
         table = (("device", "kind", "memory"), *self.rows)

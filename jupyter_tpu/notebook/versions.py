@@ -1,4 +1,4 @@
-"""Which versions of JAX and its libraries are installed, and whether they belong together."""
+"""Which versions of a framework and its libraries are installed, and whether they belong together."""
 
 from __future__ import annotations
 
@@ -6,38 +6,92 @@ import re
 from collections.abc import Iterable, Mapping
 from importlib import metadata
 
-LIBRARIES = ("jax", "jaxlib", "libtpu")
-_LIBTPU_PIN = re.compile(r"libtpu\s*==\s*([0-9.]+?)(\.\*)?\s*(;|$)")
+from jupyter_tpu.frameworks import TITLES, release_of
+
+LIBRARIES: Mapping[str, tuple[str, ...]] = {
+    "jax": ("jax", "jaxlib", "libtpu"),
+    "torch_xla": ("torch_xla", "torch", "libtpu"),
+    "torch_tpu": ("torch_tpu", "torch", "libtpu"),
+    "tf": ("tensorflow", "keras", "libtpu"),
+}
+"""The framework itself comes first."""
+
+_SAME: Mapping[str, tuple[str, ...]] = {"tensorflow": ("tensorflow-tpu", "tensorflow", "tensorflow-cpu")}
+"""Packages that bring a library under another name than its own."""
+
+_LIBTPU = re.compile(r"libtpu\s*\(?\s*((?:[=~<>!]=?=?)\s*[0-9][^;)]*)")
+_CLAUSE = re.compile(r"(==|~=|>=|<=|!=|>|<)\s*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
 
 
-def installed_versions() -> dict[str, str]:
+def installed_versions(framework: str) -> dict[str, str]:
     """The installed version of each library; empty where it is not installed."""
-    return {name: _version(name) for name in LIBRARIES}
+    return {name: _version(name) for name in LIBRARIES[framework]}
 
 
 def _version(name: str) -> str:
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return ""
+    for package in _SAME.get(name, (name,)):
+        try:
+            return metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return ""
 
 
-def jax_requirements() -> list[str]:
-    """What the installed JAX asks for; empty where it does not say, as in a checkout of JAX."""
-    try:
-        return metadata.requires("jax") or []
-    except metadata.PackageNotFoundError:
-        return []
+def requirements_of(framework: str) -> list[str]:
+    """What the installed framework asks for; empty where it does not say, as in a checkout of it."""
+    library = LIBRARIES[framework][0]
+    for package in _SAME.get(library, (library,)):
+        try:
+            return metadata.requires(package) or []
+        except metadata.PackageNotFoundError:
+            continue
+    return []
 
 
-def libtpu_mismatch(versions: Mapping[str, str], requirements: Iterable[str]) -> str:
-    """What to tell when libtpu is not the version that this JAX was made for; empty when all is well or nothing known.
+def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: Iterable[str]) -> str:
+    """What to tell when libtpu is not the version that this framework was made for; empty when all is well.
 
-    >>> libtpu_mismatch({"jax": "0.10.2", "libtpu": "0.0.51"}, ["libtpu==0.0.42.*; extra == 'tpu'"])
-    'libtpu 0.0.51 is installed, but jax 0.10.2 is made for 0.0.42.'
+    What the package asks for itself goes before the matrix; nothing is told where neither knows, or libtpu is not
+    there (without it the framework would not have started).
+
+    >>> libtpu_mismatch("jax", {"jax": "0.10.2", "libtpu": "0.0.51"}, ["libtpu==0.0.42.*; extra == 'tpu'"])
+    'libtpu 0.0.51 is installed, but JAX 0.10.2 is made for ==0.0.42.*.'
     """
-    wanted = next((match[1] for each in requirements if (match := _LIBTPU_PIN.match(each))), "")
+    own = versions[LIBRARIES[framework][0]]
     found = versions["libtpu"]
-    if not wanted or not found or f"{found}.".startswith(f"{wanted}."):
+    asked = next((match[1].strip() for each in requirements if (match := _LIBTPU.match(each))), "")
+    release = release_of(framework, own)
+    wanted = asked or (release.libtpu if release else "")
+    if not wanted or not found or is_within(found, wanted):
         return ""
-    return f"libtpu {found} is installed, but jax {versions['jax']} is made for {wanted}."
+    return f"libtpu {found} is installed, but {TITLES[framework]} {own} is made for {wanted}."
+
+
+def is_within(version: str, specifier: str) -> bool:
+    """Whether a version meets a PEP 440 specifier, as far as plain numbers go; what is not understood is met.
+
+    >>> is_within("0.0.42.1", "==0.0.42.*"), is_within("0.0.17", "~=0.0.14"), is_within("0.0.21", ">=0.0.50")
+    (True, True, False)
+    """
+    numbers = _numbers(version)
+    return all(_meets(numbers, match) for part in specifier.split(",") if (match := _CLAUSE.match(part.strip())))
+
+
+def _meets(version: tuple[int, ...], clause: re.Match[str]) -> bool:
+    sign, wanted, is_prefix = clause[1], _numbers(clause[2]), bool(clause[3])
+    if sign in ("==", "!="):
+        same = version[: len(wanted)] == wanted if is_prefix else _padded(version) == _padded(wanted)
+        return same == (sign == "==")
+    if sign == "~=":
+        return _padded(version) >= _padded(wanted) and version[: len(wanted) - 1] == wanted[:-1]
+    left, right = _padded(version), _padded(wanted)
+    return {">=": left >= right, "<=": left <= right, ">": left > right, "<": left < right}[sign]
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    found = re.match(r"[0-9]+(?:\.[0-9]+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
+
+
+def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    return numbers + (0,) * (8 - len(numbers))

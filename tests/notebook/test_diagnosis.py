@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from contextlib import contextmanager
 
 import pytest
 
-from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed
-from jupyter_tpu.notebook.diagnosis import diagnose_start, jax_missing, wrong_devices
-from jupyter_tpu.notebook.holders import Holder, find_holder
+from jupyter_tpu.errors import AcceleratorBusy
+from jupyter_tpu.notebook.diagnosis import diagnose_start, missing, wrong_devices
+from jupyter_tpu.notebook.holders import Holder, find_holder, who_holds, who_locks
 from jupyter_tpu.notebook.worker import this_worker
 
 ON_A_NODE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
@@ -20,71 +21,23 @@ HELD = (
     "Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 3773."
     " Not attempting to load libtpu.so in this process." + SUFFIX
 )
-
-CASES = [
-    pytest.param(
-        "Unable to initialize backend 'tpu': ABORTED: Internal error when accessing libtpu multi-process lockfile."
-        ' Run "$ sudo rm /tmp/libtpu_lockfile".',
-        AcceleratorBusy,
-        "sudo lsof",
-        id="lock held by a process that cannot be seen",
-    ),
-    pytest.param(
-        "The TPU is already in use by another process probably owned by another user."
-        ' Run "$ sudo lsof -w /dev/accel0" to figure out which process',
-        AcceleratorBusy,
-        "sudo lsof",
-        id="another user's process",
-    ),
-    pytest.param(
-        "Unable to initialize backend 'tpu': NOT_FOUND: TPU initialization failed: No jellyfish device found." + SUFFIX,
-        AcceleratorFailed,
-        "runtime version",
-        id="no chip",
-    ),
-    pytest.param(
-        "Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so: libtpu.so: cannot open shared object"
-        " file: No such file or directory" + SUFFIX,
-        AcceleratorFailed,
-        "jax[tpu]",
-        id="no libtpu",
-    ),
-    pytest.param(
-        "Unexpected PJRT_Plugin_Attributes_Args size: expected 32, got 24. The plugin is likely built with a later"
-        " version than the framework.",
-        AcceleratorFailed,
-        "matching set",
-        id="libtpu too new",
-    ),
-    pytest.param(
-        "jaxlib version 0.10.2 is newer than and incompatible with jax version 0.9.0. Please update your jax",
-        AcceleratorFailed,
-        "matching set",
-        id="jax and jaxlib differ",
-    ),
-    pytest.param("a text nobody has seen", AcceleratorFailed, "Restart the kernel", id="unknown"),
-]
-
-
-@pytest.mark.parametrize(("raw", "kind", "hint"), CASES)
-def test_each_refusal_becomes_an_error_that_says_what_to_do(raw, kind, hint):
-    error = diagnose_start(raw, ON_A_NODE)
-    assert type(error) is kind
-    assert hint in error.hint
-    assert error.raw == raw
+LOCKED = (
+    "Unable to initialize backend 'tpu': ABORTED: Internal error when accessing libtpu multi-process lockfile."
+    ' Run "$ sudo rm /tmp/libtpu_lockfile".' + SUFFIX
+)
 
 
 def test_the_holder_of_the_tpu_is_named_with_its_notebook():
-    error = diagnose_start(HELD, ON_A_NODE, lambda pid: Holder(pid=pid, notebook="/home/me/train.ipynb"))
+    error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, notebook="/home/me/train.ipynb"))
     assert isinstance(error, AcceleratorBusy)
     assert error.message == "The TPU is in use by process 3773, the kernel of the notebook /home/me/train.ipynb."
-    assert "Shut down that notebook" in error.hint
+    assert "%tpu free ends that notebook's kernel after asking" in error.hint
 
 
 def test_a_holder_that_is_no_notebook_is_named_with_its_command():
-    error = diagnose_start(HELD, ON_A_NODE, lambda pid: Holder(pid=pid, command="python train.py"))
+    error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, command="python train.py"))
     assert "process 3773 (python train.py)" in error.message
-    assert "Shut down that process" in error.hint
+    assert "%tpu free ends that process after asking" in error.hint
 
 
 def test_the_notebook_of_a_living_process_is_read_from_its_environment():
@@ -114,4 +67,48 @@ def test_wrong_numbers_of_devices_name_both():
 
 
 def test_a_real_node_is_told_to_install_jax_with_its_tpu_library():
-    assert '"jax[tpu]"' in jax_missing(ON_A_NODE).hint
+    assert '"jax[tpu]==' in missing("jax", ON_A_NODE, "").hint
+
+
+@pytest.mark.parametrize("has_device", [True, False])
+def test_whoever_holds_the_chips_is_found_by_device_file_or_lock(tmp_path, has_device):
+    (tmp_path / "accel0").touch()
+    lock = tmp_path / "libtpu_lockfile"
+    with holding(lock, tmp_path / "accel0" if has_device else tmp_path / "other") as pid:
+        assert who_holds(tmp_path, lock) == [pid]
+    assert who_holds(tmp_path, lock) == []
+
+
+def test_a_lock_file_without_a_holder_is_told_apart_from_one_that_is_held(tmp_path):
+    worker = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8", "EMULATED_TPU": str(tmp_path)})
+    with holding(worker.lock_file, tmp_path / "other") as pid:
+        held = diagnose_start(LOCKED, worker)
+    left_behind = diagnose_start(LOCKED, worker)
+    assert f"in use by process {pid} (" in held.message
+    assert "no process is seen that holds it" in left_behind.message
+    assert f"sudo rm {worker.lock_file}" in left_behind.hint
+
+
+def test_other_files_locks_are_nobodys_business(tmp_path):
+    (tmp_path / "mine").touch()
+    with holding(tmp_path / "theirs", tmp_path / "theirs"):
+        assert list(who_locks(tmp_path / "mine")) == []
+
+
+HOLD = """
+import fcntl, sys
+lock, device = open(sys.argv[1], "a+"), open(sys.argv[2], "a+")
+fcntl.lockf(lock, fcntl.LOCK_EX)
+print("up", flush=True)
+input()
+"""
+
+
+@contextmanager
+def holding(lock, device):
+    """A process that has a lock and a device file, as libtpu has them."""
+    command = [sys.executable, "-c", HOLD, str(lock), str(device)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"up\n"
+        yield process.pid
+        process.communicate(b"\n")

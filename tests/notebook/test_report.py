@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from jupyter_tpu.notebook.report import Device, Report
-from jupyter_tpu.notebook.versions import libtpu_mismatch
+from jupyter_tpu.notebook.versions import LIBRARIES, is_within, libtpu_mismatch
 from jupyter_tpu.notebook.worker import this_worker
 
 VERSIONS = {"jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": ""}
@@ -36,9 +38,10 @@ def test_both_faces_say_that_a_worker_is_emulated():
 
 def test_names_are_never_rendered_as_html():
     evil = "<img src=x onerror=alert(1)>"
-    report = report_of(evil, devices=(Device(id=0, kind=evil),), proof=evil, versions={evil: evil}, warning=evil)
+    told = {"proof": evil, "versions": {evil: evil}, "warning": evil, "why": evil, "remark": evil}
+    report = report_of(evil, devices=(Device(id=0, kind=evil),), **told)
     assert "<img" not in report.to_html()
-    assert report.to_html().count("&lt;img") == 6
+    assert report.to_html().count("&lt;img") == 8
 
 
 def test_a_library_that_does_not_fit_is_warned_about():
@@ -48,7 +51,58 @@ def test_a_library_that_does_not_fit_is_warned_about():
 def test_libtpu_is_held_against_what_jax_asks_for():
     asked = ["jaxlib<=0.10.2", 'libtpu==0.0.42.*; extra == "tpu"']
     versions = {**VERSIONS, "libtpu": "0.0.51"}
-    assert libtpu_mismatch(versions, asked) == "libtpu 0.0.51 is installed, but jax 0.10.2 is made for 0.0.42."
-    assert not libtpu_mismatch({**VERSIONS, "libtpu": "0.0.42.1"}, asked)
-    assert not libtpu_mismatch(VERSIONS, asked)
-    assert not libtpu_mismatch(versions, [])
+    told = libtpu_mismatch("jax", versions, asked)
+    assert told == "libtpu 0.0.51 is installed, but JAX 0.10.2 is made for ==0.0.42.*."
+    assert not libtpu_mismatch("jax", {**VERSIONS, "libtpu": "0.0.42.1"}, asked)
+    assert not libtpu_mismatch("jax", VERSIONS, asked)
+
+
+@pytest.mark.parametrize(
+    ("framework", "version", "libtpu", "fits"),
+    [
+        ("jax", "0.10.1", "0.0.42.1", True),
+        ("jax", "0.10.2", "0.0.51", False),
+        ("torch_xla", "2.9.0", "0.0.21", True),
+        ("torch_xla", "2.9.0+cpu", "0.0.42", False),
+        ("torch_tpu", "0.2.0", "0.0.51", True),
+        ("torch_tpu", "0.2.0", "0.0.42", False),
+        ("tf", "2.20.0", "0.0.17", True),
+        ("tf", "2.20.0", "0.1.0", False),
+        ("jax", "99.0.0", "0.0.1", True),
+        ("tf", "", "0.0.1", True),
+    ],
+)
+def test_where_the_package_does_not_say_the_matrix_does(framework, version, libtpu, fits):
+    library = LIBRARIES[framework][0]
+    told = libtpu_mismatch(framework, {library: version, "libtpu": libtpu}, [])
+    assert (told == "") == fits
+
+
+@pytest.mark.parametrize(
+    ("version", "specifier", "is_met"),
+    [
+        ("0.0.42.1", "==0.0.42.*", True),
+        ("0.0.42", "==0.0.42.*", True),
+        ("0.0.421", "==0.0.42.*", False),
+        ("0.0.21", "==0.0.21", True),
+        ("0.0.21.0", "==0.0.21", True),
+        ("0.0.50", ">=0.0.50", True),
+        ("0.0.49", ">=0.0.50,<0.1", False),
+        ("0.1", ">=0.0.50,<0.1", False),
+        ("0.0.3", "!=0.0.3", False),
+        ("0.0.15", "~=0.0.14", True),
+        ("0.0.13", "~=0.0.14", False),
+        ("0.0.3.dev20260101", ">0.0.2", True),
+        ("0.0.3", "@ https://example.org/libtpu.whl", True),
+    ],
+)
+def test_versions_are_compared_as_the_packages_ask(version, specifier, is_met):
+    assert is_within(version, specifier) == is_met
+
+
+def test_both_faces_say_why_a_framework_was_chosen_and_what_is_particular():
+    shown = report_of(framework="tf", why="imported in this kernel already", remark="use tpu.strategy").to_mimebundle()
+    for face in (shown["text/plain"], shown["text/html"]):
+        assert "TensorFlow is ready on 2 devices" in face
+        assert "Chosen: imported in this kernel already." in face
+        assert "Note: use tpu.strategy." in face

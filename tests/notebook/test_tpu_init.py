@@ -58,7 +58,7 @@ def test_a_silent_fall_back_to_the_cpu_is_an_error_with_the_reason(run_cells):
 def test_a_tpu_node_without_libtpu_hears_what_to_install(run_cells):
     run = run_cells("%tpu_init", environ={"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
     assert not run.succeeded
-    assert 'pip install "jax[tpu]"' in run.text
+    assert 'pip install "jax[tpu]==' in run.text
 
 
 @without_libtpu
@@ -71,9 +71,27 @@ def test_a_kernel_that_is_not_on_a_node_hears_which_kernel_to_choose(run_cells):
 def test_a_missing_jax_hears_how_to_install_it(run_cells):
     hide = "import sys; sys.meta_path.insert(0, type('NoJax', (), {'find_spec': staticmethod(no_jax)}))"
     define = "def no_jax(name, *_):\n    if name == 'jax': raise ModuleNotFoundError(name=name)"
-    run = run_cells(define, hide, "%tpu_init", environ=EMULATED_V5E_8)
+    run = run_cells(define, hide, "%tpu_init", "%tpu_init jax", environ=EMULATED_V5E_8)
     assert not run.succeeded
-    assert '%pip install "jax"' in run.text
+    assert "No framework for TPUs is installed in this kernel's Python." in run.text
+    assert "JAX is not installed in this kernel's Python." in run.text
+    assert run.text.count('%pip install "jax"') == 2
+
+
+def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
+    show = "print(tpu.framework, len(tpu.devices), tpu.device is jax.devices()[0], dict(tpu.mesh.shape), tpu.strategy)"
+    run = run_cells("%tpu_init", "import jax", show, "tpu", environ=EMULATED_V5E_8)
+    assert run.succeeded, run.text
+    assert "jax 8 True {'devices': 8} None" in run.text
+    assert "tpu.mesh (emulated)>" in run.text
+    assert "Chosen: the one that is installed here." in run.text
+
+
+def test_a_second_framework_in_one_kernel_is_refused(run_cells):
+    run = run_cells("%tpu_init", "%tpu_init tf", environ=EMULATED_V5E_8)
+    assert not run.succeeded
+    assert "JAX has the TPU in this kernel already, so TensorFlow cannot have it." in run.text
+    assert "restart the kernel and run %tpu_init tf first" in run.text
 
 
 def test_a_real_slice_of_several_workers_is_refused_before_jax_would_wait_for_ever(run_cells):
@@ -83,7 +101,7 @@ def test_a_real_slice_of_several_workers_is_refused_before_jax_would_wait_for_ev
 
 
 def test_our_errors_show_no_traceback(run_cells):
-    run = run_cells("%tpu_init torch_xla")
+    run = run_cells("%tpu_init numpy")
     assert "BadInput" in run.text
-    assert "%tpu_init cannot start torch_xla yet: it comes later." in run.text
+    assert "'numpy' is not a framework that %tpu_init knows." in run.text
     assert "Traceback" not in run.text
