@@ -52,7 +52,7 @@ def stop(here: Here, words: Sequence[str]) -> Shown:
     trial = answers["end"]
     if isinstance(trial, TpuError):
         raise trial
-    asked = _stop_question(action, str(trial["node"]), answers["kernels"])
+    asked = _stop_question(action, str(trial.get("node")), answers["kernels"])
     if "--yes" not in given.flags and not here.ask_person(asked):
         return said("Nothing was done: the node runs on, and is billed.")
     return _ended(here, action)
@@ -60,7 +60,7 @@ def stop(here: Here, words: Sequence[str]) -> Shown:
 
 def _ended(here: Here, action: str) -> Shown:
     try:
-        node = str(here.ask("end_node", {"action": action}, END_S)["node"])
+        node = str(here.ask("end_node", {"action": action}, END_S).get("node"))
     except WorkerUnreachable as error:
         error.exists = "Whether the node ends is not known: `jupyter tpu list` on your own machine shows it."
         raise

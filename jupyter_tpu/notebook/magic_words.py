@@ -12,6 +12,11 @@ from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.agent_call import CELL_S, Call, ask_agent, ask_all
 from jupyter_tpu.notebook.magic_shown import Shown
 
+PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
+"""Names the variable that says how many seconds a line of ``%tpu`` waits for the agent."""
+
+LONGEST_PATIENCE_S = 600
+
 Answer = Mapping[str, Any]
 
 
@@ -27,13 +32,19 @@ class Here:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     now: float = field(default_factory=time.time)
 
-    def ask(self, method: str, params: Mapping[str, Any], patience_s: float = CELL_S) -> dict[str, Any]:
+    @property
+    def patience_s(self) -> float:
+        """What a cell waits for answers that it only shows; a variable makes it longer where a node is slow."""
+        text = self.environ.get(PATIENCE_VARIABLE, "")
+        return float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_S
+
+    def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
         """See `ask_agent`."""
-        return ask_agent(method, params, self.environ, patience_s=patience_s)
+        return ask_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
 
     def ask_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
         """See `agent_call.ask_all`."""
-        return ask_all(calls, self.environ)
+        return ask_all(calls, self.environ, patience_s=self.patience_s)
 
     def ask_person(self, question: str, hint: str = "Add --yes to the line.") -> bool:
         """Whether the person at the front end says yes.

@@ -19,6 +19,7 @@ from jupyter_tpu.kernels.agents import LinkedAgents
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import grant_from_json
 from jupyter_tpu.notebook.magic_table import WORDS
+from jupyter_tpu.notebook.magic_words import PATIENCE_VARIABLE
 
 PATIENCE_S = 60
 
@@ -72,7 +73,9 @@ def another_kernel(kernel_name: str) -> Iterator[Notebook]:
     client.start_channels()
     client.wait_for_ready(timeout=PATIENCE_S)
     try:
-        yield Notebook(client)
+        kernel = Notebook(client)
+        assert kernel.run(f"%env {PATIENCE_VARIABLE}={PATIENCE_S}").status == "ok"
+        yield kernel
     finally:
         client.stop_channels()
         manager.shutdown_kernel(now=True)

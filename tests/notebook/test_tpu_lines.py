@@ -1,0 +1,304 @@
+"""Lines of ``%tpu`` against agents that answer as agents do, strangely, or not at all."""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import socketserver
+import tempfile
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
+from jupyter_tpu.notebook.agent_call import SOCKET_VARIABLE, ask_all, is_agent_here
+from jupyter_tpu.notebook.magic_table import WORDS, perform
+from jupyter_tpu.notebook.magic_words import PATIENCE_VARIABLE, Here
+from jupyter_tpu.wire.frames import FROM_CLIENT, FrameDecoder, Kind, encode_frame, encode_json
+
+NOW = 1_790_000_000.0
+EVIL = "<script>alert(1)</script>\x1b[2J\u202e\r\n<b>"
+GIB = 2**30
+
+HOLDER = {
+    "pid": 4242,
+    "user": EVIL,
+    "command": EVIL,
+    "kernel_id": "k",
+    "notebook": EVIL,
+    "since": NOW - 300,
+    "is_own_user": True,
+}
+CORE = {"core": 4, "chip": 2, "hbm_used_bytes": 3 * GIB, "hbm_total_bytes": 16 * GIB, "idle_s": 0.5, "queued": 2}
+SAMPLE = {
+    "at": NOW - 1,
+    "state": "measured",
+    "reason": EVIL,
+    "duty_per": "chip",
+    "chips": [{"chip": 2, "duty_percent": 78.7}],
+    "cores": [CORE, {**CORE, "core": 5, "hbm_used_bytes": None}],
+    "unknown": {"tensorcore_percent": EVIL},
+    "host": {"cpus": 96, "cpu_percent": 12.5, "memory_used_bytes": GIB, "memory_total_bytes": 4 * GIB},
+    "holders": [HOLDER],
+}
+ACTIVITY = {
+    "sources": {"execution": {"state": "active", "age_s": 0.0, "detail": EVIL}},
+    "rules": {"idle_after_s": 3600.0, "session_s": None},
+    "ends_in_s": 900.0,
+    "ends_why": "idle",
+    "keep": {"for_s": None, "while_busy": False},
+    "guard": {"state": "armed", "detail": EVIL},
+}
+SPENT = {"usd": 12.5, "known_usd": 12.5, "ready_s": 3600.0}
+BUDGET = {"amount": 20.0, "used": 12.5, "unit": "usd", "period": "week", "action": "stop", "error": None}
+NODE_ROW = {"usd_per_hour": 9.6, "price_source": EVIL, "usd": 4.8, "ready_s": 1800.0, "is_open": True}
+TOLD: dict[str, dict[str, Any]] = {
+    "cost": {
+        "nodes": [NODE_ROW],
+        "is_complete": False,
+        "today": {**SPENT, "usd": None},
+        **dict.fromkeys(("week", "month", "total"), SPENT),
+    },
+    "budget": {"budgets": [{"name": EVIL, **BUDGET}, {"name": "lost", **BUDGET, "amount": None, "error": EVIL}]},
+    "grant": {
+        "grants": [
+            {
+                **{"name": EVIL, "kind": "trc", "error": None, "is_over": False, "ends_on": EVIL, "days_left": 20},
+                **{"usd": 500.0, "usd_left": None},
+                "rows": [{"generation": EVIL, "zone": EVIL, "spot": True, "chips": 64, "used": 8, "free": None}],
+            }
+        ]
+    },
+    "quota": {
+        "error": {"message": EVIL},
+        "is_complete": False,
+        "limits": [
+            {
+                **{"label": EVIL, "location": EVIL, "unit": EVIL},
+                **{"limit": 8, "used": 16, "free": -8, "is_unlimited": False},
+            }
+        ],
+    },
+    "node": {
+        **{"node_id": EVIL, "zone": EVIL, "accelerator_type": EVIL, "provisioning": "spot", "runtime_version": EVIL},
+        **{"state": "READY", "health_description": EVIL, "price": {"usd_per_hour": 9.6}},
+    },
+}
+ANSWERS: dict[str, Any] = {
+    "metrics": {"worker": {}, "interval_s": 1.0, "sample": SAMPLE, "history": None},
+    "who": {"holders": [HOLDER], "lock_file": {"path": EVIL, "is_held": False, "is_there": True}, "reason": EVIL},
+    "free": {"freed": [HOLDER], "left": [HOLDER], "message": EVIL},
+    "activity": ACTIVITY,
+    "keep": ACTIVITY,
+    "end_node": {"node": EVIL},
+    "list_kernels": {"kernels": [{"alive": True, "execution_state": "busy"}] * 3},
+    **{f"told {kind}": {"as_of": NOW - 40, "data": data} for kind, data in TOLD.items()},
+}
+LINES = ("", "top", "who", "free --yes", "idle", "keep", "stop --yes", "cost", "quota", "grant")
+
+Answer = Callable[[str, dict[str, Any]], Any]
+Behave = Callable[[socketserver.StreamRequestHandler], None]
+
+
+class Agent(socketserver.ThreadingUnixStreamServer):
+    """Listens where a kernel looks for its agent; what it does with a connection is the test's."""
+
+    daemon_threads = True
+
+    def __init__(self, behave: Behave) -> None:
+        self._folder = Path(tempfile.mkdtemp(prefix="jt-"))
+        handler = type("Handler", (socketserver.StreamRequestHandler,), {"handle": behave})
+        super().__init__(str(self._folder / "agent.sock"), handler)
+        self._thread = threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.02})
+        self._thread.start()
+
+    @property
+    def here(self) -> Here:
+        return Here({SOCKET_VARIABLE: str(self._folder / "agent.sock"), PATIENCE_VARIABLE: "60"}, NOW)
+
+    def end(self) -> None:
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+        shutil.rmtree(self._folder)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[[Behave], Agent]]:
+    agents: list[Agent] = []
+
+    def start_one(behave: Behave) -> Agent:
+        agents.append(Agent(behave))
+        return agents[-1]
+
+    yield start_one
+    for agent in agents:
+        agent.end()
+
+
+def answering(answers: dict[str, Any], asked: set[str] | None = None) -> Behave:
+    """As an agent does, by a table; an unknown method is refused. What is asked for gets into `asked`."""
+
+    def content(method: str, params: dict[str, Any]) -> dict[str, Any]:
+        name = f"told {params['kind']}" if method == "told" else method
+        if asked is not None:
+            asked.add(name)
+        if name not in answers:
+            return {"error": BadInput(f"The agent has no method {name!r}.").to_json()}
+        return {"result": answers[name]}
+
+    def behave(handler: socketserver.StreamRequestHandler) -> None:
+        decoder = FrameDecoder(FROM_CLIENT)
+        while data := handler.connection.recv(65536):
+            for frame in decoder.feed(data):
+                if frame.kind == Kind.CALL:
+                    result = content(frame.json()["method"], frame.json()["params"])
+                    handler.connection.sendall(encode_json(Kind.RESULT, result, number=frame.number))
+
+    return behave
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_hostile_words_reach_neither_the_page_nor_the_terminal(start: Any, line: str) -> None:
+    shown = perform(line, start(answering(ANSWERS)).here)
+    for text in (str(shown), shown.to_html()):
+        assert "\x1b" not in text
+        assert "\u202e" not in text
+    assert "<script" not in shown.to_html()
+    assert "<b>" not in shown.to_html()
+    assert "<b>" in str(shown)
+
+
+def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
+    shown = str(perform("", start(answering(ANSWERS)).here))
+    for part in ("Node (as of 40 s ago)", "Chips (as of 1 s ago)", "79 %", "3.0 of 16.0 GiB", "$9.60 per hour"):
+        assert part in shown
+    assert "load of the chip" in shown
+    assert "As things are it ends in 15 min (idle)." in shown
+
+
+def test_what_a_field_lacks_everywhere_is_a_reason_and_no_column(start: Any) -> None:
+    shown = str(perform("top", start(answering(ANSWERS)).here))
+    assert "HBM bandwidth" not in shown
+    assert "tensorcore_percent is unknown: " in shown
+    assert "disk: unknown" in shown
+
+
+def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> None:
+    old = {name: answer for name, answer in ANSWERS.items() if name in ("activity", "told cost")}
+    shown = str(perform("", start(answering(old)).here))
+    assert "unknown: The agent has no method 'metrics'." in shown
+    assert "unknown: The agent has no method 'told grant'." in shown
+    assert "$9.60 per hour" in shown
+
+
+@pytest.mark.parametrize("kind", ["cost", "quota", "grant"])
+def test_what_nobody_has_told_is_unknown_and_says_where_it_is_known(start: Any, kind: str) -> None:
+    shown = str(perform(kind, start(answering({f"told {name}": {} for name in TOLD})).here))
+    assert "unknown: nobody has told this node yet" in shown
+    assert f"`jupyter tpu {kind}`" in shown
+
+
+def changed(value: Any) -> Iterator[Any]:
+    """`value` with each part of it in turn missing, or something else."""
+    parts = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, part in parts:
+        for other in (None, "x", -1, [], {}, *changed(part)):
+            copied = copy.copy(value)
+            copied[key] = other
+            yield copied
+        if isinstance(value, dict):
+            yield {name: each for name, each in value.items() if name != key}
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_a_strange_answer_is_a_sentence_and_never_a_crash(start: Any, line: str) -> None:
+    answers: dict[str, Any] = dict(ANSWERS)
+    asked: set[str] = set()
+    here = start(answering(answers, asked)).here
+    perform(line, here)
+    for name in tuple(asked):
+        for strange in changed(ANSWERS[name]):
+            answers[name] = strange
+            with suppress(TpuError):
+                assert str(perform(line, here))
+        answers[name] = ANSWERS[name]
+
+
+def silent(handler: socketserver.StreamRequestHandler) -> None:
+    while handler.connection.recv(65536):
+        pass
+
+
+def closing(_handler: socketserver.StreamRequestHandler) -> None:
+    pass
+
+
+def garbage(handler: socketserver.StreamRequestHandler) -> None:
+    handler.connection.sendall(b"\xff" * 1000)
+
+
+def endless(handler: socketserver.StreamRequestHandler) -> None:
+    """Signs of life and never an answer."""
+    with suppress(OSError):
+        while not threading.Event().wait(0.02):
+            handler.connection.sendall(encode_frame(Kind.PONG))
+
+
+@pytest.mark.parametrize(
+    ("behave", "patience_s", "said"),
+    [
+        (silent, 0.3, "did not answer within 0.3 s"),
+        (endless, 0.3, "did not answer within 0.3 s"),
+        (closing, 60.0, "does not answer"),
+        (garbage, 60.0, "does not answer"),
+    ],
+)
+def test_an_agent_that_does_not_answer_is_given_up(start: Any, behave: Behave, patience_s: float, said: str) -> None:
+    calls = {"a": ("activity", {}), "b": ("who", {})}
+    answers = ask_all(calls, start(behave).here.environ, patience_s=patience_s)
+    assert list(answers) == ["a", "b"]
+    for answer in answers.values():
+        assert isinstance(answer, WorkerUnreachable)
+        assert said in answer.message
+
+
+def test_what_was_answered_is_kept_when_the_rest_is_not(start: Any) -> None:
+    def behave(handler: socketserver.StreamRequestHandler) -> None:
+        decoder = FrameDecoder(FROM_CLIENT)
+        while data := handler.connection.recv(65536):
+            for frame in decoder.feed(data):
+                if frame.kind == Kind.CALL and frame.json()["method"] == "who":
+                    handler.connection.sendall(encode_json(Kind.RESULT, {"result": {}}, number=frame.number))
+                    return
+
+    answers = ask_all({"a": ("activity", {}), "b": ("who", {})}, start(behave).here.environ, patience_s=60.0)
+    assert answers["b"] == {}
+    assert isinstance(answers["a"], WorkerUnreachable)
+
+
+def test_an_answer_that_is_no_object_is_nonsense(start: Any) -> None:
+    answers = ask_all({"a": ("activity", {})}, start(answering({"activity": []})).here.environ, patience_s=60.0)
+    assert isinstance(answers["a"], AgentBroken)
+
+
+def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
+    with pytest.raises(WorkerUnreachable) as caught:
+        perform("keep", start(closing).here)
+    assert "Whether the node is kept is not known" in caught.value.exists
+
+
+@pytest.mark.parametrize("line", [word for word in WORDS if word not in ("env", "logs")])
+def test_without_an_agent_each_word_says_so(line: str) -> None:
+    assert not is_agent_here({})
+    with pytest.raises(WorkerUnreachable, match="not started by an agent"):
+        perform(line, Here({}, NOW))
+
+
+@pytest.mark.parametrize("line", ["--help", "help", "-h", "keep --help", "help keep", "free -h"])
+def test_help_needs_no_agent(line: str) -> None:
+    assert "%tpu keep" in str(perform(line, Here({}, NOW))) or "%tpu free" in str(perform(line, Here({}, NOW)))
