@@ -20,6 +20,7 @@ CONTROLS = frozenset(
         "clock",
         "ledger",
         "maintenance",
+        "metrics",
         "preempt",
         "project",
         "quota",

@@ -160,6 +160,11 @@ class EmulatorControl:
     def open_ssh(self, node: str, worker_id: int = 0) -> None:
         self._change(node, worker_id, "open_ssh")
 
+    def lay_down_metrics(self, node: str, worker_id: int | None = None, **metrics: Any) -> dict[str, Any]:
+        """What the chips are to tell while a process has them; the names are those of `runtime_metrics_script`."""
+        place = {"node": node} if worker_id is None else {"node": node, "worker_id": worker_id}
+        return self._ask("POST", "metrics", {**place, **metrics})
+
     def links(self, node: str = "") -> list[dict[str, Any]]:
         """The links to the workers of a node, or of all: ``{"node", "worker_id", "port", "connections", "faults"}``."""
         return list(self._ask("GET", f"links?node={urllib.parse.quote(node)}")["links"])

@@ -9,6 +9,7 @@ from typing import Any
 from jupyter_tpu.emulator.control import EmulatorControl
 from jupyter_tpu.emulator.control_command import BadValue, Command, number
 from jupyter_tpu.emulator.control_command_views import clock_words, maintenance_words
+from jupyter_tpu.emulator.runtime_metrics_script import LIES
 
 NODE_HELP = "name of the node, alone or in full"
 
@@ -65,6 +66,37 @@ def _maintenance_words(answer: Mapping[str, Any]) -> Iterator[str]:
     yield from map(maintenance_words, answer["maintenance"])
     if not answer["maintenance"]:
         yield "No maintenance is planned."
+
+
+def _metrics_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", help=NODE_HELP)
+    parser.add_argument("--worker", type=int, metavar="N", help="only this worker of the slice")
+    for option, words in (
+        ("--duty", "duty cycle in percent, of each chip"),
+        ("--memory", "memory in use, in percent of that of each device"),
+        ("--bandwidth", "use of the memory's bandwidth in percent, of each device"),
+        ("--idle", "seconds for which each device has done nothing"),
+    ):
+        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{words}; fewer begin again")
+    parser.add_argument("--lie", choices=tuple(LIES), help="what libtpu may do instead of telling the truth")
+
+
+def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    asked = {
+        "duty_percent": options.duty,
+        "memory_percent": options.memory,
+        "bandwidth_percent": options.bandwidth,
+        "idle_s": options.idle,
+        "lie": options.lie,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return control.lay_down_metrics(options.node, options.worker, **given)
+
+
+def _metrics_words(done: Mapping[str, Any]) -> Iterator[str]:
+    who = ", ".join(map(str, done["workers"]))
+    what = "these metrics while a process has them" if done["laid_down"] else "what is measured"
+    yield f"The chips of {done['node']}, worker {who}, tell {what}."
 
 
 def _clock_arguments(parser: argparse.ArgumentParser) -> None:
@@ -130,6 +162,14 @@ COMMANDS = (
         arguments=_maintenance_arguments,
         ask=_maintenance,
         words=_maintenance_words,
+    ),
+    Command(
+        name="metrics",
+        summary="Lay down what the chips of a node tell of themselves; without any metric they are measured again.",
+        arguments=_metrics_arguments,
+        ask=_metrics,
+        words=_metrics_words,
+        notes="They are told while a process has the chips: nobody else serves metrics.",
     ),
     Command(
         name="clock",

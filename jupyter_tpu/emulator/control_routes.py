@@ -21,7 +21,9 @@ from jupyter_tpu.emulator.faults import fault_from_json
 from jupyter_tpu.emulator.json_answers import refused
 from jupyter_tpu.emulator.json_text import json_object
 from jupyter_tpu.emulator.ledger import ledger_json
+from jupyter_tpu.emulator.runtime_metrics_script import CHECKS, Script, lay_down
 from jupyter_tpu.emulator.store_schema import DiskFull
+from jupyter_tpu.emulator.worker_services import chips_folder
 
 BASE = "/emulator/v1"
 
@@ -31,6 +33,7 @@ _CLOCK: Mapping[str, fields.Check] = {
     "paused": fields.flag,
     "settle": fields.flag,  # a jump always waits for what falls due
 }
+_METRICS: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, **CHECKS}
 _WORKER: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, "action": fields.text}
 
 Answer = Callable[[web.Request], Awaitable[Any]]
@@ -68,6 +71,7 @@ class ControlRoutes:
             ("POST", "reservations", rules.set_reservation),
             ("GET", "workers", self.workers),
             ("POST", "workers", self.change_worker),
+            ("POST", "metrics", self.lay_down_metrics),
             ("GET", "links", self.links),
             ("POST", "links", self.fault_link),
             ("POST", "reset", self.reset),
@@ -134,6 +138,16 @@ class ControlRoutes:
             raise ValueError(f"action: {asked['action'][:40]!r} is none of {', '.join(actions)}")
         await act(node_called(self._cloud.store, asked["node"]), asked.get("worker_id", 0))
         return {}
+
+    async def lay_down_metrics(self, request: web.Request) -> Any:
+        """What the chips of a node's workers, or of one, are to tell; without any metric what is measured again."""
+        asked = fields.checked(await json_object(request), _METRICS, required=("node",))
+        node, worker_id = node_called(self._cloud.store, asked.pop("node")), asked.pop("worker_id", None)
+        workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
+        machines = [self._cloud.workers.machine(node, index) for index in workers]
+        for machine in machines:
+            lay_down(chips_folder(machine.folder), Script(**asked) if asked else None)
+        return {"node": node.name, "workers": [machine.worker_id for machine in machines], "laid_down": bool(asked)}
 
     async def links(self, request: web.Request) -> Any:
         """The fault proxies before the workers of a node, or of all nodes."""

@@ -12,6 +12,7 @@ from typing import Any
 from jupyter_tpu.emulator.behaviours import assumed, recorded
 from jupyter_tpu.emulator.chips import Chips
 from jupyter_tpu.emulator.runtime_metrics_protos import TELEMETRY, TENSOR_CORE, TENSOR_CORE_SEQUENCER, new
+from jupyter_tpu.emulator.runtime_metrics_script import Script
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,12 +24,14 @@ class Reading:
         memory_bytes: resident memory of all of them.
         busy_percent: their CPU time by real time, one whole core being 100; at most 100.
         idle_s: for how long they have done nothing.
+        script: what somebody has laid down in place of these.
     """
 
     moment: float
     memory_bytes: int
     busy_percent: float
     idle_s: float
+    script: Script | None = None
 
 
 Measure = Callable[[Chips, Reading], Iterator[Any]]
@@ -54,8 +57,11 @@ def _total_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
 )
 def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
     used = min(reading.memory_bytes // chips.device_count, chips.hbm_bytes_per_device)
-    for device in _devices(chips):
-        yield _gauge(device, reading, as_int=used)
+    scripted = dict(_scripted(reading, "memory_percent", _devices(chips)))
+    for device in _told_devices(chips, reading):
+        is_laid_down = device in scripted
+        percent = scripted.get(device, 0.0)
+        yield _gauge(device, reading, as_int=int(chips.hbm_bytes_per_device * percent / 100) if is_laid_down else used)
 
 
 @assumed(
@@ -63,22 +69,26 @@ def _used_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
     "The duty cycle is the CPU time of the processes that have the chips: one busy core is 100 percent of every chip.",
 )
 def _duty_cycle(chips: Chips, reading: Reading) -> Iterator[Any]:
-    for chip in range(chips.first_chip, chips.first_chip + chips.count):
-        yield _gauge(chip, reading, as_double=reading.busy_percent)
+    numbers = range(chips.first_chip, chips.first_chip + chips.count)
+    scripted = dict(_scripted(reading, "duty_percent", numbers))
+    for chip in numbers:
+        yield _gauge(chip, reading, as_double=scripted.get(chip, reading.busy_percent))
 
 
 def _idle_time(chips: Chips, reading: Reading) -> Iterator[Any]:
-    for device in _devices(chips):
-        yield _gauge(device, reading, as_double=reading.idle_s)
+    scripted = dict(_scripted(reading, "idle_s", _devices(chips)))
+    for device in _told_devices(chips, reading):
+        yield _gauge(device, reading, as_double=scripted.get(device, reading.idle_s))
 
 
 @assumed(
     "unmeasured-metrics",
-    "What ordinary processes do not have is not made up: no values for the use of HBM bandwidth, empty distributions "
-    "of execution times, and queues of length 0.",
+    "What ordinary processes do not have is not made up: no values for the use of HBM bandwidth unless somebody lays "
+    "some down, empty distributions of execution times, and queues of length 0.",
 )
-def _nothing(_: Chips, __: Reading) -> Iterator[Any]:
-    yield from ()
+def _bandwidth(chips: Chips, reading: Reading) -> Iterator[Any]:
+    for device, value in _scripted(reading, "bandwidth_percent", _devices(chips)):
+        yield _gauge(device, reading, as_double=value)
 
 
 def _queues(chips: Chips, reading: Reading) -> Iterator[Any]:
@@ -95,7 +105,7 @@ SERIES: Mapping[str, Series] = {
     "tpu.runtime.hbm.memory.total.bytes": Series("Emulated: memory of each device of this type.", _total_memory),
     "tpu.runtime.hbm.memory.usage.bytes": Series("Emulated: resident memory of the holding processes.", _used_memory),
     "tpu.runtime.tensorcore.dutycycle.percent": Series("Emulated: CPU time of the holding processes.", _duty_cycle),
-    "tpu.runtime.hbm.utilization.percent": Series("Emulated: cannot be measured, so it has no values.", _nothing),
+    "tpu.runtime.hbm.utilization.percent": Series("Emulated: cannot be measured, so it has no values.", _bandwidth),
     "tpu.runtime.tensorcore.idle_duration.seconds": Series("Emulated: since the last CPU time seen.", _idle_time),
     "hlo.queue.size.gauge": Series("Emulated: nothing is ever queued.", _queues),
     "hlo.execution.timing.distribution.microseconds": Series("Emulated: nothing is timed.", _execution_times),
@@ -149,6 +159,19 @@ def _core_state(core: int, chips: Chips) -> Any:
 )
 def _devices(chips: Chips) -> range:
     return range(chips.first_device, chips.first_device + chips.device_count)
+
+
+def _told_devices(chips: Chips, reading: Reading) -> range:
+    """All of them, unless the script leaves some out."""
+    devices = _devices(chips)
+    return devices[::2] if reading.script is not None and reading.script.lie == "missing" else devices
+
+
+def _scripted(reading: Reading, name: str, devices: range) -> Iterator[tuple[int, float]]:
+    """What was laid down of a metric; nothing where it is measured."""
+    script = reading.script
+    if script is not None and (getattr(script, name) or (script.lie == "nan" and name == "duty_percent")):
+        yield from script.of(name, devices)
 
 
 def _gauge(device: int, reading: Reading, **value: float) -> Any:

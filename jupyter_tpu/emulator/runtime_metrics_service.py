@@ -10,8 +10,10 @@ from __future__ import annotations
 import os
 import select
 import sys
+import time
 from collections.abc import Callable
 from concurrent import futures
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +25,10 @@ from jupyter_tpu.emulator.chips import LOOPBACK, Chips, read_chips
 from jupyter_tpu.emulator.peers import is_own_connection
 from jupyter_tpu.emulator.runtime_metrics_load import Load
 from jupyter_tpu.emulator.runtime_metrics_protos import SERVICE, message_class
+from jupyter_tpu.emulator.runtime_metrics_script import laid_down
 
 LOOK_FOR_HOLDER_S = 1.0
+LOOK_FOR_SCRIPT_S = 0.1
 
 
 def main(arguments: list[str]) -> int:
@@ -33,17 +37,17 @@ def main(arguments: list[str]) -> int:
     if os.fork():
         return 0  # the holder waits for this one, and has no child of ours
     chips, port = read_chips(folder)
-    server = serve(chips, port, Load(holder))
+    server = serve(chips, port, Load(holder), folder)
     _say_ready()
     wait_for_end(holder, is_gone)
     server.stop(grace=None).wait()
     return 0
 
 
-def serve(chips: Chips, port: int, load: Load) -> grpc.Server:
-    """A running server on this port of loopback. Raises RuntimeError when it is taken."""
+def serve(chips: Chips, port: int, load: Load, folder: Path) -> grpc.Server:
+    """A running server on this port of loopback, for the chips in a folder. Raises RuntimeError when it is taken."""
     server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 1)])
-    handlers = {name: _handler(method, port) for name, method in _methods(chips, load).items()}
+    handlers = {name: _handler(method, port) for name, method in _methods(chips, load, folder).items()}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
     server.add_secure_port(f"{LOOPBACK}:{port}", grpc.local_server_credentials())
     server.start()
@@ -53,13 +57,17 @@ def serve(chips: Chips, port: int, load: Load) -> grpc.Server:
 Method = Callable[[Any, Any], Any]
 
 
-def _methods(chips: Chips, load: Load) -> dict[str, tuple[str, Method]]:
+def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Method]]:
     """Request message and behaviour of each method."""
 
     def get_runtime_metric(request: Any, context: Any) -> Any:
         if request.metric_name not in runtime_metrics.supported(chips):
             context.abort(grpc.StatusCode.NOT_FOUND, f"Metric {request.metric_name[:200]} not found")
-        return runtime_metrics.metric(request.metric_name, chips, load.read())
+        script = laid_down(folder)
+        while script is not None and script.lie == "hang" and context.is_active():
+            time.sleep(LOOK_FOR_SCRIPT_S)
+            script = laid_down(folder)
+        return runtime_metrics.metric(request.metric_name, chips, replace(load.read(), script=script))
 
     return {
         "GetRuntimeMetric": ("MetricRequest", get_runtime_metric),

@@ -19,6 +19,11 @@ LARGEST_GUEST_ATTRIBUTES = 256 * 1024
 UNKNOWN_NUMBER = "0"
 
 
+def chips_folder(machine: Path) -> Path:
+    """Where the chips of the machine with that folder lie."""
+    return machine / "chips"
+
+
 @dataclass(slots=True)
 class Surroundings:
     """What all workers share.
@@ -59,7 +64,7 @@ class WorkerServices:
         Raises:
             OSError: no port is free.
         """
-        folder = self._machine.folder / "chips"
+        folder = chips_folder(self._machine.folder)
         described = chips.chips_of(self._node.accelerator_type, self._machine.worker_id, self._machine.hostname)
         self._metrics_port = chips.keep_port(folder, self._surroundings.metrics_port)
         self._machine.variables.update(chips.lay_out(folder, described, self._metrics_port.number))
