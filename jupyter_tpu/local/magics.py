@@ -10,6 +10,7 @@ from jupyter_tpu.local.attached import AttachedNodes
 from jupyter_tpu.local.command import run_command
 from jupyter_tpu.local.showing import CellFailed, Screen
 from jupyter_tpu.local.variables import fetch
+from jupyter_tpu.notebook.magic_complete import register_completion
 
 _HOW = "Use %%tpu, %%tpu NODE, and -o NAME for each variable that comes back."
 
@@ -18,7 +19,14 @@ def register_magics(shell: Any) -> None:
     """Add our magics to an IPython shell."""
     magics = LocalMagics(shell)
     shell.register_magic_function(magics.tpu, magic_kind="line_cell", magic_name="tpu")
-    shell.set_hook("complete_command", magics.complete, str_key="%tpu")
+    register_completion(shell, _words_after)
+
+
+def _words_after(line: str) -> list[str]:
+    """What can follow a line of ``%tpu``."""
+    from jupyter_tpu.local.words import completions
+
+    return completions(line)
 
 
 class LocalMagics:
@@ -48,12 +56,6 @@ class LocalMagics:
             self._detach()
         elif run_command(words or ["list"]):
             raise CommandFailed
-
-    def complete(self, _shell: Any, event: Any) -> list[str]:
-        """The words that can follow ``%tpu``; called by IPython."""
-        from jupyter_tpu.local.words import completions
-
-        return completions(event.line)
 
     def _attach(self, words: list[str]) -> None:
         if not words:
