@@ -28,6 +28,7 @@ from jupyter_tpu.emulator import (
 )
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.local.magics import LocalMagics
+from jupyter_tpu.notebook.magic_table import WORDS
 from jupyter_tpu.notebook.magics import Magics
 from jupyter_tpu.server.app import TPUApp
 from jupyter_tpu.server.kernel_socket import KernelSocket
@@ -85,7 +86,13 @@ def magics_section() -> str:
     found = [(name, method) for name, method in inspect.getmembers(Magics, callable) if not name.startswith("_")]
     named = [(f"%{name}", method) for name, method in found]
     elsewhere = [("%tpu and %%tpu in a kernel on your own machine", LocalMagics.tpu)]
-    return "## Magics\n\n" + "\n\n".join(f"### {name}\n\n{inspect.getdoc(each)}" for name, each in named + elsewhere)
+    parts = [f"### {name}\n\n{inspect.getdoc(each)}" for name, each in named + elsewhere]
+    return "\n\n".join(["## Magics", *parts, words_part()])
+
+
+def words_part() -> str:
+    rows = [(f"`{line}`", meaning) for word in WORDS.values() for line, meaning in word.usage.items()]
+    return f"### The words of %tpu on a node\n\n{table_of(('line', 'meaning'), rows)}"
 
 
 def routes_section() -> str:
