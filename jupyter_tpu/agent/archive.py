@@ -21,6 +21,7 @@ _MODULES = (
     "provisioning.py",
     "models.py",
     "brakes.py",
+    "findings.py",
     "frameworks.py",
     "metrics.py",
     "accelerators.py",

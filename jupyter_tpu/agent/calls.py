@@ -39,6 +39,7 @@ _REMEMBERED_CLIENTS = 1000
 _ONLY_READ = (
     "activity",
     "environments",
+    "examine",
     "kernel_info",
     "list_kernels",
     "list_requests",

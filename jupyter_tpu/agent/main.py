@@ -20,6 +20,7 @@ from jupyter_tpu.agent.activity import Watch
 from jupyter_tpu.agent.calls import Calls, Methods
 from jupyter_tpu.agent.ending import Ending
 from jupyter_tpu.agent.environments import FrameworkEnvironments
+from jupyter_tpu.agent.examining import Examining
 from jupyter_tpu.agent.guard import Guard
 from jupyter_tpu.agent.kernel import Surroundings
 from jupyter_tpu.agent.kernels import Kernels
@@ -60,6 +61,7 @@ class Agent:
             "end_node": Ending(os.environ).end_node,
             **self._metrics.methods,
             **FrameworkEnvironments(home).methods(),
+            "examine": Examining(python, home.socket).examine,
         }
         self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)

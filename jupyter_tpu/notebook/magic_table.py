@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook import magic_brakes, magic_chips, magic_machine, magic_money, magic_status
+from jupyter_tpu.notebook import magic_brakes, magic_chips, magic_doctor, magic_machine, magic_money, magic_status
 from jupyter_tpu.notebook.magic_shown import Section, Shown
 from jupyter_tpu.notebook.magic_words import Here, Word
 
@@ -19,6 +19,7 @@ WORDS: Mapping[str, Word] = {
         *magic_brakes.WORDS,
         *magic_money.WORDS,
         *magic_machine.WORDS,
+        *magic_doctor.WORDS,
     )
 }
 """Those on a node, by name."""

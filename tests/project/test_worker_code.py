@@ -16,7 +16,7 @@ PACKAGE = Path(jupyter_tpu.__file__).parent
 WORKER_PYTHON = (3, 10)  # Ubuntu 22.04, the system of most TPU VM images
 
 FOLDERS = ("agent", "notebook", "wire")
-MODULES = ("__init__", "accelerators", "brakes", "errors", "frameworks", "metrics", "models", "provisioning")
+MODULES = ("__init__", "accelerators", "brakes", "errors", "findings", "frameworks", "metrics", "models", "provisioning")
 WORKER_FILES = sorted(
     [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
     + [PACKAGE / f"{module}.py" for module in MODULES]
@@ -70,6 +70,7 @@ def test_importing_the_package_loads_nothing_heavy():
         ("jupyter_tpu.models", {"asyncio", "zmq"}),
         ("jupyter_tpu.notebook", {"IPython", "jax", "asyncio"}),
         ("jupyter_tpu.notebook.jax_start", {"jax", "numpy", "IPython"}),
+        ("jupyter_tpu.notebook.widgets", {"anywidget", "ipywidgets", "traitlets", "IPython"}),
         ("jupyter_tpu.cli", {"google", "grpc", "asyncssh", "jupyter_tpu.emulator", "jupyter_tpu.server"}),
     ],
 )

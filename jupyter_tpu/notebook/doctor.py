@@ -1,0 +1,137 @@
+"""Examines the worker that it runs on, in the kernels' Python: gathers facts, then judges them. Judging is pure.
+
+Nothing is started, imported or changed by it. As a program it prints its findings as one JSON line, for the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any
+
+from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.findings import Finding
+from jupyter_tpu.notebook.agent_call import ask_all
+from jupyter_tpu.notebook.choice import imported_frameworks, installed_frameworks
+from jupyter_tpu.notebook.doctor_checks import examine_agent, examine_environment, examine_machine
+from jupyter_tpu.notebook.versions import installed_versions, requirements_of
+from jupyter_tpu.notebook.worker import ThisWorker, this_worker
+
+_CLOCK_S = 1.5
+_QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "status": ("status", {}),
+    "who": ("who", {}),
+    "activity": ("activity", {}),
+    "node": ("told", {"kind": "node"}),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What is so on this worker now.
+
+    Attributes:
+        python: version of the kernels' Python.
+        pid: the process that asks, which may be a kernel that holds the chips.
+        versions, requirements: of each installed framework: its libraries, and what it asks for.
+        platforms: what frameworks that have started in this process compute on.
+        disks: free and total bytes by folder.
+        clock_ahead_s: how far this machine's clock is ahead of the cloud's; None: not known.
+        answers: the agent's, or why it did not answer.
+    """
+
+    worker: ThisWorker
+    environ: Mapping[str, str]
+    python: tuple[int, int]
+    executable: str
+    pid: int
+    installed: Sequence[str] = ()
+    versions: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    requirements: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    platforms: Mapping[str, str] = field(default_factory=dict)
+    disks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    clock_ahead_s: float | None = None
+    answers: Mapping[str, Mapping[str, Any] | TpuError] = field(default_factory=dict)
+
+
+def examine(environ: Mapping[str, str] = os.environ) -> list[Finding]:
+    """All checks, within about 2 s."""
+    facts = gather(environ)
+    return [*examine_agent(facts), *examine_environment(facts), *examine_machine(facts)]
+
+
+def gather(environ: Mapping[str, str]) -> Facts:
+    """Look at this machine, this process and what the agent says."""
+    worker, installed, clock = this_worker(environ), installed_frameworks(), list[float]()
+    asking = threading.Thread(target=_read_clock, args=(environ, clock), daemon=True)
+    if worker.is_on_node:
+        asking.start()
+    answers = _ask(environ)
+    if worker.is_on_node:
+        asking.join(_CLOCK_S)
+    return Facts(
+        worker=worker,
+        environ=dict(environ),
+        python=sys.version_info[:2],
+        executable=sys.executable,
+        pid=os.getpid(),
+        installed=installed,
+        versions={name: installed_versions(name) for name in installed},
+        requirements={name: requirements_of(name) for name in installed},
+        platforms=_platforms(),
+        disks=_disks(),
+        clock_ahead_s=clock[0] if clock else None,
+        answers=answers,
+    )
+
+
+def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuError]:
+    try:
+        return ask_all(_QUESTIONS, environ)
+    except WorkerUnreachable as error:
+        return dict.fromkeys(_QUESTIONS, error)
+
+
+def _platforms() -> dict[str, str]:
+    """Of JAX only if it has started: asking it would start it."""
+    if "jax" in imported_frameworks():
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        with suppress(AttributeError, RuntimeError):
+            if getattr(bridge, "_backends", None):
+                return {"jax": str(sys.modules["jax"].default_backend())}
+    return {}
+
+
+def _disks() -> dict[str, tuple[int, int]]:
+    found = dict[str, tuple[int, int]]()
+    for folder in (Path.home(), Path("/tmp")):
+        with suppress(OSError):
+            usage = disk_usage(folder)
+            found[str(folder)] = usage.free, usage.total
+    return found
+
+
+def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
+    """By the date of an answer of the machine's metadata server, which is to the second."""
+    host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
+    request = urllib.request.Request(
+        f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}
+    )
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_CLOCK_S) as answer:
+        found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())
+
+
+def main() -> None:
+    """Print the findings of this machine."""
+    sys.stdout.write(json.dumps([each.to_json() for each in examine()]) + "\n")

@@ -1,0 +1,141 @@
+"""The doctor judges what it is told of a worker: each fault by its name and with its fix."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from jupyter_tpu._version import __version__
+from jupyter_tpu.errors import WorkerUnreachable
+from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding, summary
+from jupyter_tpu.notebook.doctor import Facts
+from jupyter_tpu.notebook.doctor_checks import examine_agent, examine_environment, examine_machine
+from jupyter_tpu.notebook.worker import this_worker
+
+JAX = {"jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": "0.0.42.1"}
+STATUS = {"version": __version__, "uptime_s": 60.0, "kernels": []}
+LOCK = {"path": "/tmp/libtpu_lockfile", "is_there": True, "is_held": True}
+KERNEL = {"pid": 7, "user": "me", "command": "python", "kernel_id": "k", "notebook": "a.ipynb"}
+WHO = {"holders": [KERNEL], "lock_file": LOCK, "reason": ""}
+ACTIVITY = {
+    "guard": {"state": "armed", "detail": "it ends my-node without the laptop"},
+    "rules": {"idle_after_s": 3600.0, "session_s": None},
+    "ends_in_s": None,
+}
+NODE = {"as_of": 1.0, "data": {"runtime_version": "v2-alpha-tpuv5-lite"}}
+WELL = Facts(
+    worker=this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8"}),
+    environ={},
+    python=(3, 11),
+    executable="/usr/bin/python3",
+    pid=7,
+    installed=("jax",),
+    versions={"jax": JAX},
+    requirements={"jax": ["libtpu==0.0.42.*; extra == 'tpu'"]},
+    platforms={"jax": "tpu"},
+    disks={"/home/me": (50 * 2**30, 100 * 2**30)},
+    clock_ahead_s=0.4,
+    answers={"status": STATUS, "who": WHO, "activity": ACTIVITY, "node": NODE},
+)
+SILENT = WorkerUnreachable("The agent on this machine does not answer.")
+
+
+def examined(facts: Facts) -> list[Finding]:
+    return [*examine_agent(facts), *examine_environment(facts), *examine_machine(facts)]
+
+
+def answering(**answers: Any) -> Facts:
+    return replace(WELL, answers={**WELL.answers, **answers})
+
+
+def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
+    assert [each for each in examined(WELL) if each.state != OK] == []
+    assert summary(examined(WELL)).endswith(" ok")
+
+
+@pytest.mark.parametrize(
+    ("facts", "check", "state", "text", "fix"),
+    [
+        (answering(status={**STATUS, "version": "0.0.9"}), "agent", WARNING, "0.0.9", "replaced"),
+        (answering(who={**WHO, "holders": [{**KERNEL, "pid": 8}]}), "chips", WARNING, "a.ipynb", "%tpu free"),
+        (answering(who={**WHO, "holders": []}), "lock file", WARNING, "cannot be seen", "lsof"),
+        (answering(activity={**ACTIVITY, "guard": {"state": "cannot", "detail": "x"}}), "guard", WARNING, "x", "scope"),
+        (answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}}), "guard", WARNING, "off", "brakes"),
+        (
+            answering(activity={**ACTIVITY, "rules": {"idle_after_s": None, "session_s": None}}),
+            *("brakes", WARNING, "Nothing ends this node", "--idle 1h"),
+        ),
+        (answering(node={}), "runtime version", UNKNOWN, "Nobody has told", "Jupyter server"),
+        (
+            answering(node={"data": {"runtime_version": "v2-alpha-tpuv6e"}}),
+            *("runtime version", FAULT, "v2-alpha-tpuv6e is for", "again"),
+        ),
+        (answering(activity={"nonsense": 1}), "guard", UNKNOWN, "does not understand", "doctor NODE"),
+        (replace(WELL, installed=()), "environment", WARNING, "no framework", "jax[tpu]"),
+        (
+            replace(WELL, versions={"jax": {**JAX, "libtpu": "0.0.51"}}),
+            *("versions of JAX", FAULT, "libtpu 0.0.51", "jax"),
+        ),
+        (replace(WELL, versions={"jax": {**JAX, "libtpu": ""}}), "versions of JAX", FAULT, "missing", "jax[tpu]"),
+        (replace(WELL, python=(3, 10)), "versions of JAX", WARNING, "Python 3.11", "env make"),
+        (
+            replace(WELL, versions={"jax": {**JAX, "jax": "9.9.9"}}, requirements={"jax": []}),
+            *("versions of JAX", UNKNOWN, "not in the matrix", ""),
+        ),
+        (replace(WELL, environ={"JAX_PLATFORMS": "cpu"}), "variables", FAULT, "JAX_PLATFORMS=cpu", "restart"),
+        (replace(WELL, environ={"PJRT_DEVICE": "CPU"}), "variables", FAULT, "PJRT_DEVICE=CPU", "restart"),
+        (replace(WELL, environ={"TPU_SKIP_MDS_QUERY": "1"}), "variables", WARNING, "slice", "restart"),
+        (replace(WELL, environ={"TPU_VISIBLE_CHIPS": "0"}), "variables", WARNING, "only these chips", "restart"),
+        (replace(WELL, platforms={"jax": "cpu"}), "fall-back", FAULT, "on the cpu", "%tpu_init"),
+        (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),
+        (replace(WELL, disks={"/tmp": (2**30, 2**40)}), "disk", FAULT, "1.0 of 1024.0 GiB", "Delete"),
+        (replace(WELL, disks={"/tmp": (2**35, 2**40)}), "disk", WARNING, "32.0 of", "full soon"),
+        (replace(WELL, clock_ahead_s=-90.0), "clock", WARNING, "behind", "chrony"),
+        (replace(WELL, clock_ahead_s=None), "clock", UNKNOWN, "does not tell", ""),
+    ],
+)
+def test_each_fault_is_found_with_its_fix(facts: Facts, check: str, state: str, text: str, fix: str) -> None:
+    found = [each for each in examined(facts) if each.check == check and each.state == state]
+    assert found, examined(facts)
+    assert text in found[0].text
+    assert fix in found[0].fix
+    assert fix or not found[0].fix
+
+
+def test_two_frameworks_in_one_environment_are_one_too_many() -> None:
+    torch = {"torch_xla": "2.9.0", "torch": "2.9.0", "libtpu": "0.0.21"}
+    facts = replace(
+        WELL,
+        installed=("jax", "torch_xla"),
+        versions={"jax": JAX, "torch_xla": torch},
+        requirements={"jax": [], "torch_xla": []},
+    )
+    assert any(each.check == "environment" and "PyTorch/XLA" in each.text for each in examined(facts))
+
+
+def test_a_silent_agent_is_a_fault_and_all_else_is_still_looked_at() -> None:
+    findings = examined(replace(WELL, answers=dict.fromkeys(WELL.answers, SILENT)))
+    assert {each.check: each.state for each in findings}["agent"] == FAULT
+    assert {each.check: each.state for each in findings}["chips"] == UNKNOWN
+    assert {each.check: each.state for each in findings}["versions of JAX"] == OK
+
+
+def test_an_emulated_worker_may_compute_on_the_cpu() -> None:
+    emulated = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8", "JUPYTER_TPU_EMULATED": "1"})
+    facts = replace(
+        WELL,
+        worker=emulated,
+        environ={"JAX_PLATFORMS": "cpu"},
+        platforms={"jax": "cpu"},
+        versions={"jax": {**JAX, "libtpu": ""}},
+    )
+    assert [each for each in examined(facts) if each.state != OK] == []
+
+
+def test_a_finding_travels_as_json() -> None:
+    finding = Finding(check="disk", state=FAULT, text="It is full.", fix="Delete something.")
+    assert Finding.from_json(finding.to_json()) == finding
+    with pytest.raises(ValueError, match="no state"):
+        Finding.from_json({**finding.to_json(), "state": "fine"})
