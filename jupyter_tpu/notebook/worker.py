@@ -9,7 +9,7 @@ from pathlib import Path
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
 
 LOCK_FILE = Path("/tmp/libtpu_lockfile")
-"""libtpu's own, on every machine."""
+"""libtpu's own, on every TPU VM."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +53,12 @@ class ThisWorker:
 def this_worker(environ: Mapping[str, str]) -> ThisWorker:
     """Read the worker from the environment that TPU VMs, and the emulator's workers, give to a login."""
     accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", "")
-    emulated = environ.get("EMULATED_TPU", "")
     chips = environ.get("TPU_VISIBLE_CHIPS") or environ.get("TPU_VISIBLE_DEVICES") or ""
     return ThisWorker(
         accelerator_type=accelerator_type,
         accelerator=find_accelerator(accelerator_type),
         is_emulated=environ.get("JUPYTER_TPU_EMULATED") == "1",
         devices=Path(environ.get("JUPYTER_TPU_DEVICES") or "/dev"),
-        lock_file=Path(emulated, "libtpu_lockfile") if emulated else LOCK_FILE,
+        lock_file=Path(environ.get("JUPYTER_TPU_LOCK_FILE") or LOCK_FILE),
         visible_chips=len(chips.split(",")) if chips else None,
     )

@@ -80,7 +80,7 @@ def test_whoever_holds_the_chips_is_found_by_device_file_or_lock(tmp_path, has_d
 
 
 def test_a_lock_file_without_a_holder_is_told_apart_from_one_that_is_held(tmp_path):
-    worker = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8", "EMULATED_TPU": str(tmp_path)})
+    worker = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8", "JUPYTER_TPU_LOCK_FILE": str(tmp_path / "lock")})
     with holding(worker.lock_file, tmp_path / "other") as pid:
         held = diagnose_start(LOCKED, worker)
     left_behind = diagnose_start(LOCKED, worker)

@@ -170,7 +170,7 @@ ROWS = [
     ),
     Row("too-late", "torch_xla", "Can't change device type after XLA runtime is initialized", "before", "Restart"),
 ]
-NOWHERE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8", "EMULATED_TPU": "/nowhere"})
+NOWHERE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8", "JUPYTER_TPU_LOCK_FILE": "/nowhere/libtpu_lockfile"})
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.refusal}-{row.framework}")
