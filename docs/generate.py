@@ -91,8 +91,10 @@ def magics_section() -> str:
 
 
 def words_part() -> str:
-    rows = [(f"`{line}`", meaning) for word in WORDS.values() for line, meaning in word.usage.items()]
-    return f"### The words of %tpu on a node\n\n{table_of(('line', 'meaning'), rows)}"
+    words = [(f"`%tpu {word.name}`", word.summary) for word in WORDS.values()]
+    lines = [(f"`{line}`", meaning) for word in WORDS.values() for line, meaning in word.usage.items()]
+    tables = table_of(("word", "meaning"), words), table_of(("line", "meaning"), lines)
+    return "### The words of %tpu on a node\n\n" + "\n\n".join(tables)
 
 
 def routes_section() -> str:

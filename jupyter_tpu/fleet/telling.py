@@ -104,10 +104,10 @@ class Telling:
         is_busy = self._task is not None and not self._task.done()
         if self._agents is None or is_busy or now < self._look_at:
             return
-        self._look_at = now + _LOOK_EVERY_S
         snapshot = fleet.snapshot()
         nodes = [node for node in snapshot.nodes if node.is_billed]
         if nodes:
+            self._look_at = now + _LOOK_EVERY_S
             self._task = asyncio.create_task(self._tell_all(self._agents, snapshot, nodes))
 
     async def close(self) -> None:

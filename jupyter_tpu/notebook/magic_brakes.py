@@ -30,7 +30,7 @@ def keep(here: Here, words: Sequence[str]) -> Shown:
 
 def brakes_section(answer: Answer) -> Section:
     """When the node ends."""
-    return Section(title="Brakes", lines=_lines(answer, end_lines))
+    return Section(title="Brakes", age="now", lines=_lines(answer, end_lines))
 
 
 def _shown(answer: Answer, lines: Callable[[Answer], list[str]]) -> Shown:
