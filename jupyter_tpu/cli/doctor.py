@@ -47,8 +47,9 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 
 async def _examine(settings: CloudSettings, node: str, zone: str) -> list[Finding]:
-    findings = [*examine_here(), *await examine_cloud(settings)]
-    return [*findings, *await examine_node(settings, node, zone)] if node else findings
+    here, cloud = list(examine_here()), await examine_cloud(settings)
+    can_be_asked = any(each.check == "API" for each in cloud)
+    return [*here, *cloud, *(await examine_node(settings, node, zone) if node and can_be_asked else [])]
 
 
 def _say(findings: list[Finding]) -> None:

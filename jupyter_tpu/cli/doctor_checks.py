@@ -16,7 +16,6 @@ from jupyter_tpu.brakes import span_text
 from jupyter_tpu.cli.finding import find_node
 from jupyter_tpu.errors import (
     ApiDisabled,
-    CloudUnavailable,
     CredentialsMissing,
     PermissionDenied,
     TpuError,
@@ -222,7 +221,5 @@ def _clocks(ahead_s: float) -> Finding:
 
 
 def _of_error(check: str, error: TpuError) -> Finding:
-    """What could not be looked at for want of an answer is not known; anything else is at fault."""
-    state = UNKNOWN if isinstance(error, CloudUnavailable) else FAULT
     text = f"{error.message} {error.exists}".strip()
-    return Finding(check=check, state=state, text=text, fix=error.hint)
+    return Finding(check=check, state=FAULT, text=text, fix=error.hint)

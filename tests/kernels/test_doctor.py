@@ -80,8 +80,8 @@ def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Clou
     [
         (("no-such-node",), {}, "node", "no-such-node"),
         (("a/b",), {}, "node", "a/b"),
-        ((), {"JUPYTER_TPU_ENDPOINT": "127.0.0.1:1"}, "cloud", "127.0.0.1:1"),
-        ((), {"JUPYTER_TPU_PROJECT": "NO PROJECT"}, "cloud", "project"),
+        ((), {"JUPYTER_TPU_ENDPOINT": "127.0.0.1:1"}, "cloud", "does not answer"),
+        ((), {"JUPYTER_TPU_PROJECT": "NO PROJECT"}, "permissions", "NO PROJECT"),
     ],
 )
 def test_what_cannot_be_looked_at_is_a_finding(
@@ -91,12 +91,13 @@ def test_what_cannot_be_looked_at_is_a_finding(
     findings = [each for each in json.loads(done.stdout)["findings"] if each["check"] == check]
     assert findings, done.stdout
     assert text in findings[0]["text"]
+    assert (findings[0]["state"], bool(findings[0]["fix"]), done.returncode) == ("fault", True, 1)
     assert "Traceback" not in done.stderr
 
 
 def test_a_damaged_journal_is_a_finding(cloud: Cloud, tmp_path: Path) -> None:
     (tmp_path / "tpu").mkdir(mode=0o700)
-    (tmp_path / "tpu" / "journal.sqlite").write_bytes(b"no database" * 1000)
+    (tmp_path / "tpu" / "journal.db").write_bytes(b"no database" * 1000)
     done = doctor(cloud, "--json", JUPYTER_TPU_DATA_DIR=str(tmp_path / "tpu"))
     journal = [each for each in json.loads(done.stdout)["findings"] if each["check"] == "journal"]
     assert journal[0]["state"] == "warning"
