@@ -119,12 +119,11 @@ class Telling:
     async def _tell_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
         """Nothing is read or reckoned while no link is up. The fault of one node is not the others'."""
         try:
-            up = [node for node in nodes if await self._has_answer(agents, node, "told", {"kind": "node"})]
-            if not up:
-                return
-            known = await self._known(snapshot)
-            for node in up:
-                await self._tell_one(agents, node, _views(known, node))
+            is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
+            if any(is_up):
+                known = await self._known(snapshot)
+                up = [node for node, answers in zip(nodes, is_up, strict=True) if answers]
+                await asyncio.gather(*(self._tell_one(agents, node, _views(known, node)) for node in up))
         except TpuError as error:
             log.info("The nodes were not told what is known of them: %s", error)
         except Exception:
@@ -139,7 +138,7 @@ class Telling:
                 return await agents.call(node.name, method, params) is not None
         except (TpuError, TimeoutError) as error:
             self._rest_until[_key(node)] = self._clock() + _REST_S
-            log.info("%s cannot be told what is known of it: %s", node.name, error or "it does not answer in time")
+            log.info("%s cannot be told what is known of it: %s", node.name, str(error) or "no answer in time")
             return False
 
     async def _tell_one(self, agents: Agents, node: Node, views: Mapping[str, View]) -> None:

@@ -26,6 +26,8 @@ _FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
     ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else span_text(core.idle_s)),
     ("queued", "queued", lambda core: UNKNOWN if core.queued is None else str(core.queued)),
 )
+_TITLES = {"duty_percent": "load", **{name: title for name, title, _ in _FIELDS}}
+_LONGEST_COMMAND = 80
 
 
 def sample_of(said_by_agent: Answer) -> Sample:
@@ -92,7 +94,7 @@ def _why_not(sample: Sample) -> Iterator[str]:
         yield "No process holds the chips, so nobody tells their load."
     elif sample.state != MEASURED:
         yield f"Their load is unknown{_because(sample.reason)}"
-    yield from (f"{name} is unknown: {why}" for name, why in sample.unknown.items())
+    yield from (f"{_TITLES.get(name, name)}: {UNKNOWN}, {why}" for name, why in sample.unknown.items())
 
 
 def _because(reason: str) -> str:
@@ -137,13 +139,19 @@ def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Sec
     title = "Who holds the chips"
     if not holders:
         return Section(title=title, age=age, lines=["No process that the agent can see."])
-    rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), each.command) for each in holders]
+    rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), _command(each)) for each in holders]
     return Section(title=title, age=age, header=("pid", "user", "notebook", "for", "command"), rows=rows)
 
 
 def _of(holder: Holder) -> str:
     where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "none of ours")
     return f"{where} (this one)" if holder.pid == os.getpid() else where
+
+
+def _command(holder: Holder) -> str:
+    """The paths of a kernel of ours are long, and say nothing."""
+    command = "ipykernel" if "kernel_bootstrap.py" in holder.command else holder.command
+    return command if len(command) <= _LONGEST_COMMAND else f"{command[:_LONGEST_COMMAND]}…"
 
 
 def _since(holder: Holder, now: float) -> str:
@@ -188,7 +196,7 @@ def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> 
 def _is_agreed(here: Here, holder: Holder, *, is_sure: bool) -> bool:
     if holder.is_own_user and is_sure:
         return True
-    what = f"End the process {holder.pid} ({_of(holder)}: {holder.command})"
+    what = f"End the process {holder.pid} ({_of(holder)}: {_command(holder)})"
     if holder.is_own_user:
         return here.ask_person(plain(f"{what}?"))
     whose = f"which belongs to the user {holder.user or UNKNOWN}"

@@ -184,7 +184,7 @@ def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
 def test_what_a_field_lacks_everywhere_is_a_reason_and_no_column(start: Any) -> None:
     shown = str(perform("top", start(answering(ANSWERS)).here))
     assert "HBM bandwidth" not in shown
-    assert "tensorcore_percent is unknown: " in shown
+    assert "TensorCore: unknown, " in shown
     assert "disk: unknown" in shown
 
 
