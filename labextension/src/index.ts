@@ -8,6 +8,8 @@ import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
 import { KernelStatus } from './kernelstatus';
+import { load } from './load/plugin';
+import { ILoadModel } from './load/tokens';
 import { TpuModel } from './model';
 import { endWarning, money, moneyStatus } from './money/plugin';
 import { IMoneyModel } from './money/tokens';
@@ -86,15 +88,16 @@ const panel: JupyterFrontEndPlugin<void> = {
   description: 'The TPU panel in the left sidebar.',
   autoStart: true,
   requires: [ITpuModel],
-  optional: [ITranslator, ILayoutRestorer, IMoneyModel],
+  optional: [ITranslator, ILayoutRestorer, IMoneyModel, ILoadModel],
   activate: (
     app: JupyterFrontEnd,
     nodes: ITpuModel,
     translator: ITranslator | null,
     restorer: ILayoutRestorer | null,
-    money: IMoneyModel | null
+    money: IMoneyModel | null,
+    load: ILoadModel | null
   ): void => {
-    const widget = new TpuPanel(nodes, app.commands, translator ?? nullTranslator, money);
+    const widget = new TpuPanel(nodes, app.commands, translator ?? nullTranslator, money, load);
     app.shell.add(widget, 'left', { rank: 250, type: 'Cloud TPU' });
     restorer?.add(widget, PANEL_ID);
   }
@@ -204,6 +207,7 @@ export default [
   money,
   moneyStatus,
   endWarning,
+  load,
   panel,
   kernelStatus,
   reconnect,

@@ -9,6 +9,9 @@ import { Message } from '@lumino/messaging';
 import React from 'react';
 import { IPanelActs, IPanelState, Panel } from './components/panel';
 import { tpuIcon } from './icons';
+import { LoadFace, loadActs, loadFace } from './load/faces';
+import { plot } from './load/plot';
+import { ILoadModel } from './load/tokens';
 import { gettingActs, moneyActs } from './money/acts';
 import { facesOf, IMoneyFaces } from './money/faces';
 import { IMoneyModel } from './money/tokens';
@@ -21,7 +24,8 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     model: ITpuModel,
     private readonly _commands: CommandRegistry,
     private readonly _translator: ITranslator,
-    private readonly _money: IMoneyModel | null = null
+    private readonly _money: IMoneyModel | null = null,
+    private readonly _load: ILoadModel | null = null
   ) {
     super(model);
     const trans = this._translator.load('jupyter_tpu');
@@ -35,6 +39,9 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     if (_money) {
       const acts = moneyActs(_money, this._commands);
       this._faces = facesOf(_money, acts, gettingActs(_money, this._commands), trans);
+    }
+    if (_load) {
+      this._loadFace = loadFace(_load, loadActs(this._commands), plot, trans);
     }
   }
 
@@ -52,6 +59,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
         state={{ ...snapshot(this.model), canSwitchKernel, canOpenSwitchboard }}
         acts={this._acts}
         money={this._faces}
+        load={this._loadFace}
         trans={this._translator.load('jupyter_tpu')}
       />
     );
@@ -72,6 +80,9 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     if (this._money) {
       this._money.isWatched = isWatched;
     }
+    if (this._load) {
+      this._load.isWatched = isWatched;
+    }
   }
 
   private _run(command: string, args: ReadonlyPartialJSONObject = {}): void {
@@ -87,6 +98,7 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
   }
 
   private readonly _faces: IMoneyFaces | undefined;
+  private readonly _loadFace: LoadFace | undefined;
   private readonly _acts: IPanelActs = {
     onOpenForm: () => this._run(CommandIDs.createNode),
     onCloseForm: () => this.model.closeForm(),

@@ -2,3 +2,5 @@ import './base.css';
 import './switchboard.css';
 import './money.css';
 import './replay.css';
+import 'uplot/dist/uPlot.min.css';
+import './load.css';

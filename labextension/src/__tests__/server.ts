@@ -16,6 +16,8 @@ export function reply(body: unknown, status = 200, headers: HeadersInit = {}): R
 
 export class Server {
   readonly asked: IAsked[] = [];
+  /** The arguments of each of them. */
+  readonly queries: URLSearchParams[] = [];
   /** Answers by method and route, such as `GET nodes`. */
   readonly answers: { [what: string]: Answer } = {};
 
@@ -35,6 +37,7 @@ export class Server {
       body: text ? (JSON.parse(text) as unknown) : null
     };
     this.asked.push(asked);
+    this.queries.push(new URL(request.url).searchParams);
     const answer = this.answers[`${asked.method} ${route}`];
     return answer ? answer(asked) : reply({ message: 'Not Found' }, 404);
   }

@@ -36,6 +36,8 @@ interface IProps {
   acts: INodeActs;
   /** When a node ends, drawn by itself. */
   timeLeft?: (node: INode) => JSX.Element;
+  /** How busy it is, drawn by itself. */
+  load?: (node: INode) => JSX.Element | null;
   trans: TranslationBundle;
 }
 
@@ -70,6 +72,7 @@ function Row(props: IProps): JSX.Element {
         <Problem problem={refusal} trans={trans} onDismiss={() => acts.onDismissRefusal(row)} />
       )}
       {row.node && <NodeActions {...props} node={row.node} />}
+      {row.node && props.load?.(row.node)}
     </li>
   );
 }

@@ -2,6 +2,7 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import React, { useEffect, useRef, useState } from 'react';
 import { announce, rowsOf, STALE_AFTER_S } from '../fleet';
 import { formatAge } from '../format';
+import { LoadFace } from '../load/faces';
 import { IMoneyFaces } from '../money/faces';
 import { IDatedList, INodeSpec, IOffers, IProblem, IStatus, Phase } from '../tokens';
 import { Button } from './button';
@@ -39,8 +40,9 @@ export interface IPanelActs extends INodeActs {
 interface IProps {
   state: IPanelState;
   acts: IPanelActs;
-  /** Absent where that plugin is disabled. */
+  /** Absent where that plugin is disabled, as is the next. */
   money?: IMoneyFaces;
+  load?: LoadFace;
   trans: TranslationBundle;
 }
 
@@ -160,7 +162,7 @@ function Form({ state, acts, money, trans }: IProps): JSX.Element {
 }
 
 function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
-  const { state, list, acts, money, trans } = props;
+  const { state, list, acts, money, load, trans } = props;
   const rows = rowsOf(list);
   if (rows.length === 0) {
     return state.isFormOpen || list.age_s === null ? null : (
@@ -178,6 +180,7 @@ function Nodes(props: IProps & { list: IDatedList }): JSX.Element | null {
           canSwitchKernel={state.canSwitchKernel}
           acts={acts}
           timeLeft={money?.timeLeft}
+          load={load}
           trans={trans}
         />
       ))}

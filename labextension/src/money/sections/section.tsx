@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
-import React, { useId } from 'react';
+import React from 'react';
+import { Fold } from '../../components/fold';
 import { useNow } from '../../components/now';
 import { STALE_AFTER_S } from '../../fleet';
 import { INodeKey } from '../../tokens';
@@ -46,37 +46,9 @@ interface IProps {
   children: React.ReactNode;
 }
 
-/** A part of the panel that opens and closes. */
-export function Section(props: IProps): JSX.Element {
-  const { name, title, summary, isWarning, isOpen, onToggle, children } = props;
-  const id = useId();
-  const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
-  return (
-    <section className="jp-tpu-Section" aria-labelledby={id}>
-      <h3>
-        <button
-          type="button"
-          className="jp-tpu-Section-head"
-          aria-expanded={isOpen}
-          aria-controls={isOpen ? `${id}-body` : undefined}
-          onClick={() => onToggle(name)}
-        >
-          <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
-          <span id={id}>{title}</span>
-          {summary && (
-            <span className={`jp-tpu-Section-summary${isWarning ? ' jp-mod-warning' : ''}`}>
-              {summary}
-            </span>
-          )}
-        </button>
-      </h3>
-      {isOpen && (
-        <div id={`${id}-body`} className="jp-tpu-Section-body">
-          {children}
-        </div>
-      )}
-    </section>
-  );
+/** A section about money. */
+export function Section({ name, onToggle, ...rest }: IProps): JSX.Element {
+  return <Fold {...rest} onToggle={() => onToggle(name)} />;
 }
 
 interface IPartProps<T> {

@@ -1,0 +1,329 @@
+import { CommandRegistry } from '@lumino/commands';
+import { IDisposable } from '@lumino/disposable';
+import { addLoadCommands } from '../load/commands';
+import { LoadClient } from '../load/client';
+import { programsOf } from '../load/holders';
+import { LoadModel } from '../load/model';
+import { IFreed, IMetrics } from '../load/records';
+import { extended, NO_SERIES, rangeOf, seriesOf, tail } from '../load/series';
+import { INodeLoad, LoadCommandIDs } from '../load/tokens';
+import { chipsOf, percentOf, totalsOf } from '../load/totals';
+import { formatAnswers, formatGib, formatTotals, formatUnknown, formatUsed } from '../load/words';
+import { TpuClient } from '../request';
+import { ITpuModel } from '../tokens';
+import { STOCKOUT, trans } from './fixtures';
+import { core, GIB, history, holder, metrics, NOW, sample, v3Sample, worker } from './loadfixtures';
+import { reply, Server } from './server';
+
+const KEY = { zone: 'us-central1-a', node_id: 'my-node' };
+const ROUTE = 'nodes/us-central1-a/my-node';
+
+describe('the totals', () => {
+  it('are of what is known only', () => {
+    const half = sample({
+      chips: [
+        { chip: 0, duty_percent: 40 },
+        { chip: 1, duty_percent: null }
+      ],
+      cores: [core(0), core(1, { hbm_used_bytes: null })]
+    });
+    const totals = totalsOf([half]);
+    expect(totals.duty_percent).toBe(40);
+    expect(totals.hbm_used_bytes).toBe(4 * GIB);
+    expect(totals.hbm_total_bytes).toBe(16 * GIB);
+  });
+
+  it('of nothing are unknown, not 0', () => {
+    const totals = totalsOf([]);
+    expect(Object.values(totals)).toEqual([null, null, null, null, null, false]);
+    expect(formatTotals(totals, trans)).toBe('unknown');
+  });
+
+  it('of chips that nobody holds say that, not unknown', () => {
+    const idle = sample({ state: 'idle', chips: [], cores: [] });
+    expect(formatTotals(totalsOf([idle]), trans)).toBe('not in use');
+  });
+
+  it('put cores under the chips they are on, in order', () => {
+    const chips = chipsOf(sample({ chips: [{ chip: 6, duty_percent: 1 }], cores: [core(5)] }));
+    expect(chips.map(({ chip, duty_percent }) => [chip, duty_percent])).toEqual([
+      [5, null],
+      [6, 1]
+    ]);
+  });
+
+  it.each([
+    [4, 16, 25],
+    [0, 16, 0],
+    [4, 0, null],
+    [null, 16, null],
+    [4, null, null]
+  ])('of %p in %p are %p percent', (part, whole, percent) => {
+    expect(percentOf(part, whole)).toBe(percent);
+  });
+});
+
+describe('the words', () => {
+  it.each([
+    [0, '0.0'],
+    [4.25 * GIB, '4.3'],
+    [384 * GIB, '384']
+  ])('for %p bytes are %p GiB', (bytes, text) => {
+    expect(formatGib(bytes)).toBe(text);
+  });
+
+  it('for memory of unknown size give what is used', () => {
+    expect(formatUsed(GIB, null, trans)).toBe('1.0 GiB');
+  });
+
+  it('for what is unknown give its reason, and say where only a part is', () => {
+    expect(formatUnknown(v3Sample(), trans)).toEqual([
+      'TensorCore: unknown',
+      'HBM: partly unknown (libtpu gave -1)',
+      'Bandwidth: unknown'
+    ]);
+    expect(formatUnknown(sample({ unknown: { cores: 'two are missing' } }), trans)).toContain(
+      'Some cores: unknown (two are missing)'
+    );
+  });
+
+  it('for workers say how many gave no new numbers', () => {
+    const silent = worker(1, { error: STOCKOUT });
+    expect(formatAnswers(metrics(worker(0), silent), trans)).toBe(
+      '2 workers, no new numbers from 1'
+    );
+    expect(formatAnswers(metrics(worker(0)), trans)).toBe('');
+  });
+});
+
+describe('the series', () => {
+  it('join what the workers remember, step by step', () => {
+    const second = history([NOW - 20, NOW - 10], { duty_percent: { 4: [30, null] } });
+    const series = seriesOf(
+      metrics(
+        worker(0, { history: history([NOW - 20, NOW - 10]) }),
+        worker(1, { history: second })
+      ),
+      10
+    );
+    expect(series.at).toEqual([NOW - 20, NOW - 10]);
+    expect(series.duty).toEqual([52.5, 75]);
+    expect(series.busiest).toEqual([100, 100]);
+    expect(series.hbm).toEqual([50, 50]);
+    expect(series.cpu).toEqual([10, 10]);
+  });
+
+  it("are by the server's clock, whatever a worker's says", () => {
+    const day = 86_400;
+    const late = worker(0, {
+      sample: sample({ at: NOW - day }),
+      history: history([NOW - day - 10])
+    });
+    expect(seriesOf(metrics(late), 10).at).toEqual([NOW - 10]);
+  });
+
+  it('go on with what is measured, and forget what is old', () => {
+    const first = extended(NO_SERIES, metrics(worker(0)), NOW, 60);
+    const second = extended(first, metrics(worker(0)), NOW + 50, 60);
+    const third = extended(second, metrics(worker(0)), NOW + 100, 60);
+    expect(third.at).toEqual([NOW + 50, NOW + 100]);
+    expect(third.duty).toEqual([30, 30]);
+    expect(extended(third, metrics(worker(0)), NOW + 100, 60)).toBe(third);
+  });
+
+  it('have a gap where no worker answers', () => {
+    const silent = metrics(worker(0, { error: STOCKOUT }));
+    expect(extended(NO_SERIES, silent, NOW, 60).duty).toEqual([null]);
+  });
+
+  it('end with the last of their lines, and know how far these go', () => {
+    const at = [0, 10, 20];
+    const series = { at, duty: [1, null, 5], busiest: at, hbm: at, cpu: [null, null, null] };
+    expect(tail(series, 10).duty).toEqual([null, 5]);
+    expect(rangeOf(series.duty)).toEqual({ least: 1, mean: 3, most: 5, last: 5 });
+    expect(rangeOf(series.cpu)).toBeNull();
+  });
+});
+
+describe('those who hold chips', () => {
+  it('are one program where it runs once on each worker, and two where it runs twice on one', () => {
+    const own = sample({ holders: [holder({ pid: 1 }), holder({ pid: 2 })] });
+    const other = sample({ holders: [holder({ pid: 1 })] });
+    const programs = programsOf(metrics(worker(0, { sample: own }), worker(1, { sample: other })));
+    expect(programs.map(({ held }) => held.map(one => [one.worker_id, one.holder.pid]))).toEqual([
+      [
+        [0, 1],
+        [1, 1]
+      ],
+      [[0, 2]]
+    ]);
+  });
+});
+
+describe('the model of the load', () => {
+  let server: Server;
+  let model: LoadModel;
+  let load: INodeLoad;
+  let looks: IDisposable[];
+
+  beforeEach(() => {
+    server = new Server();
+    answer(metrics(worker(0, { history: history([NOW - 100]) })));
+    model = new LoadModel(new LoadClient(new TpuClient(server.settings)));
+    load = model.of(KEY);
+    looks = [];
+  });
+
+  afterEach(() => {
+    looks.forEach(look => look.dispose());
+    document.querySelectorAll('.jp-Dialog').forEach(dialog => dialog.remove());
+  });
+
+  function answer(data: IMetrics): void {
+    server.answers[`GET ${ROUTE}/metrics`] = () => reply(data);
+  }
+
+  function until(isSo: () => boolean): Promise<void> {
+    return new Promise(resolve => {
+      const check = (): void => {
+        if (isSo()) {
+          load.changed.disconnect(check);
+          resolve();
+        }
+      };
+      load.changed.connect(check);
+      check();
+    });
+  }
+
+  function look(): IDisposable {
+    looks.push(load.look(1));
+    return looks[looks.length - 1];
+  }
+
+  it('asks nothing until somebody looks at a panel that is shown', async () => {
+    const first = look();
+    model.isWatched = true;
+    await until(() => load.part.dated !== null);
+    first.dispose();
+    model.isWatched = false;
+    const asked = server.asked.length;
+    model.isWatched = true; // nobody looks
+    model.isWatched = false;
+    look(); // at a panel that is not shown
+    expect(server.asked.length).toBe(asked);
+  });
+
+  it('begins with the past and goes on with the present', async () => {
+    model.isWatched = true;
+    look();
+    await until(() => load.series.at.length === 2);
+    answer({ ...metrics(worker(0)), as_of: NOW + 1 });
+    await until(() => load.series.at.length === 3);
+    expect(load.series.at[2] - load.series.at[1]).toBe(1);
+    expect(server.queries.map(query => query.get('points'))).toEqual(['360', null]);
+    expect(server.queries[0].get('history_s')).toBe('3600');
+  });
+
+  it('asks a large slice for less of the past', async () => {
+    model.isWatched = true;
+    looks.push(load.look(64));
+    await until(() => load.part.dated !== null);
+    expect(server.queries[0].get('points')).toBe('112');
+  });
+
+  it('keeps what was said last when it is not answered', async () => {
+    await load.refresh();
+    server.answers[`GET ${ROUTE}/metrics`] = () => reply({ error: STOCKOUT }, 503);
+    await load.refresh();
+    expect(load.part.dated?.data.workers).toHaveLength(1);
+    expect(load.part.problem?.message).toBe(STOCKOUT.message);
+  });
+
+  describe('and its command', () => {
+    let commands: CommandRegistry;
+
+    beforeEach(() => {
+      commands = new CommandRegistry();
+      addLoadCommands({ commands, model, nodes: {} as ITpuModel, trans });
+    });
+
+    function heldBy(...holders: ReturnType<typeof holder>[]): void {
+      answer(metrics(worker(0, { sample: sample({ holders }) })));
+    }
+
+    function answerFree(freed: IFreed): void {
+      server.answers[`POST ${ROUTE}/free`] = () => reply(freed);
+    }
+
+    /** Click a button of the dialog that comes up; answers what it asks. */
+    async function click(label: string): Promise<string> {
+      for (;;) {
+        const dialog = document.querySelector('.jp-Dialog');
+        const buttons = [...(dialog?.querySelectorAll<HTMLElement>('button') ?? [])];
+        const button = buttons.find(one => one.textContent === label);
+        const question = dialog?.querySelector('.jp-Dialog-body')?.textContent;
+        if (button && question) {
+          button.click();
+          return question;
+        }
+        await new Promise(requestAnimationFrame);
+      }
+    }
+
+    function free(): Promise<unknown> {
+      const held = [{ worker_id: 0, pid: 4242 }];
+      return commands.execute(LoadCommandIDs.free, { ...KEY, held });
+    }
+
+    function sent(): unknown[] {
+      return server.asked.filter(({ method }) => method === 'POST').map(({ body }) => body);
+    }
+
+    it('says what ends and what stays, and frees', async () => {
+      heldBy(holder({ notebook: 'train.ipynb', kernel_id: 'k' }));
+      answerFree({ freed: [holder()], left: [], message: 'Freed: pid 4242.' });
+      const done = free();
+      const question = await click('Free');
+      expect(question).toContain('train.ipynb');
+      expect(question).toContain('worker 0, pid 4242');
+      expect(question).toContain('Outputs stay');
+      expect(await done).toBe('Freed: pid 4242.');
+      expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: false }]);
+    });
+
+    it('does nothing when the user thinks better of it', async () => {
+      heldBy(holder());
+      const done = free();
+      await click('Cancel');
+      expect(await done).toBeNull();
+      expect(sent()).toEqual([]);
+    });
+
+    it("asks twice before it ends another user's process", async () => {
+      heldBy(holder({ user: 'alice', is_own_user: false }));
+      answerFree({ freed: [], left: [], message: '' });
+      const done = free();
+      expect(await click('Go on…')).toContain('It belongs to alice, not to you.');
+      expect(sent()).toEqual([]);
+      expect(await click('End the process')).toContain('Nobody asks alice.');
+      await done;
+      expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: true }]);
+    });
+
+    it('says who still holds the chips', async () => {
+      heldBy(holder());
+      answerFree({ freed: [], left: [holder()], message: '' });
+      const done = free();
+      await Promise.all([
+        click('Free'),
+        expect(done).rejects.toThrow('Still held by python train.py (4242).')
+      ]);
+    });
+
+    it('does not ask about what holds the chips no more', async () => {
+      heldBy();
+      await expect(free()).rejects.toThrow('No such process holds the chips any more.');
+    });
+  });
+});

@@ -1,0 +1,268 @@
+import { Signal } from '@lumino/signaling';
+import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
+import React from 'react';
+import { loadFace } from '../load/faces';
+import { IMetrics } from '../load/records';
+import { ISeries, NO_SERIES } from '../load/series';
+import { ILoadModel, INodeLoad } from '../load/tokens';
+import { ILoadActs } from '../load/view/holders';
+import { IPart } from '../money/tokens';
+import { TpuRequestError } from '../request';
+import { IProblem } from '../tokens';
+import { node, STOCKOUT, trans } from './fixtures';
+import { core, GIB, holder, metrics, NOW, sample, v3Sample, worker } from './loadfixtures';
+
+afterEach(cleanup);
+
+const HOSTILE = '<img src=x onerror="alert(1)">';
+
+/** A load that says what a test tells it to. */
+class Load {
+  looks = 0;
+  part: IPart<IMetrics> = { dated: null, problem: null };
+  series: ISeries = NO_SERIES;
+  readonly changed = new Signal<this, void>(this);
+
+  look(): { isDisposed: boolean; dispose: () => void } {
+    this.looks += 1;
+    return { isDisposed: false, dispose: () => (this.looks -= 1) };
+  }
+
+  tell(data: IMetrics | null, problem: IProblem | null = null): void {
+    const dated = data && { data, server_s: NOW, received_ms: Date.now() };
+    this.part = { dated, problem };
+    act(() => this.changed.emit());
+  }
+}
+
+interface IShown {
+  load: Load;
+  acts: jest.Mocked<ILoadActs>;
+  /** What was drawn by the chart. */
+  drawn: ISeries[];
+}
+
+function show(rest: Parameters<typeof node>[1] = {}): IShown {
+  const load = new Load();
+  const acts = { onFree: jest.fn().mockResolvedValue('The chips are free.') };
+  const drawn: ISeries[] = [];
+  const plot = { show: (series: ISeries) => void drawn.push(series), dispose: () => undefined };
+  const model = { of: () => load as unknown as INodeLoad } as unknown as ILoadModel;
+  const face = loadFace(model, acts, () => Promise.resolve(plot), trans);
+  render(<div>{face(node('my-node', rest))}</div>);
+  return { load, acts, drawn };
+}
+
+/** Open the section and let it show something. */
+async function shown(data: IMetrics): Promise<IShown> {
+  const all = show();
+  await click('Load');
+  all.load.tell(data);
+  await act(() => Promise.resolve());
+  return all;
+}
+
+function click(name: string | RegExp): Promise<void> {
+  return act(() => Promise.resolve(void fireEvent.click(screen.getByRole('button', { name }))));
+}
+
+describe('the load of a node', () => {
+  it('is looked at only while its section is open', async () => {
+    const { load } = show();
+    expect(load.looks).toBe(0);
+    await click('Load');
+    expect(load.looks).toBe(1);
+    screen.getByText('Asking…');
+    await click('Load');
+    expect(load.looks).toBe(0);
+  });
+
+  it('is looked at no more when its row is gone', async () => {
+    const { load } = show();
+    await click('Load');
+    cleanup();
+    expect(load.looks).toBe(0);
+  });
+
+  it('is offered only where there is something to ask', () => {
+    show({ state: 'STOPPED' });
+    expect(screen.queryByRole('button')).toBeNull();
+  });
+
+  it('is summed up beside its title, and in a sentence', async () => {
+    await shown(metrics(worker(0)));
+    screen.getByText('duty 30 % · HBM 25 %');
+    screen.getByText('Duty 30.0 % on average · busiest chip 60.0 % · HBM 16.0 of 64 GiB');
+  });
+
+  it('has a bar for each chip, with its number', async () => {
+    await shown(metrics(worker(0)));
+    const chip = screen.getByRole('group', { name: 'chip 3' });
+    const duty = within(chip).getByRole('meter', { name: 'Duty of chip 3' });
+    expect(duty.getAttribute('aria-valuetext')).toBe('60.0 %');
+    within(chip).getByText('4.0 of 16 GiB');
+    within(chip).getByText('Queue 0');
+  });
+
+  it('calls the duty that two cores share that of the chip', async () => {
+    await shown(metrics(worker(0, { sample: v3Sample() })));
+    const chip = screen.getByRole('group', { name: 'chip 0' });
+    within(chip).getByText('Chip duty');
+    within(chip).getByRole('meter', { name: 'HBM of core 0' });
+    expect(within(chip).queryByRole('meter', { name: 'HBM of core 1' })).toBeNull();
+    expect(within(chip).getByText('unknown').closest('[title]')?.getAttribute('title')).toBe(
+      'libtpu gave -1'
+    );
+  });
+
+  it('says what is not known, and why', async () => {
+    await shown(metrics(worker(0)));
+    const list = screen.getByRole('list', { name: 'What is not known' });
+    within(list).getByText("TensorCore: unknown (needs libtpu's SDK on the worker)");
+  });
+
+  it('of chips that nobody holds is no error', async () => {
+    const idle = sample({ state: 'idle', reason: 'no process holds the chips', cores: [] });
+    await shown(metrics(worker(0, { sample: { ...idle, chips: [] } })));
+    screen.getByText('not in use');
+    screen.getByText(/^Not in use:/);
+    screen.getByRole('meter', { name: 'CPU of host' });
+  });
+
+  it('that cannot be measured is unknown, with the reason', async () => {
+    const reason = 'nobody answers on port 8431';
+    const blind = sample({ state: 'unknown', reason, chips: [], cores: [] });
+    await shown(metrics(worker(0, { sample: blind })));
+    screen.getByText(`Unknown: ${reason}`);
+  });
+
+  it('of a worker that does not answer has an error and the age of its last numbers', async () => {
+    await shown(metrics(worker(0, { as_of: NOW - 40, error: STOCKOUT })));
+    screen.getByText(`${STOCKOUT.message} ${STOCKOUT.hint}`);
+    screen.getByText('As of 40 s ago');
+  });
+
+  it('of a server that does not answer keeps the last numbers and says of when they are', async () => {
+    const { load } = await shown(metrics(worker(0)));
+    load.tell({ ...metrics(worker(0)), as_of: NOW - 60 }, STOCKOUT);
+    screen.getByText(/What is shown is of 60 s ago\./);
+    screen.getByRole('group', { name: 'chip 3' });
+    expect(screen.queryByText('duty 30 % · HBM 25 %')).toBeNull();
+  });
+
+  it('has a line for each of many workers, which open one by one or all at once', async () => {
+    await shown(metrics(worker(0), worker(1), worker(2)));
+    const line = screen.getByRole('button', { name: /^Worker 1\b.*duty 30 %/ });
+    expect(screen.queryByRole('meter')).toBeNull();
+    fireEvent.click(line);
+    screen.getByRole('meter', { name: 'Duty of chip 3 of worker 1' });
+    await click('Open all workers');
+    expect(screen.getAllByRole('meter', { name: /^CPU of host/ })).toHaveLength(3);
+    await click('Close all workers');
+    expect(screen.queryByRole('meter')).toBeNull();
+  });
+
+  it('shows what workers say as text', async () => {
+    const { load } = await shown(
+      metrics(
+        worker(0, {
+          hostname: HOSTILE,
+          sample: sample({
+            holders: [holder({ command: HOSTILE, notebook: HOSTILE, user: HOSTILE })],
+            unknown: { tensorcore_percent: HOSTILE }
+          })
+        })
+      )
+    );
+    load.tell(metrics(worker(0, { error: { ...STOCKOUT, message: HOSTILE } })));
+    expect(document.querySelector('img')).toBeNull();
+  });
+
+  it('warns of memory that is nearly full, not of chips that work', async () => {
+    const full = sample({
+      chips: [{ chip: 0, duty_percent: 100 }],
+      cores: [core(0, { hbm_used_bytes: 15.5 * GIB })]
+    });
+    await shown(metrics(worker(0, { sample: full })));
+    const near = [...document.querySelectorAll('.jp-mod-near')];
+    expect(near.map(bar => bar.getAttribute('aria-label'))).toEqual(['HBM of chip 0']);
+  });
+});
+
+describe('the past of a node', () => {
+  const series = {
+    at: [NOW - 600, NOW - 10, NOW],
+    duty: [10, 30, 20],
+    busiest: [null, null, null],
+    hbm: [25, 25, null],
+    cpu: [1, 2, 3]
+  };
+
+  it('is a chart, and the same in words', async () => {
+    const { load, drawn } = show();
+    await click('Load');
+    load.series = series;
+    load.tell(metrics(worker(0)));
+    await act(() => Promise.resolve());
+    expect(drawn[drawn.length - 1].at).toEqual([NOW - 10, NOW]);
+    const chart = screen.getByRole('img', {
+      name: /^Load of my-node in the last 5 min, in percent\./
+    });
+    expect(chart.getAttribute('aria-label')).toContain(
+      'Duty: now 20.0 %, between 20.0 % and 30.0 %. HBM: now unknown, between 25.0 % and 25.0 %.'
+    );
+  });
+
+  it('goes as far back as is chosen, and names only lines that there are', async () => {
+    const { load, drawn } = show();
+    await click('Load');
+    load.series = series;
+    load.tell(metrics(worker(0)));
+    await click('1 h');
+    expect(drawn[drawn.length - 1].at).toEqual(series.at);
+    expect(document.querySelector('figcaption')?.textContent).toBe('DutyHBMHost CPU');
+  });
+});
+
+describe('who holds the chips', () => {
+  const own = holder({ kernel_id: 'k', notebook: 'work/train.ipynb' });
+
+  it('is named by notebook, process, user and time', async () => {
+    await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
+    const list = screen.getByRole('list', { name: 'Who holds the chips' });
+    within(list).getByText('work/train.ipynb');
+    within(list).getByText('python train.py');
+    within(list).getByText(/^pid 4242 · me · since /);
+  });
+
+  it('is one where the same program runs on all workers, and freed on all of them', async () => {
+    const each = sample({ holders: [holder()] });
+    const { acts } = await shown(
+      metrics(worker(0, { sample: each }), worker(1, { sample: each }), worker(2))
+    );
+    screen.getByText(/^on 2 workers · me/);
+    await click('Free the chips that python train.py holds');
+    const [key, held] = acts.onFree.mock.calls[0];
+    expect(key.node_id).toBe('my-node');
+    expect(held.map(({ worker_id }) => worker_id)).toEqual([0, 1]);
+  });
+
+  it('says what became of it', async () => {
+    await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
+    await click('Free the chips that work/train.ipynb holds');
+    screen.getByText('The chips are free.');
+  });
+
+  it('says why it was not freed', async () => {
+    const { acts } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
+    acts.onFree.mockRejectedValue(new TpuRequestError(STOCKOUT));
+    await click('Free the chips that work/train.ipynb holds');
+    within(screen.getByRole('alert')).getByText(STOCKOUT.message);
+  });
+
+  it('may be another user, which is said', async () => {
+    const other = holder({ user: 'alice', is_own_user: false });
+    await shown(metrics(worker(0, { sample: sample({ holders: [other] }) })));
+    screen.getByText('another user');
+  });
+});

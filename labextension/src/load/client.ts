@@ -1,0 +1,31 @@
+/** The routes of the server half that are about the load of a node. */
+
+import { IDated } from '../money/tokens';
+import { TpuClient } from '../request';
+import { INodeKey } from '../tokens';
+import { IFreed, IFreeTerms, IMetrics } from './records';
+
+/** How much of the past is asked for. */
+export interface ISpan {
+  readonly history_s: number;
+  readonly points: number;
+}
+
+export class LoadClient {
+  constructor(private readonly _client: TpuClient) {}
+
+  /** All workers of a node now; with their past where a span is given. */
+  metrics(key: INodeKey, span: ISpan | null = null): Promise<IDated<IMetrics>> {
+    const query = span ? `?history_s=${span.history_s}&points=${span.points}` : '';
+    return this._client.askDated(`${nodeRoute(key)}/metrics${query}`);
+  }
+
+  free(key: INodeKey, terms: IFreeTerms): Promise<IFreed> {
+    const body = JSON.stringify(terms);
+    return this._client.ask(`${nodeRoute(key)}/free`, { method: 'POST', body });
+  }
+}
+
+function nodeRoute({ zone, node_id }: INodeKey): string {
+  return `nodes/${encodeURIComponent(zone)}/${encodeURIComponent(node_id)}`;
+}

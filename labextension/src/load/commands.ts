@@ -1,0 +1,111 @@
+/** The acts of the user on the chips of a node, as commands. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { CommandRegistry } from '@lumino/commands';
+import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
+import { chooseNode } from '../questions';
+import { asProblem, TpuRequestError } from '../request';
+import { INodeKey, ITpuModel } from '../tokens';
+import { confirmFree } from './dialogs';
+import { heldOf, IHeld } from './holders';
+import { IFreed } from './records';
+import { ILoadModel, INodeLoad, LoadCommandIDs } from './tokens';
+import { holderName } from './words';
+
+interface IContext {
+  readonly commands: CommandRegistry;
+  readonly model: ILoadModel;
+  readonly nodes: ITpuModel;
+  readonly trans: TranslationBundle;
+}
+
+type Args = ReadonlyPartialJSONObject;
+
+/** Which processes are meant, by worker and pid; all of this user where none is named. */
+interface IMeant {
+  readonly worker_id: number;
+  readonly pid: number;
+}
+
+export function addLoadCommands({ commands, model, nodes, trans }: IContext): void {
+  const label = trans.__('Free the Chips of a TPU Node');
+  commands.addCommand(LoadCommandIDs.free, {
+    label: args => (isKey(args) ? label : trans.__('%1…', label)),
+    describedBy: { args: { type: 'object', properties: PROPERTIES } },
+    execute: async args => {
+      const isPossible = ({ state }: { state: string }): boolean => state === 'READY';
+      const key = isKey(args) ? args : await chooseNode(nodes, isPossible, label, trans);
+      return key ? freeChips(key, model.of(key), args, trans) : null;
+    }
+  });
+}
+
+const PROPERTIES = {
+  zone: { type: 'string', description: 'Zone of the node' },
+  node_id: { type: 'string', description: 'Name of the node' },
+  held: {
+    type: 'array',
+    description: 'Processes by worker_id and pid; all of this user where none is named',
+    items: { type: 'object' }
+  }
+};
+
+/** Ask, free, and say what became of it; null when the user has thought better of it. */
+async function freeChips(
+  { node_id }: INodeKey,
+  load: INodeLoad,
+  args: Args,
+  trans: TranslationBundle
+): Promise<string | null> {
+  await load.refresh(); // what was seen may hold them no more
+  const held = chosen(load, args.held as unknown as readonly IMeant[] | undefined);
+  if (held.length === 0) {
+    throw refused(nothingHeld(load, trans));
+  }
+  if (!(await confirmFree(node_id, held, trans))) {
+    return null;
+  }
+  try {
+    return told(await Promise.all(held.map(each => free(load, each))), trans);
+  } finally {
+    void load.refresh();
+  }
+}
+
+function free(load: INodeLoad, { worker_id, holder }: IHeld): Promise<IFreed> {
+  return load.free({ worker_id, pid: holder.pid, force: !holder.is_own_user });
+}
+
+function chosen({ part }: INodeLoad, meant: readonly IMeant[] | undefined): IHeld[] {
+  const all = part.dated ? heldOf(part.dated.data) : [];
+  return all.filter(({ worker_id, holder }) =>
+    meant
+      ? meant.some(one => one.worker_id === worker_id && one.pid === holder.pid)
+      : holder.is_own_user
+  );
+}
+
+function nothingHeld({ part }: INodeLoad, trans: TranslationBundle): string {
+  return part.problem
+    ? trans.__('It is not known who holds the chips: %1', part.problem.message)
+    : trans.__('No such process holds the chips any more.');
+}
+
+/** @throws TpuRequestError where some of it still has its chips. */
+function told(answers: readonly IFreed[], trans: TranslationBundle): string {
+  const messages = [...new Set(answers.map(({ message }) => message).filter(Boolean))].join(' ');
+  const left = answers.flatMap(answer => answer.left);
+  if (left.length > 0) {
+    const names = left.map(holder => `${holderName(holder, trans)} (${holder.pid})`).join(', ');
+    throw refused(messages || trans.__('Still held by %1.', names));
+  }
+  return messages || trans.__('The chips are free.');
+}
+
+function refused(message: string): TpuRequestError {
+  return new TpuRequestError(asProblem({ code: 'not_freed', message }));
+}
+
+function isKey(args: Args): args is Args & INodeKey {
+  return typeof args.zone === 'string' && typeof args.node_id === 'string';
+}

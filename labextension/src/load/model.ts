@@ -1,0 +1,171 @@
+/** The load of nodes: asked for once a second while it is looked at, and not at all otherwise. */
+
+import { Poll } from '@lumino/polling';
+import { DisposableDelegate, IDisposable } from '@lumino/disposable';
+import { ISignal, Signal } from '@lumino/signaling';
+import { keyOf } from '../fleet';
+import { IPart } from '../money/tokens';
+import { problemOf } from '../request';
+import { INodeKey } from '../tokens';
+import { ISpan, LoadClient } from './client';
+import { IFreed, IFreeTerms, IMetrics } from './records';
+import { extended, ISeries, NO_SERIES, seriesOf } from './series';
+import { ILoadModel, INodeLoad } from './tokens';
+
+const INTERVAL_MS = 1_000;
+const LONGEST_INTERVAL_MS = 30_000;
+/** As long as the agents remember. */
+const HISTORY_S = 3_600;
+const MOST_POINTS = 360;
+const FEWEST_POINTS = 60;
+/** Of all workers together, so that the first answer of a large slice is no larger than a later one by much. */
+const POINTS_OF_ALL = 7_200;
+
+export class LoadModel implements ILoadModel {
+  constructor(private readonly _client: LoadClient) {}
+
+  get isWatched(): boolean {
+    return this._isWatched;
+  }
+
+  set isWatched(value: boolean) {
+    this._isWatched = value;
+    this._loads.forEach(load => (load.isWatched = value));
+  }
+
+  of(key: INodeKey): INodeLoad {
+    const word = keyOf(key);
+    const load = this._loads.get(word) ?? new NodeLoad(this._client, key);
+    load.isWatched = this._isWatched;
+    this._loads.set(word, load);
+    return load;
+  }
+
+  private readonly _loads = new Map<string, NodeLoad>();
+  private _isWatched = false;
+}
+
+class NodeLoad implements INodeLoad {
+  constructor(
+    private readonly _client: LoadClient,
+    { zone, node_id }: INodeKey
+  ) {
+    this._key = { zone, node_id };
+  }
+
+  get part(): IPart<IMetrics> {
+    return this._part;
+  }
+
+  get series(): ISeries {
+    return this._series;
+  }
+
+  get changed(): ISignal<INodeLoad, void> {
+    return this._changed;
+  }
+
+  set isWatched(value: boolean) {
+    if (value !== this._isWatched) {
+      this._isWatched = value;
+      this._follow();
+    }
+  }
+
+  look(workers: number): IDisposable {
+    this._lookers += 1;
+    this._points = pointsFor(workers);
+    this._follow();
+    return new DisposableDelegate(() => {
+      this._lookers -= 1;
+      this._follow();
+    });
+  }
+
+  /** What fails is told by `part`. */
+  refresh(): Promise<void> {
+    return this._poll ? this._poll.refresh() : this._fetch().catch(() => undefined);
+  }
+
+  free(terms: IFreeTerms): Promise<IFreed> {
+    return this._client.free(this._key, terms);
+  }
+
+  /** Poll if and only if somebody looks. What was missed meanwhile is asked for with the first answer. */
+  private _follow(): void {
+    const isWanted = this._isWatched && this._lookers > 0;
+    if (isWanted && !this._poll) {
+      this._isBehind = true;
+      this._poll = this._newPoll();
+      void this._poll.start();
+    } else if (!isWanted && this._poll) {
+      this._poll.dispose();
+      this._poll = null;
+    }
+  }
+
+  private _newPoll(): Poll<void> {
+    return new Poll({
+      auto: false,
+      name: `jupyter-tpu:load ${keyOf(this._key)}`,
+      factory: () => this._fetch(),
+      frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
+      linger: 0,
+      standby: () => this._standby()
+    });
+  }
+
+  /** A page that was hidden has missed something, too. */
+  private _standby(): Poll.Standby {
+    this._isBehind ||= document.hidden;
+    return 'when-hidden';
+  }
+
+  /** Ask once; the poll backs off when this throws. */
+  private async _fetch(): Promise<void> {
+    const turn = ++this._asked;
+    const span: ISpan | null = this._isBehind
+      ? { history_s: HISTORY_S, points: this._points }
+      : null;
+    try {
+      const dated = await this._client.metrics(this._key, span);
+      this._answer(turn, { dated, problem: null }, span);
+    } catch (error) {
+      this._answer(turn, { dated: this._part.dated, problem: problemOf(error) }, null);
+      throw error;
+    }
+  }
+
+  /** Answers may overtake each other: an older one than the last is dropped. */
+  private _answer(turn: number, part: IPart<IMetrics>, span: ISpan | null): void {
+    if (turn < this._answered) {
+      return;
+    }
+    this._answered = turn;
+    this._part = part;
+    if (part.dated && !part.problem) {
+      const { data, server_s } = part.dated;
+      const before = span ? seriesOf(data, span.history_s / span.points) : this._series;
+      this._isBehind &&= span === null;
+      this._series = extended(before, data, data.as_of ?? server_s, HISTORY_S);
+    }
+    this._changed.emit();
+  }
+
+  private readonly _key: INodeKey;
+  private readonly _changed = new Signal<this, void>(this);
+  private _part: IPart<IMetrics> = { dated: null, problem: null };
+  private _series = NO_SERIES;
+  private _poll: Poll<void> | null = null;
+  private _points = MOST_POINTS;
+  private _lookers = 0;
+  private _isWatched = false;
+  private _isBehind = true;
+  private _asked = 0;
+  private _answered = 0;
+}
+
+function pointsFor(workers: number): number {
+  const each = Math.floor(POINTS_OF_ALL / Math.max(1, workers));
+  return Math.min(MOST_POINTS, Math.max(FEWEST_POINTS, each));
+}

@@ -1,0 +1,32 @@
+/** The load of nodes in the front end: what it knows, and its command. */
+
+import { JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
+import { ICommandPalette } from '@jupyterlab/apputils';
+import { ITranslator, nullTranslator } from '@jupyterlab/translation';
+import { TpuClient } from '../request';
+import { ITpuModel } from '../tokens';
+import { LoadClient } from './client';
+import { addLoadCommands } from './commands';
+import { LoadModel } from './model';
+import { ILoadModel, LoadCommandIDs } from './tokens';
+
+export const load: JupyterFrontEndPlugin<ILoadModel> = {
+  id: 'jupyter-tpu:load',
+  description: 'Knows how busy the chips of each node are, and frees them.',
+  autoStart: true,
+  provides: ILoadModel,
+  requires: [ITpuModel],
+  optional: [ITranslator, ICommandPalette],
+  activate: (
+    { commands, serviceManager }: JupyterFrontEnd,
+    nodes: ITpuModel,
+    translator: ITranslator | null,
+    palette: ICommandPalette | null
+  ): ILoadModel => {
+    const trans = (translator ?? nullTranslator).load('jupyter_tpu');
+    const model = new LoadModel(new LoadClient(new TpuClient(serviceManager.serverSettings)));
+    addLoadCommands({ commands, model, nodes, trans });
+    palette?.addItem({ command: LoadCommandIDs.free, category: trans.__('Cloud TPU') });
+    return model;
+  }
+};

@@ -1,0 +1,152 @@
+/** The past of a node as lines of a chart; pure. */
+
+import { IHistory, IMetrics, IWorkerLoad } from './records';
+import { known, mean, percentOf, samplesOf, totalsOf } from './totals';
+
+/** Lines over the same moments, in percent; null where nothing was measured. */
+export interface ISeries {
+  /** Seconds since the epoch by the server's clock, rising. */
+  readonly at: readonly number[];
+  readonly duty: readonly (number | null)[];
+  readonly busiest: readonly (number | null)[];
+  readonly hbm: readonly (number | null)[];
+  readonly cpu: readonly (number | null)[];
+}
+
+export type Line = Exclude<keyof ISeries, 'at'>;
+
+export const LINES: readonly Line[] = ['duty', 'busiest', 'hbm', 'cpu'];
+
+export const NO_SERIES: ISeries = { at: [], duty: [], busiest: [], hbm: [], cpu: [] };
+
+type Point = { readonly [line in Line]: number | null };
+
+/** What all workers remember, in steps of so many seconds. */
+export function seriesOf({ workers }: IMetrics, step_s: number): ISeries {
+  const steps = new Map<number, Point[]>();
+  for (const worker of workers) {
+    for (const [at, point] of pointsOf(worker)) {
+      const step = Math.floor(at / step_s);
+      steps.set(step, [...(steps.get(step) ?? []), point]);
+    }
+  }
+  const rising = [...steps].sort(([left], [right]) => left - right);
+  return asSeries(rising.map(([step, points]) => [step * step_s, joined(points)]));
+}
+
+/** With what is measured now at its end, and without what is older than so many seconds. */
+export function extended(
+  series: ISeries,
+  metrics: IMetrics,
+  now_s: number,
+  keep_s: number
+): ISeries {
+  const last = series.at[series.at.length - 1] ?? -Infinity;
+  if (now_s <= last) {
+    return series;
+  }
+  const first = series.at.findIndex(at => at >= now_s - keep_s);
+  const point = currentPoint(metrics);
+  const kept = <T>(values: readonly T[], value: T): T[] => [
+    ...(first < 0 ? [] : values.slice(first)),
+    value
+  ];
+  return {
+    at: kept(series.at, now_s),
+    duty: kept(series.duty, point.duty),
+    busiest: kept(series.busiest, point.busiest),
+    hbm: kept(series.hbm, point.hbm),
+    cpu: kept(series.cpu, point.cpu)
+  };
+}
+
+/** The last so many seconds of it. */
+export function tail(series: ISeries, span_s: number): ISeries {
+  const end = series.at[series.at.length - 1] ?? 0;
+  const first = series.at.findIndex(at => at >= end - span_s);
+  const cut = <T>(values: readonly T[]): readonly T[] => values.slice(Math.max(0, first));
+  return {
+    at: cut(series.at),
+    duty: cut(series.duty),
+    busiest: cut(series.busiest),
+    hbm: cut(series.hbm),
+    cpu: cut(series.cpu)
+  };
+}
+
+/** Least, mean, most and last of a line; null where nothing of it is known. */
+export function rangeOf(
+  values: readonly (number | null)[]
+): { least: number; mean: number; most: number; last: number | null } | null {
+  const all = known(values);
+  const middle = mean(all);
+  return middle === null
+    ? null
+    : {
+        least: Math.min(...all),
+        mean: middle,
+        most: Math.max(...all),
+        last: values[values.length - 1] ?? null
+      };
+}
+
+function currentPoint(metrics: IMetrics): Point {
+  const fresh = metrics.workers.filter(({ error }) => error === null);
+  const totals = totalsOf(samplesOf({ ...metrics, workers: fresh }));
+  return {
+    duty: totals.duty_percent,
+    busiest: totals.busiest_percent,
+    hbm: percentOf(totals.hbm_used_bytes, totals.hbm_total_bytes),
+    cpu: totals.cpu_percent
+  };
+}
+
+/** By the server's clock: the worker's may be wrong. */
+function pointsOf({ sample, history, as_of }: IWorkerLoad): [number, Point][] {
+  if (!history) {
+    return [];
+  }
+  const ahead_s = sample && as_of !== null ? as_of - sample.at : 0;
+  const hbmTotals = new Map(
+    (sample?.cores ?? []).map(({ core, hbm_total_bytes }) => [String(core), hbm_total_bytes])
+  );
+  return history.at.map((at, index) => [at + ahead_s, pointAt(history, index, hbmTotals)]);
+}
+
+function pointAt(
+  history: IHistory,
+  index: number,
+  hbmTotals: ReadonlyMap<string, number | null>
+): Point {
+  const duties = known(Object.values(history.duty_percent).map(column => column[index]));
+  const hbm = Object.entries(history.hbm_used_bytes).map(([core, column]) =>
+    percentOf(column[index] ?? null, hbmTotals.get(core) ?? null)
+  );
+  return {
+    duty: mean(duties),
+    busiest: duties.length > 0 ? Math.max(...duties) : null,
+    hbm: mean(known(hbm)),
+    cpu: history.cpu_percent[index] ?? null
+  };
+}
+
+function joined(points: readonly Point[]): Point {
+  const busiest = known(points.map(point => point.busiest));
+  return {
+    duty: mean(known(points.map(({ duty }) => duty))),
+    busiest: busiest.length > 0 ? Math.max(...busiest) : null,
+    hbm: mean(known(points.map(({ hbm }) => hbm))),
+    cpu: mean(known(points.map(({ cpu }) => cpu)))
+  };
+}
+
+function asSeries(points: readonly (readonly [number, Point])[]): ISeries {
+  const line = (name: Line): (number | null)[] => points.map(([, point]) => point[name]);
+  return {
+    at: points.map(([at]) => at),
+    duty: line('duty'),
+    busiest: line('busiest'),
+    hbm: line('hbm'),
+    cpu: line('cpu')
+  };
+}

@@ -1,0 +1,39 @@
+/** The words of the load of nodes that others use. Importing this module does nothing. */
+
+import { Token } from '@lumino/coreutils';
+import { IDisposable } from '@lumino/disposable';
+import { ISignal } from '@lumino/signaling';
+import { IPart } from '../money/tokens';
+import { INodeKey } from '../tokens';
+import { IFreed, IFreeTerms, IMetrics } from './records';
+import { ISeries } from './series';
+
+/** Every act of the user on the chips is one of these. */
+export namespace LoadCommandIDs {
+  export const free = 'tpu:free-chips';
+}
+
+/** The load of one node, as it stands now. */
+export interface INodeLoad {
+  readonly part: IPart<IMetrics>;
+  readonly series: ISeries;
+  readonly changed: ISignal<INodeLoad, void>;
+
+  /** Ask once a second for as long as somebody looks, until what is returned is disposed of. */
+  look(workers: number): IDisposable;
+  /** Ask once, now. */
+  refresh(): Promise<void>;
+  free(terms: IFreeTerms): Promise<IFreed>;
+}
+
+export interface ILoadModel {
+  /** Whether somebody looks at the panel; nothing is polled otherwise. */
+  isWatched: boolean;
+
+  of(key: INodeKey): INodeLoad;
+}
+
+export const ILoadModel = new Token<ILoadModel>(
+  'jupyter-tpu:ILoadModel',
+  'How busy the chips of each node are, and who holds them.'
+);

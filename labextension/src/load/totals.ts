@@ -1,0 +1,77 @@
+/** What the numbers of several chips and workers come to; pure. */
+
+import { ICore, IMetrics, ISample } from './records';
+
+/** Null where no part of it is known. */
+export interface ITotals {
+  /** Mean of all chips. */
+  readonly duty_percent: number | null;
+  /** The busiest chip. */
+  readonly busiest_percent: number | null;
+  readonly hbm_used_bytes: number | null;
+  readonly hbm_total_bytes: number | null;
+  /** Mean of the hosts. */
+  readonly cpu_percent: number | null;
+  /** Whether all chips are known to be held by nobody. */
+  readonly isIdle: boolean;
+}
+
+/** A chip with its cores. */
+export interface IChipCores {
+  readonly chip: number;
+  readonly duty_percent: number | null;
+  readonly cores: readonly ICore[];
+}
+
+export function totalsOf(samples: readonly ISample[]): ITotals {
+  const duties = samples.flatMap(({ chips }) => known(chips.map(chip => chip.duty_percent)));
+  const measured = samples.flatMap(({ cores }) => cores.filter(hasHbm));
+  return {
+    duty_percent: mean(duties),
+    busiest_percent: duties.length > 0 ? Math.max(...duties) : null,
+    hbm_used_bytes: sum(measured.map(core => core.hbm_used_bytes)),
+    hbm_total_bytes: sum(measured.map(core => core.hbm_total_bytes)),
+    cpu_percent: mean(known(samples.map(({ host }) => host.cpu_percent))),
+    isIdle: samples.length > 0 && samples.every(({ state }) => state === 'idle')
+  };
+}
+
+export function samplesOf({ workers }: IMetrics): ISample[] {
+  return workers.flatMap(({ sample }) => (sample ? [sample] : []));
+}
+
+/** Cores under their chips; a chip that only its cores name has no duty of its own. */
+export function chipsOf({ chips, cores }: ISample): IChipCores[] {
+  const duties = new Map(chips.map(({ chip, duty_percent }) => [chip, duty_percent]));
+  const numbers = [...new Set([...duties.keys(), ...cores.map(core => core.chip)])];
+  return numbers
+    .sort((left, right) => left - right)
+    .map(chip => ({
+      chip,
+      duty_percent: duties.get(chip) ?? null,
+      cores: cores.filter(core => core.chip === chip)
+    }));
+}
+
+/** A part of a whole in percent, or null where it cannot be said. */
+export function percentOf(part: number | null, whole: number | null): number | null {
+  return part === null || whole === null || whole <= 0 ? null : (100 * part) / whole;
+}
+
+export function known(values: readonly (number | null | undefined)[]): number[] {
+  return values.filter((value): value is number => typeof value === 'number');
+}
+
+export function mean(values: readonly number[]): number | null {
+  return values.length > 0 ? values.reduce((left, right) => left + right, 0) / values.length : null;
+}
+
+function sum(values: readonly (number | null)[]): number | null {
+  const all = known(values);
+  return all.length > 0 ? all.reduce((left, right) => left + right, 0) : null;
+}
+
+/** Used and whole are added up only where both are known, so that their ratio means something. */
+function hasHbm(core: ICore): boolean {
+  return core.hbm_used_bytes !== null && core.hbm_total_bytes !== null;
+}

@@ -1,0 +1,111 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React, { useEffect, useState } from 'react';
+import { Fold } from '../../components/fold';
+import { useNow } from '../../components/now';
+import { serverNow } from '../../money/model';
+import { formatSpan } from '../../money/words';
+import { INode } from '../../tokens';
+import { Plotter } from '../plot';
+import { IMetrics } from '../records';
+import { INodeLoad } from '../tokens';
+import { samplesOf, totalsOf } from '../totals';
+import { formatNode, formatTotals } from '../words';
+import { History } from './history';
+import { Holders, ILoadActs } from './holders';
+import { Workers } from './workers';
+
+interface IProps {
+  node: INode;
+  load: INodeLoad;
+  acts: ILoadActs;
+  plot: Plotter;
+  trans: TranslationBundle;
+}
+
+/** How busy a node is, chip by chip. Closed, it asks nothing. */
+export function LoadSection(props: IProps): JSX.Element {
+  const { node, load, trans } = props;
+  const [isOpen, setOpen] = useState(false);
+  const workers = node.workers.length;
+  useEffect(() => {
+    const look = isOpen ? load.look(workers) : null;
+    return () => look?.dispose();
+  }, [load, isOpen, workers]);
+  return (
+    <UseSignal signal={load.changed}>
+      {() => (
+        <Fold
+          title={trans.__('Load')}
+          label={trans.__('Load of %1', node.node_id)}
+          summary={isOpen ? summaryOf(load, trans) : undefined}
+          isOpen={isOpen}
+          onToggle={() => setOpen(!isOpen)}
+        >
+          <Body {...props} />
+        </Fold>
+      )}
+    </UseSignal>
+  );
+}
+
+/** Only what is of now: a figure without its age must not be old. */
+function summaryOf({ part }: INodeLoad, trans: TranslationBundle): string | undefined {
+  const { dated, problem } = part;
+  return dated && !problem ? formatTotals(totalsOf(samplesOf(dated.data)), trans) : undefined;
+}
+
+function Body(props: IProps): JSX.Element {
+  const { node, load, acts, plot, trans } = props;
+  const { dated, problem } = load.part;
+  return (
+    <>
+      {problem && (
+        <div className="jp-tpu-Notice jp-tpu-Line" role="status" title={problem.raw}>
+          {trans.__('Could not be asked: %1', problem.message || problem.code)}
+          {dated && <Old dated={dated} trans={trans} />}
+        </div>
+      )}
+      {!dated && !problem && (
+        <div className="jp-tpu-Muted" role="status">
+          {trans.__('Asking…')}
+        </div>
+      )}
+      {dated && (
+        <>
+          <Whole metrics={dated.data} trans={trans} />
+          <Holders
+            node={node}
+            metrics={dated.data}
+            now_s={dated.server_s}
+            acts={acts}
+            trans={trans}
+          />
+          <History series={load.series} name={node.node_id} plot={plot} trans={trans} />
+          <Workers dated={dated} trans={trans} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Whole({ metrics, trans }: { metrics: IMetrics; trans: TranslationBundle }): JSX.Element {
+  return (
+    <>
+      <div>{formatNode(metrics, trans)}</div>
+      {metrics.workers.length === 0 && (
+        <div className="jp-tpu-Muted">{trans.__('None of its workers could be asked yet.')}</div>
+      )}
+    </>
+  );
+}
+
+interface IOldProps {
+  dated: NonNullable<INodeLoad['part']['dated']>;
+  trans: TranslationBundle;
+}
+
+function Old({ dated, trans }: IOldProps): JSX.Element {
+  const age = serverNow(dated, useNow()) - (dated.data.as_of ?? dated.server_s);
+  return <span> {trans.__('What is shown is of %1 ago.', formatSpan(age, trans))}</span>;
+}

@@ -1,0 +1,193 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
+import React, { useCallback, useId, useRef, useState } from 'react';
+import { Button } from '../../components/button';
+import { useInSight } from '../../components/insight';
+import { useNow } from '../../components/now';
+import { serverNow } from '../../money/model';
+import { IDated } from '../../money/tokens';
+import { formatSpan, textOf } from '../../money/words';
+import { IMetrics, ISample, IWorkerLoad } from '../records';
+import { percentOf, totalsOf } from '../totals';
+import { formatDuty, formatTotals } from '../words';
+import { Spark } from './bar';
+import { Chips } from './chips';
+import { Host } from './host';
+
+/** So many workers are shown with all their chips from the start. */
+const FEW = 2;
+/** A sample older than this is not of now; seconds. */
+const STALE_AFTER_S = 5;
+/** How often a worker out of sight is drawn. */
+const OUT_OF_SIGHT_S = 32;
+/** About how high a core is, where it is not drawn yet. */
+const CORE_EM = 8;
+
+interface IProps {
+  dated: IDated<IMetrics>;
+  trans: TranslationBundle;
+}
+
+/** All workers of a node: one is shown whole, several each in a line that opens. */
+export function Workers({ dated, trans }: IProps): JSX.Element {
+  const { workers } = dated.data;
+  const [open, setOpen] = useState<ReadonlySet<number>>(
+    () => new Set(workers.length <= FEW ? workers.map(({ worker_id }) => worker_id) : [])
+  );
+  const toggle = useCallback((id: number) => setOpen(before => toggled(before, id)), []);
+  if (workers.length === 1) {
+    return <WorkerBody worker={workers[0]} dated={dated} where="" trans={trans} />;
+  }
+  const isAll = open.size === workers.length;
+  return (
+    <>
+      <div className="jp-tpu-Actions">
+        <Button
+          onClick={() => setOpen(new Set(isAll ? [] : workers.map(({ worker_id }) => worker_id)))}
+        >
+          {isAll ? trans.__('Close all workers') : trans.__('Open all workers')}
+        </Button>
+      </div>
+      <ul className="jp-tpu-Workers" aria-label={trans.__('Workers')}>
+        {workers.map(worker => (
+          <Worker
+            key={worker.worker_id}
+            worker={worker}
+            isOpen={open.has(worker.worker_id)}
+            dated={dated}
+            trans={trans}
+            onToggle={toggle}
+          />
+        ))}
+      </ul>
+    </>
+  );
+}
+
+function toggled(open: ReadonlySet<number>, worker_id: number): ReadonlySet<number> {
+  const next = new Set(open);
+  if (!next.delete(worker_id)) {
+    next.add(worker_id);
+  }
+  return next;
+}
+
+interface IWorkerProps extends IProps {
+  worker: IWorkerLoad;
+  isOpen: boolean;
+  onToggle: (worker_id: number) => void;
+}
+
+/** A worker in sight is drawn each second, any other now and then: a slice may have hundreds of cores. */
+function Worker(props: IWorkerProps): JSX.Element {
+  const element = useRef<HTMLLIElement>(null);
+  const isInSight = useInSight(element);
+  const turn = Math.floor(props.dated.server_s) + props.worker.worker_id;
+  return (
+    <li ref={element} className="jp-tpu-Worker">
+      <Drawn {...props} isDue={isInSight || turn % OUT_OF_SIGHT_S === 0} />
+    </li>
+  );
+}
+
+interface IDrawnProps extends IWorkerProps {
+  isDue: boolean;
+}
+
+const Drawn = React.memo(
+  WorkerLine,
+  (before, after) => !after.isDue && before.isOpen === after.isOpen
+);
+
+function WorkerLine({ worker, isOpen, isDue, dated, trans, onToggle }: IDrawnProps): JSX.Element {
+  const id = useId();
+  const { worker_id, hostname, sample } = worker;
+  const totals = totalsOf(sample ? [sample] : []);
+  const Caret = (isOpen ? caretDownIcon : caretRightIcon).react;
+  return (
+    <>
+      <button
+        type="button"
+        className="jp-tpu-Worker-head"
+        aria-expanded={isOpen}
+        aria-controls={isOpen ? id : undefined}
+        title={[hostname, formatTotals(totals, trans)].filter(Boolean).join('\n')}
+        onClick={() => onToggle(worker_id)}
+      >
+        <Caret tag="span" className="jp-tpu-Section-caret" aria-hidden="true" />
+        <span>{trans.__('Worker %1', worker_id)}</span>
+        {sample && <Sparks sample={sample} />}
+        <span className="jp-tpu-Load-summary">
+          {worker.error ? trans.__('no new numbers') : formatDuty(totals, trans)}
+        </span>
+      </button>
+      {isOpen && (
+        <div
+          id={id}
+          className="jp-tpu-Worker-body"
+          style={{ minHeight: isDue ? undefined : `${(sample?.cores.length ?? 0) * CORE_EM}em` }}
+        >
+          {isDue && (
+            <>
+              {hostname && <div className="jp-tpu-Muted">{hostname}</div>}
+              <WorkerBody
+                worker={worker}
+                dated={dated}
+                where={trans.__('worker %1', worker_id)}
+                trans={trans}
+              />
+            </>
+          )}
+        </div>
+      )}
+    </>
+  );
+}
+
+function Sparks({ sample }: { sample: ISample }): JSX.Element {
+  return (
+    <>
+      <Spark kind="duty" percents={sample.chips.map(chip => chip.duty_percent)} />
+      <Spark
+        kind="hbm"
+        percents={sample.cores.map(core => percentOf(core.hbm_used_bytes, core.hbm_total_bytes))}
+      />
+    </>
+  );
+}
+
+interface IBodyProps extends IProps {
+  worker: IWorkerLoad;
+  where: string;
+}
+
+function WorkerBody({ worker, dated, where, trans }: IBodyProps): JSX.Element {
+  const { sample, error, as_of } = worker;
+  const isOld = as_of !== null && dated.server_s - as_of > STALE_AFTER_S;
+  return (
+    <>
+      {error && (
+        <div className="jp-tpu-Notice jp-tpu-Line" title={error.raw}>
+          {[error.message || error.code, textOf(error.hint)].filter(Boolean).join(' ')}
+        </div>
+      )}
+      {as_of !== null && (isOld || error) && <Age as_of={as_of} dated={dated} trans={trans} />}
+      {sample ? (
+        <>
+          <Chips sample={sample} where={where} trans={trans} />
+          <Host sample={sample} where={where} trans={trans} />
+        </>
+      ) : (
+        !error && <div className="jp-tpu-Muted">{trans.__('Nothing was measured yet.')}</div>
+      )}
+    </>
+  );
+}
+
+/** How old the numbers are, as that goes on. */
+function Age({ as_of, dated, trans }: IProps & { as_of: number }): JSX.Element {
+  const now_s = serverNow(dated, useNow());
+  return (
+    <div className="jp-tpu-Muted">{trans.__('As of %1 ago', formatSpan(now_s - as_of, trans))}</div>
+  );
+}
