@@ -16,7 +16,7 @@ import pytest
 
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
 from jupyter_tpu.notebook.agent_call import SOCKET_VARIABLE, ask_all, is_agent_here
-from jupyter_tpu.notebook.magic_table import WORDS, perform
+from jupyter_tpu.notebook.magic_table import perform
 from jupyter_tpu.notebook.magic_words import PATIENCE_VARIABLE, Here
 from jupyter_tpu.wire.frames import FROM_CLIENT, FrameDecoder, Kind, encode_frame, encode_json
 
@@ -292,7 +292,7 @@ def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
     assert "Whether the node is kept is not known" in caught.value.exists
 
 
-@pytest.mark.parametrize("line", [word for word in WORDS if word not in ("env", "logs")])
+@pytest.mark.parametrize("line", LINES)
 def test_without_an_agent_each_word_says_so(line: str) -> None:
     assert not is_agent_here({})
     with pytest.raises(WorkerUnreachable, match="not started by an agent"):
