@@ -38,14 +38,20 @@ class Feed:
         look: looks at the node and shows what it saw, after performing what the pages asked for. It is told whether a
             page wants the whole picture, with its history.
         is_kernel_busy: whether pages may be unheard.
+        silence_s: the longest time from one word of a page to the next.
     """
 
     def __init__(
-        self, look: Callable[[bool, list[Act]], None], every_s: float, is_kernel_busy: Callable[[], bool]
+        self,
+        look: Callable[[bool, list[Act]], None],
+        every_s: float,
+        is_kernel_busy: Callable[[], bool],
+        silence_s: float = SILENCE_S,
     ) -> None:
         self._look = look
         self._every_s = every_s
         self._is_kernel_busy = is_kernel_busy
+        self._silence_s = silence_s
         self._changing = threading.Lock()
         self._news = threading.Event()
         self._acts: deque[Act] = deque()
@@ -92,9 +98,9 @@ class Feed:
 
     def _is_done(self) -> bool:
         """Asked outside the lock whether the kernel is busy, because that takes a while; a page may speak meanwhile."""
-        is_forgotten = self._silent_s() > SILENCE_S and not self._is_kernel_busy()
+        is_forgotten = self._silent_s() > self._silence_s and not self._is_kernel_busy()
         with self._changing:
-            if self._is_over or (is_forgotten and self._silent_s() > SILENCE_S):
+            if self._is_over or (is_forgotten and self._silent_s() > self._silence_s):
                 self._thread = None
             return self._thread is None
 

@@ -1,0 +1,262 @@
+"""`TpuMonitor`, `IdleTimer` and `QuotaAndCredit`: what their pages are given, and what is shown without a live page."""
+
+from __future__ import annotations
+
+import io
+import threading
+import time
+import zipfile
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from jupyter_tpu.agent.archive import agent_archive
+from jupyter_tpu.errors import WorkerUnreachable
+from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
+from jupyter_tpu.notebook.widgets_feed import Feed, pace_s
+from jupyter_tpu.notebook.widgets_idle import IDLE, act
+from jupyter_tpu.notebook.widgets_monitor import MONITOR
+from jupyter_tpu.notebook.widgets_quota import QUOTA
+from jupyter_tpu.notebook.widgets_view import Looker
+
+GIB = 2**30
+CORES = tuple(Core(core=core, chip=core // 2, hbm_used_bytes=core * GIB, hbm_total_bytes=16 * GIB) for core in range(4))
+SAMPLE = Sample(
+    at=1000.0,
+    state="measured",
+    chips=(Chip(chip=0, duty_percent=78.71), Chip(chip=1)),
+    cores=CORES,
+    unknown={"tensorcore_percent": "needs libtpu's SDK on the worker", "queued": "libtpu does not tell it"},
+    host=Host(cpus=96, cpu_percent=12.5),
+    holders=(Holder(pid=7, notebook="a.ipynb", is_own_user=True), Holder(pid=8, user="eve", command="python train.py")),
+)
+HISTORY = {
+    "at": [998.04, 999.0],
+    "duty_percent": {"0": [None, 50.04], "1": [1.0, 2.0]},
+    "hbm_used_bytes": {"0": [0, GIB], "1": [GIB, GIB], "2": [None, GIB], "3": [0, 0]},
+}
+
+
+class Agent:
+    """Answers as an agent does, or does not."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = answers
+        self.asked: list[tuple[str, Any]] = []
+
+    def ask(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        self.asked.append((method, dict(params)))
+        if method not in self.answers:
+            raise WorkerUnreachable("It does not answer.", hint="Wait.")
+        return dict(self.answers[method])
+
+
+def metrics(history: Any = None) -> dict[str, Any]:
+    worker = {"hostname": "t1v-n-w-0", "accelerator_type": "v3-8"}
+    return {"metrics": {"worker": worker, "interval_s": 1.0, "sample": SAMPLE.to_json(), "history": history}}
+
+
+def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
+    picture = Looker(MONITOR, Agent(metrics()).ask).picture()
+    assert picture["problem"] == ""
+    assert picture["data"] == {
+        "at": 1000.0,
+        "type": "v3-8",
+        "host": "t1v-n-w-0",
+        "state": "measured",
+        "reason": "",
+        "duty_per": "chip",
+        "chips": [[0, 78.7], [1, None]],
+        "cores": [[core, core // 2, None, core * GIB, 16 * GIB] for core in range(4)],
+        "unknown": ["TensorCore load: needs libtpu's SDK on the worker"],
+        "machine": {
+            "cpus": 96,
+            "cpu_percent": 12.5,
+            "memory_used_bytes": None,
+            "memory_total_bytes": None,
+            "disk_used_bytes": None,
+            "disk_total_bytes": None,
+        },
+        "holders": ["a.ipynb (pid 7)", "python train.py (pid 8, of eve)"],
+    }
+
+
+def test_a_page_that_asks_for_it_gets_the_history_once() -> None:
+    agent = Agent(metrics(HISTORY))
+    looker = Looker(MONITOR, agent.ask)
+    whole = looker.picture(whole=True)
+    assert whole["data"]["history"] == {
+        "at": [998.0, 999.0],
+        "duty": {"0": [None, 50.0], "1": [1.0, 2.0]},
+        "hbm": {"0": [3.1, 6.2], "1": [None, 3.1]},
+    }
+    agent.answers = {}
+    assert "history" not in looker.picture()["data"]
+
+
+def test_what_was_seen_last_stays_with_the_reason_why_it_is_old() -> None:
+    agent = Agent(metrics())
+    looker = Looker(MONITOR, agent.ask)
+    before = looker.picture()
+    agent.answers = {}
+    assert looker.picture() == {**before, "problem": "It does not answer. Wait."}
+    agent.answers = {"metrics": {"sample": {"state": "splendid"}}}
+    assert "does not understand" in looker.picture()["problem"]
+
+
+@pytest.mark.parametrize("view", [MONITOR, IDLE, QUOTA])
+@pytest.mark.parametrize("answer", [{}, {"sample": None}, {"data": [], "as_of": "soon"}, {"sources": 5}])
+def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
+    picture = Looker(view, Agent(dict.fromkeys(("metrics", "activity", "told"), answer)).ask).picture()
+    assert picture["problem"] or picture["data"]
+
+
+@pytest.mark.parametrize(
+    ("wish", "asked", "says"),
+    [
+        ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "Kept for 59 min."),
+        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept for 1 h 0 min."),
+        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept for 720 h 0 min."),
+        ({"for_s": 600, "at": 100.0}, None, "heard of this only after 15 min. Nothing was done."),
+        ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept until what runs now has ended."),
+        ({"while_busy": True, "at": 900.0}, None, "heard of this only after 100 s. Nothing was done."),
+        ({"off": True, "at": 999.0}, {}, "No longer kept."),
+    ],
+)
+def test_a_button_means_the_moment_at_which_it_was_clicked(wish: Any, asked: Any, says: str) -> None:
+    agent = Agent({"keep": {}})
+    assert says in act(agent.ask, wish, 1000.0)
+    assert agent.asked == ([] if asked is None else [("keep", asked)])
+
+
+@pytest.mark.parametrize("wish", [{}, {"for_s": "1h"}, {"for_s": float("nan")}, {"delete": True}])
+def test_any_other_wish_of_a_page_does_nothing(wish: Any) -> None:
+    agent = Agent({"keep": {}})
+    picture = Looker(IDLE, agent.ask).picture(acts=[{"at": time.time(), **wish}])
+    assert "Nothing was done." in picture["heard"][0]["text"]
+    assert "keep" not in dict(agent.asked)
+
+
+def test_a_page_hears_what_became_of_its_wish() -> None:
+    picture = Looker(IDLE, Agent({}).ask).picture(acts=[{"id": "x1", "off": True, "at": 1e12}])
+    assert picture["heard"] == [{"id": "x1", "text": "It does not answer. Wait."}]
+
+
+def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
+    limit = {
+        "label": "v5e",
+        "location": "us-central1-a",
+        "limit": 32,
+        "is_unlimited": False,
+        "used": 8,
+        "unit": "chips",
+    }
+    view = {"error": None, "is_complete": False, "limits": [limit]}
+
+    def ask(_method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {"as_of": 5.0, "data": view} if params["kind"] == "quota" else {}
+
+    parts = {part["title"]: part for part in Looker(QUOTA, ask).picture()["data"]["parts"]}
+    assert parts["Quota"] == {
+        "title": "Quota",
+        "as_of": 5.0,
+        "lines": ["Not everything was seen: less may be free."],
+        "rows": [("v5e · us-central1-a", "8 of 32 chips", 0.25)],
+    }
+    assert parts["Budgets"]["as_of"] is None
+    assert "unknown" in parts["Budgets"]["lines"][0]
+
+
+# -- the thread --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("every_s", "silent_s", "pace"), [(1.0, 0.0, 1.0), (1.0, 120.0, 2.0), (1.0, 1e6, 5.0), (15.0, 1e6, 15.0)]
+)
+def test_a_feed_that_no_page_is_heard_of_goes_slower(every_s: float, silent_s: float, pace: float) -> None:
+    assert pace_s(every_s, silent_s) == pace
+
+
+class Seen:
+    """What a feed was asked to show."""
+
+    def __init__(self) -> None:
+        self.looks = 0
+        self.acts: list[Mapping[str, Any]] = []
+        self._news = threading.Condition()
+
+    def look(self, whole: bool, acts: list[Mapping[str, Any]]) -> None:
+        with self._news:
+            self.looks += 1
+            self.acts += acts
+            self._news.notify_all()
+
+    def wait_for(self, is_so: Any) -> None:
+        with self._news:
+            assert self._news.wait_for(is_so, 60)
+
+
+def feed_threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name == "jupyter-tpu-widget"]
+
+
+def test_silence_ends_the_feed_of_an_idle_kernel_until_a_page_speaks_again() -> None:
+    seen = Seen()
+    feed = Feed(seen.look, 0.001, lambda: False, silence_s=0.0)
+    for _ in range(2):
+        feed.hear()
+        for thread in feed_threads():
+            thread.join(60)
+        assert not feed.is_running
+
+
+def test_a_busy_kernel_is_fed_on_and_its_pages_wishes_are_done_until_it_is_closed() -> None:
+    seen = Seen()
+    feed = Feed(seen.look, 0.001, lambda: True, silence_s=0.0)
+    feed.hear()
+    seen.wait_for(lambda: seen.looks > 5)
+    feed.hear(act={"id": "1"})
+    seen.wait_for(lambda: seen.acts)
+    assert seen.acts == [{"id": "1"}]
+    feed.close()
+    for thread in feed_threads():
+        thread.join(60)
+    feed.hear(whole=True)
+    assert not feed.is_running
+
+
+# -- in a shell --------------------------------------------------------------------------------------------------------
+
+SHOW = "from jupyter_tpu import IdleTimer, QuotaAndCredit, TpuMonitor\ndisplay({}())"
+WITHOUT = "import sys; sys.modules['anywidget'] = None"
+
+
+@pytest.mark.parametrize("name", ["TpuMonitor", "IdleTimer", "QuotaAndCredit"])
+def test_without_anywidget_a_picture_says_how_to_get_the_live_one(run_cells: Any, name: str) -> None:
+    run = run_cells(WITHOUT, SHOW.format(name))
+    assert run.succeeded, run.text
+    assert "as of 2" in run.text
+    assert run.text.count("not started by an agent") == 1
+    assert "%pip install anywidget" in run.text
+
+
+def test_a_live_widget_carries_a_picture_for_front_ends_that_show_none(run_cells: Any) -> None:
+    run = run_cells(
+        "from jupyter_tpu import TpuMonitor; monitor = TpuMonitor(); bundle = monitor._repr_mimebundle_()",
+        "print(*sorted(bundle)); print(bundle['text/html'])",
+        "print([name for name in monitor.live.keys if not name.startswith('_')])",
+        "monitor.close(); print(*sorted(monitor._repr_mimebundle_()))",
+    )
+    assert run.succeeded, run.text
+    assert "application/vnd.jupyter.widget-view+json text/html text/plain" in run.text
+    assert "<p><strong>TPU monitor</strong>" in run.text
+    assert "['layout', 'picture', 'tabbable', 'tooltip']" in run.text
+    assert run.text.rstrip().endswith("text/html text/plain")
+
+
+def test_what_pages_run_and_wear_is_sent_to_the_worker() -> None:
+    with zipfile.ZipFile(io.BytesIO(agent_archive().content)) as archive:
+        sent = {name.removeprefix("jupyter_tpu/notebook/") for name in archive.namelist()}
+    scripts = {f"widgets_{name}.js" for name in ("frame", "idle", "monitor", "quota")}
+    assert {*scripts, "widgets.css", "widgets.py"} <= sent

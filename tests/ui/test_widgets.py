@@ -1,0 +1,127 @@
+"""The widgets in JupyterLab and Notebook 7: alive while a cell runs, right after a reload, readable for all."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from open_notebooks import Notebook, run_all, save
+from playwright.sync_api import Locator, Page, expect
+
+if TYPE_CHECKING:
+    from conftest import Demo, Picture
+
+pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+
+AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
+TAKE = "import emulated_tpu\ntaken = emulated_tpu.take()"
+SHOW = "from jupyter_tpu import IdleTimer, QuotaAndCredit, TpuMonitor"
+GROW = "pass_gate('a')\nmemory = b'x' * 800_000_000\npass_gate('b')"
+GROWN = re.compile(r"0\.1\d of 16\.00 GiB")  # 800 MB more, over 8 chips
+
+
+def widget(page: Page, name: str) -> Locator:
+    return page.get_by_role("group", name=name, exact=True)
+
+
+def first_chip(page: Page) -> Locator:
+    return widget(page, "TPU monitor").get_by_role("table").get_by_role("row").nth(1)
+
+
+def violations(page: Page, name: str) -> Any:
+    """What axe finds in a widget."""
+    page.evaluate(AXE.read_text())
+    found = page.evaluate(
+        "selector => axe.run(selector).then(({violations}) => violations.map(({id, nodes}) => [id, nodes[0].html]))",
+        f'.tpu-Widget[aria-label="{name}"]',
+    )
+    return {name: found} if found else {}
+
+
+def all_violations(page: Page) -> Any:
+    names = ("TPU monitor", "Idle timer", "Quota and credit")
+    return {name: found for each in names for name, found in violations(page, each).items()}
+
+
+def use_theme(page: Page, theme: str) -> None:
+    page.evaluate("theme => window.jupyterapp.commands.execute('apputils:change-theme', {theme})", theme)
+    expect(page.locator("body")).to_have_attribute("data-jp-theme-name", theme)
+
+
+def test_numbers_are_live_while_a_cell_runs(
+    write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
+) -> None:
+    notebook = write_notebook("live.ipynb", TAKE, SHOW, "TpuMonitor()", GROW)
+    notebook.open_in(lab)
+    run_all(lab)
+    notebook.has_reached("a")
+    expect(first_chip(lab)).to_contain_text("of 16.00 GiB")
+    expect(first_chip(lab)).not_to_contain_text(GROWN)
+
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+
+    expect(first_chip(lab)).to_contain_text(GROWN)
+    picture(lab, "widgets-live")
+    notebook.pass_gate("b")
+
+
+def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Notebook], lab: Page) -> None:
+    notebook = write_notebook("keep.ipynb", SHOW, "IdleTimer()", "pass_gate('a')")
+    notebook.open_in(lab)
+    run_all(lab)
+    notebook.has_reached("a")
+    idle = widget(lab, "Idle timer")
+    expect(idle).to_contain_text("Running cells")
+    expect(idle).to_contain_text("keep.ipynb runs")
+
+    idle.get_by_role("button", name="Keep 1 h").focus()
+    lab.keyboard.press("Enter")
+
+    expect(idle.get_by_role("status")).to_contain_text(["Kept for"])
+    expect(idle.get_by_role("button", name="Take back")).to_be_visible()
+    notebook.pass_gate("a")
+    idle.get_by_role("button", name="Take back").click()
+    expect(idle.get_by_role("status")).to_contain_text(["No longer kept."])
+    expect(idle.get_by_role("button", name="Take back")).to_be_hidden()
+
+
+@pytest.mark.parametrize("path", ["lab", "notebooks"])
+def test_the_widget_is_alive_again_after_a_reload(
+    path: str, demo: Demo, write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
+) -> None:
+    notebook = write_notebook(f"reload-{path}.ipynb", TAKE, SHOW, "TpuMonitor()", GROW)
+    notebook.open_in(lab)
+    run_all(lab)
+    notebook.has_reached("a")
+    expect(first_chip(lab)).to_contain_text("of 16.00 GiB")
+    save(lab)
+
+    lab.goto(f"{demo.base_url}/{path}{'/tree' if path == 'lab' else ''}/{notebook.path}")
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+    notebook.pass_gate("b")
+
+    expect(first_chip(lab)).to_contain_text(GROWN)
+    picture(lab, f"widgets-reload-{path}")
+
+
+def test_all_widgets_can_be_read_in_both_themes(
+    write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
+) -> None:
+    notebook = write_notebook("themes.ipynb", TAKE, SHOW, "TpuMonitor()", "IdleTimer()", "QuotaAndCredit()")
+    notebook.open_in(lab)
+    run_all(lab)
+    expect(first_chip(lab)).to_contain_text("of 16.00 GiB")
+    expect(widget(lab, "Quota and credit")).to_contain_text("$9.60 per hour")
+    for theme in ("JupyterLab Light", "JupyterLab Dark"):
+        use_theme(lab, theme)
+        assert all_violations(lab) == {}
+        for width in (1280, 480):
+            lab.set_viewport_size({"width": width, "height": 1400})
+            picture(lab, f"widgets-{theme.split()[1].lower()}-{width}")
+        assert all_violations(lab) == {}
+        lab.set_viewport_size({"width": 1280, "height": 800})
