@@ -16,6 +16,7 @@ from jupyter_tpu.brakes import span_text
 UNKNOWN = "unknown"
 
 _LONGEST = 2000
+_LEFT = ' style="text-align: left"'
 # Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 
@@ -67,17 +68,13 @@ class Section:
 
     def to_html(self) -> Iterator[str]:
         """Its elements."""
-        if self.title:
-            age = f" <small>{_escaped(self.age)}</small>" if self.age else ""
-            yield f"<p><strong>{_escaped(self.title)}</strong>{age}</p>"
-        if self.lines:
-            yield "<p>" + "<br>".join(map(_escaped, self.lines)) + "</p>"
+        age = f" <small>{_escaped(self.age)}</small>" if self.age else ""
+        title = [f"<strong>{_escaped(self.title)}</strong>{age}"] if self.title else []
+        if title or self.lines:
+            yield "<p>" + "<br>".join([*title, *map(_escaped, self.lines)]) + "</p>"
         if self.rows:
-            header = "".join(f'<th scope="col">{_escaped(cell)}</th>' for cell in self.header)
-            rows = "".join(
-                "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in row) + "</tr>" for row in self.rows
-            )
-            yield f"<table><thead><tr>{header}</tr></thead><tbody>{rows}</tbody></table>"
+            header = "".join(f'<th scope="col"{_LEFT}>{_escaped(cell)}</th>' for cell in self.header)
+            yield f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(map(_html_row, self.rows))}</tbody></table>"
         if self.verbatim:
             yield "<pre>" + "\n".join(map(_escaped, self.verbatim)) + "</pre>"
 
@@ -106,7 +103,11 @@ def said(*lines: str) -> Shown:
 
 
 def _html_row(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<td{_LEFT}>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
+
+
+def _html_row(cells: Sequence[str]) -> str:
+    return "<tr>" + "".join(f"<td{_LEFT}>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
 
 
 def _escaped(text: object) -> str:
