@@ -20,8 +20,6 @@ from jupyter_tpu.agent.metrics_believed import TENSORCORE
 MISSING = "needs libtpu's SDK in the Python of the kernels, where it is not installed"
 _SILENT = "libtpu's SDK does not answer"
 _BEGINNING = "libtpu's SDK is being asked"
-_FIRST_ANSWER_S = 60.0
-_ANSWER_S = 2.0
 _AGAIN_AFTER_S = 600.0
 _LONGEST_LINE = 65536
 
@@ -43,9 +41,13 @@ for _ in sys.stdin:
 
 
 class Sdk:
-    """Asks once a look and takes the answer at the next, so that nobody ever waits. Used from one thread at a time."""
+    """Asks once a look and takes the answer at the next, so that nobody ever waits. Used from one thread at a time.
+
+    `first_answer_s` is what it is given to load libtpu, `answer_s` for each answer after that.
+    """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
+        self.first_answer_s, self.answer_s = 60.0, 2.0
         self._environment = {**environ, "TPU_SKIP_MDS_QUERY": "1"}
         self._process: subprocess.Popen[bytes] | None = None
         self._python = ""
@@ -86,7 +88,7 @@ class Sdk:
         except OSError as error:
             self._give_up(f"the Python of the kernels does not start: {error}")
         else:
-            self._ask(self._process, _FIRST_ANSWER_S)
+            self._ask(self._process, self.first_answer_s)
 
     def _ask(self, process: subprocess.Popen[bytes], patience_s: float) -> None:
         assert process.stdin is not None
@@ -97,17 +99,17 @@ class Sdk:
 
     def _hear(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
-        while select.select([process.stdout], [], [], 0)[0] and len(self._said) < _LONGEST_LINE:
+        has_ended = False
+        while not has_ended and b"\n" not in self._said and select.select([process.stdout], [], [], 0)[0]:
             piece = os.read(process.stdout.fileno(), _LONGEST_LINE)
-            if not piece:
-                self._give_up(self._found if isinstance(self._found, str) else _SILENT)
-                return
             self._said += piece
-        line, found, rest = self._said.partition(b"\n")
-        if found:
-            self._said = rest
+            has_ended = not piece
+        if b"\n" in self._said:
+            line, _, self._said = self._said.partition(b"\n")
             self._take(process, line)
-        elif time.monotonic() > self._answer_by or len(self._said) >= _LONGEST_LINE:
+        elif has_ended:
+            self._give_up("libtpu's SDK has crashed")
+        elif time.monotonic() > self._answer_by or len(self._said) > _LONGEST_LINE:
             self._give_up(_SILENT)
 
     def _take(self, process: subprocess.Popen[bytes], line: bytes) -> None:
@@ -119,7 +121,7 @@ class Sdk:
             self._found = [float(text) for text in answer["data"]] if "data" in answer else str(answer["error"])
         except (ValueError, TypeError, KeyError):
             self._found = "libtpu's SDK talks nonsense"
-        self._ask(process, _ANSWER_S)
+        self._ask(process, self.answer_s)
 
     def _give_up(self, why: str) -> None:
         self.close()

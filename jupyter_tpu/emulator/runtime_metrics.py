@@ -46,7 +46,7 @@ class Series:
 
 
 def _total_memory(chips: Chips, reading: Reading) -> Iterator[Any]:
-    for device in _devices(chips):
+    for device in _told_devices(chips, reading):
         yield _gauge(device, reading, as_int=chips.hbm_bytes_per_device)
 
 
@@ -92,7 +92,7 @@ def _bandwidth(chips: Chips, reading: Reading) -> Iterator[Any]:
 
 
 def _queues(chips: Chips, reading: Reading) -> Iterator[Any]:
-    for device in _devices(chips):
+    for device in _told_devices(chips, reading):
         yield _of_core(device, reading, gauge=new("Gauge", as_int=0))
 
 

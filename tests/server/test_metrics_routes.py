@@ -1,0 +1,202 @@
+"""What a node's chips do and who holds them, on a real Jupyter server with notebooks on a node."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from importlib import resources
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+from openapi_schema_validator import OAS31Validator
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.server.metrics_handlers import free_from_body
+
+if TYPE_CHECKING:
+    from conftest import Cloud, OpenPages, Page, Server
+
+ZONE = "us-central1-a"
+NODE_ID = "measured"
+NODE = {
+    "node_id": NODE_ID,
+    "zone": ZONE,
+    "accelerator_type": "v5litepod-8",
+    "runtime_version": "v2-alpha-tpuv5-lite",
+    "spot": False,
+}
+TAKE = "import emulated_tpu; emulated_tpu.take(); print('taken')"
+GIB = 2**30
+
+
+def assert_fits(body: Any, schema: str) -> None:
+    described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
+    OAS31Validator({**described["components"]["schemas"][schema], "components": described["components"]}).validate(body)
+
+
+class Measured:
+    """A READY node that is looked at."""
+
+    def __init__(self, server: Server, cloud: Cloud) -> None:
+        self.server = server
+        self.cloud = cloud
+        self.sessions: list[str] = []
+
+    def notebook(self, path: str) -> str:
+        """A notebook of that path on the node; the id of its kernel."""
+        asked = {"path": path, "name": path, "type": "notebook", "kernel": {"name": f"tpu-{NODE_ID}-{ZONE}"}}
+        made = self.server.request("POST", "api/sessions", asked)
+        assert made.status == 201, made.text
+        self.sessions.append(made.json["id"])
+        return str(made.json["kernel"]["id"])
+
+    def metrics(self, query: str = "") -> Any:
+        answer = self.server.tpu("GET", f"nodes/{ZONE}/{NODE_ID}/metrics{query}")
+        assert answer.status == 200, answer.text
+        assert_fits(answer.json, "Metrics")
+        return answer.json
+
+    async def worker_that(self, is_it: Callable[[Any], bool], query: str = "") -> Any:
+        """The first worker, once it is so."""
+        async with asyncio.timeout(90):
+            while True:
+                worker = (await asyncio.to_thread(self.metrics, query))["workers"][0]
+                if worker["sample"] is not None and worker["error"] is None and is_it(worker):
+                    return worker
+                await asyncio.sleep(0.1)
+
+    def free(self, **wish: Any) -> Any:
+        answer = self.server.tpu("POST", f"nodes/{ZONE}/{NODE_ID}/free", wish)
+        assert answer.status == 200, answer.text
+        assert_fits(answer.json, "Freed")
+        return answer.json
+
+
+@pytest.fixture
+async def measured(server: Server, cloud: Cloud) -> AsyncIterator[Measured]:
+    async with server.events() as events:
+        server.tpu("POST", "nodes", NODE)
+        await events.until(lambda event: event.get("phase") == "ready")
+        node = Measured(server, cloud)
+        yield node
+        for session in node.sessions:
+            server.request("DELETE", f"api/sessions/{session}")
+        server.tpu("DELETE", f"nodes/{ZONE}/{NODE_ID}")
+        await events.until(lambda event: event.get("phase") == "deleted")
+
+
+async def run(page: Page, code: str) -> str:
+    asked = page.execute(code)
+    await page.until_idle(asked)
+    return asked
+
+
+async def test_free_hands_the_chips_over_and_leaves_the_outputs_of_the_first_notebook(
+    measured: Measured, open_page: OpenPages
+) -> None:
+    first, second = measured.notebook("one.ipynb"), measured.notebook("two.ipynb")
+    page, other = await open_page(measured.server, first), await open_page(measured.server, second)
+    taken = await run(page, TAKE)
+    assert page.text(taken) == "taken\n"
+    refused = await run(other, TAKE)
+    assert "error" in other.kinds(refused)
+
+    worker = await measured.worker_that(lambda worker: worker["sample"]["state"] == "measured")
+    (holder,) = worker["sample"]["holders"]
+    assert (holder["kernel_id"], holder["notebook"], holder["is_own_user"]) == (first, "one.ipynb", True)
+
+    freed = await asyncio.to_thread(measured.free, pid=holder["pid"])
+
+    assert ([each["pid"] for each in freed["freed"]], freed["left"], freed["message"]) == ([holder["pid"]], [], "")
+    assert other.text(await run(other, TAKE)) == "taken\n"
+    await page.until(lambda _: "freed by the TPU panel" in page.text(taken))
+    outputs = measured.server.tpu("GET", f"kernels/{first}/outputs?msg_id={taken}")
+    assert "taken" in outputs.text
+    worker = await measured.worker_that(lambda worker: worker["sample"]["holders"][:1] not in ([], [holder]))
+    assert [each["notebook"] for each in worker["sample"]["holders"]] == ["two.ipynb"]
+
+
+async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: Measured, open_page: OpenPages) -> None:
+    def lay_down(**metrics: Any) -> None:
+        measured.cloud.control.lay_down_metrics(NODE_ID, **metrics)
+
+    idle = await measured.worker_that(lambda worker: worker["sample"]["state"] == "idle")
+    assert (idle["sample"]["reason"], idle["sample"]["holders"]) == ("no process holds the chips", [])
+    lay_down(duty_percent=[10, 20], memory_percent=[50], bandwidth_percent=[5], idle_s=[7])
+    page = await open_page(measured.server, measured.notebook("one.ipynb"))
+    await run(page, TAKE)
+
+    worker = await measured.worker_that(lambda worker: worker["sample"]["state"] == "measured", "?history_s=3600")
+    sample = worker["sample"]
+    assert [chip["duty_percent"] for chip in sample["chips"]] == [10, 20] * 4
+    assert [core["hbm_used_bytes"] for core in sample["cores"]] == [8 * GIB] * 8
+    assert {(core["hbm_total_bytes"], core["hbm_bandwidth_percent"], core["idle_s"]) for core in sample["cores"]} == {
+        (16 * GIB, 5, 7)
+    }
+    assert (sample["duty_per"], set(sample["unknown"])) == ("core", {"tensorcore_percent"})
+    history = (await measured.worker_that(lambda worker: worker["history"]["duty_percent"], "?history_s=600&points=5"))[
+        "history"
+    ]
+    assert len(history["at"]) <= 5
+    assert history["duty_percent"]["1"][-1] == 20
+
+    for lie, field in (("nan", "duty_percent"), ("missing", "cores")):
+        lay_down(lie=lie)
+        await measured.worker_that(lambda worker, field=field: field in worker["sample"]["unknown"])
+    lay_down(lie="hang")
+    await measured.worker_that(lambda worker: "does not answer" in worker["sample"]["reason"])
+    lay_down()
+    await measured.worker_that(lambda worker: worker["sample"]["state"] == "measured")
+
+
+async def test_looking_opens_no_first_connection(server: Server, elsewhere: Any) -> None:
+    async with server.events() as events:
+        elsewhere.create("apart")
+        worker = await _once_seen_ready(server)
+        assert (worker["sample"], worker["error"]["code"]) == (None, "worker_unreachable")
+        assert "not been connected" in worker["error"]["message"]
+        assert server.tpu("POST", f"nodes/{ZONE}/apart/free", {}).status == 502
+
+        server.tpu("DELETE", f"nodes/{ZONE}/apart")
+        await events.until(lambda event: event.get("phase") == "deleted")
+
+
+async def _once_seen_ready(server: Server) -> Any:
+    """The node's worker in an answer of the time when the server has seen it READY; it may have seen it being made."""
+    async with asyncio.timeout(90):
+        while True:
+            answer = (await asyncio.to_thread(server.tpu, "GET", f"nodes/{ZONE}/apart/metrics")).json
+            assert_fits(answer, "Metrics")
+            assert answer["is_complete"] is False
+            (worker,) = answer["workers"]
+            if worker["error"]["code"] != "wrong_state":
+                return worker
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.parametrize("query", ["?history_s=-1", "?history_s=x", "?points=0", "?points=601", "?history_s=1e3"])
+def test_a_query_that_makes_no_sense_is_refused(server: Server, query: str) -> None:
+    assert server.tpu("GET", f"nodes/{ZONE}/none/metrics{query}").status == 400
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"pid": 0}',
+        b'{"pid": true}',
+        b'{"worker_id": -1}',
+        b'{"force": 1}',
+        b'{"by": "me"}',
+        b'{"pid": "1"}',
+    ],
+)
+def test_a_body_that_is_no_wish_to_free_is_refused(body: bytes) -> None:
+    with pytest.raises(BadInput):
+        free_from_body(body)
+
+
+def test_a_node_that_is_not_there_has_no_metrics(server: Server) -> None:
+    assert server.tpu("GET", f"nodes/{ZONE}/none/metrics").status == 404
