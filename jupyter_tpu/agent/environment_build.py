@@ -144,7 +144,7 @@ class Build:
             try:
                 self._pip_install(uv, [line], f"what you had added: {names([line])}", 0.95)
             except EnvironmentFailed as error:
-                self.notes.append(f"{line} could not be installed again: {_reason(error.raw)}")
+                self.notes.append(f"{line} could not be installed again: {reason(error.raw)}")
 
     def _pip_install(self, uv: str, what: Sequence[str], words: str, fraction: float) -> None:
         self.report(PHASE, f"Installing {words}", fraction)
@@ -162,17 +162,23 @@ def _merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
 
 def _no_versions(release: Release, requirements: Sequence[str], said: str) -> EnvironmentFailed:
     if _NO_SOLUTION not in said or not requirements:
-        return failed(f"choose versions for {release.title}", said)
+        error = failed(f"choose versions for {release.title}", said)
+        error.message = f"{error.message} {reason(said)}"
+        return error
     return EnvironmentFailed(
-        f"What the notebook's folder requires does not go together with {release.title}: {_reason(said)}",
+        f"What the notebook's folder requires cannot be installed beside {release.title}: {reason(said)}",
         exists="Nothing was installed or changed.",
         hint=f"Change the folder's requirements ({names(requirements)}), or use the environment of another framework.",
         raw=said[-2000:],
     )
 
 
-def _reason(said: str) -> str:
-    """uv's explanation in one line."""
+def reason(said: str) -> str:
+    """uv's explanation in one line, without its frame.
+
+    >>> reason("error: No solution found\\n  cause: Because a is b and\\n you require c, no.\\nhint: look")
+    'Because a is b and you require c, no.'
+    """
     words = " ".join(said.replace("╰─▶", " ").replace("×", " ").split())
-    _, _, reason = words.partition("resolving dependencies:")
-    return (reason.removeprefix(" cause:").strip() or words)[:_MOST_REASON]
+    _, because, rest = words.partition("Because ")
+    return (because + rest.partition(" hint:")[0] if because else words)[:_MOST_REASON]

@@ -172,10 +172,10 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
 
     settings = cloud_settings(options)
     meant = _specs_meant(options, settings)
-    if options.node and len(meant) > 1:
+    if options.node and len({spec.node_name for spec in meant}) > 1:
         raise BadInput(
             f"Several nodes called {options.node} have a kernelspec.",
-            exists=f"They are {', '.join(spec.node_name for spec in meant)}.",
+            exists=f"They are {', '.join(dict.fromkeys(spec.node_name for spec in meant))}.",
             hint="Say which one with --zone, or give its full name.",
         )
     for spec in meant:

@@ -12,7 +12,7 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
 from jupyter_tpu.kernels.notes import KernelNote, KernelNotes
-from jupyter_tpu.kernels.worker import Worker, WorkerKey
+from jupyter_tpu.kernels.worker import OnProgress, Worker, WorkerKey
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node, NodeName
 
@@ -93,16 +93,25 @@ async def ask_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> d
         TpuError: it refuses, or the worker does not answer.
     """
     try:
-        async with asyncio.timeout(PATIENCE_S), _agent_of(key) as link:
+        async with asyncio.timeout(PATIENCE_S), open_agent(key) as link:
             return await link.call(method, params)
     except TimeoutError as error:
         raise WorkerUnreachable(f"{key.node.node_id} did not answer within {PATIENCE_S:.0f} s.") from error
 
 
+def _ignore(_progress: Mapping[str, Any]) -> None:
+    pass
+
+
 @asynccontextmanager
-async def _agent_of(key: WorkerKey) -> AsyncIterator[Link]:
-    worker = Worker(key, lambda _progress: None)
-    link = Link(worker.connect, memory=worker.memory, python=key.python)
+async def open_agent(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
+    """A link of one's own to a worker's agent, which is prepared first if need be.
+
+    Raises:
+        TpuError: the worker does not answer, or cannot be prepared.
+    """
+    worker = Worker(key, on_progress)
+    link = Link(worker.connect, memory=worker.memory, python=key.python, on_progress=on_progress)
     await link.open()
     try:
         yield link

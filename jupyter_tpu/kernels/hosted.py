@@ -17,6 +17,7 @@ from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import Addresses
 from jupyter_tpu.kernels.bridge import Bridge, Secrets
 from jupyter_tpu.kernels.clients import LocalClients
+from jupyter_tpu.kernels.environments import KernelEnvironment
 from jupyter_tpu.kernels.follower import Follower
 from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.kernel import RemoteKernel
@@ -67,6 +68,7 @@ class HostedKernel:
         secrets: Secrets,
         on_link: OnLink = _ignore,
         runs: RunLog | None = None,
+        environment: KernelEnvironment | None = None,
     ) -> None:
         self.loss: Loss | None = None
         self._key = key
@@ -76,7 +78,8 @@ class HostedKernel:
         self._on_link = on_link
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._runs = RunWatch(runs) if runs else None
-        self._following = Following(self._runs.hear if self._runs else None)
+        self._environment = environment or KernelEnvironment(key, "")
+        self._following = Following(self._hear)
         self._clients = LocalClients(self._bridge, self._following, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
@@ -105,6 +108,7 @@ class HostedKernel:
             if self._runs:
                 self._runs.begin()
             await self._join_worker(on_progress)
+            launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
             self._tell(on_progress, "Starting the kernel")
             await self.kernel.start(launch)
             self._bridge.join(self, self.kernel.foretold)
@@ -121,6 +125,7 @@ class HostedKernel:
                 self._runs.go_on()
             self._take_link(self._pool.join(self._key), on_progress)
             self.kernel.find(kernel_id)
+            self._environment.take_up(self.kernel.call)
             self._bridge.join(self)
 
     async def learn_state(self) -> Mapping[str, Any]:
@@ -143,6 +148,7 @@ class HostedKernel:
             await self._leave_worker()
             await self._join_worker(on_progress)
             self._on_link(self.link_status)  # it was told last that the link is lost
+        launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
         self._tell(on_progress, "Starting the kernel again")
         if self._shared and self._is_another(self._shared):  # the record was on the lost one
             self._following.begin_anew()
@@ -210,7 +216,13 @@ class HostedKernel:
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
+    def _hear(self, channel: str, parts: list[bytes]) -> None:
+        if self._runs:
+            self._runs.hear(channel, parts)
+        self._environment.hear(channel, parts)
+
     async def _give_back(self, *, and_forget: bool) -> None:
+        self._environment.close()
         self._following.tell("closed")
         self._following.disconnect()
         self._bridge.close()
@@ -271,6 +283,7 @@ class HostedKernel:
     def _lose_node(self, was_on: str, reason: str) -> None:
         now = time.time()
         self.loss = Loss(was_on=was_on, at=self._down_since or now, known_at=now)
+        self._environment.lose()
         if self._runs:
             self._runs.lose(reason.partition("\n")[0], self.loss.at)
 

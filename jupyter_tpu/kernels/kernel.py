@@ -243,7 +243,8 @@ class RemoteKernel:
         """A spare that waits on the worker saves a round trip; a wish to restart outlives a cut of the link."""
         if not self._link.is_up:
             return method == "restart_kernel"
-        return self._link.spare is not None and not launch.extra_arguments and not launch.replaces
+        spare = self._link.spare
+        return spare is not None and not (launch.extra_arguments or launch.replaces or launch.python)
 
     async def _trust(self, method: str, launch: Launch) -> None:
         self.foretold = (self._link.spare or {}).get("kernel_info")

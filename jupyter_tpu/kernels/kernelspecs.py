@@ -1,6 +1,7 @@
-"""A kernelspec per READY node: what makes a node appear in every front end's list of kernels.
+"""A kernelspec per READY node, and one per environment on it: what every front end lists among the kernels.
 
-The folder of kernelspecs is the only state: each spec says in its metadata which node, project and endpoint it is of.
+The folder of kernelspecs is the only state: each spec says in its metadata which node, project and endpoint it is of,
+and which environment. A notebook saves its name, and so its environment.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from jupyter_core.paths import jupyter_data_dir
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.journal.whole_file import write_whole
+from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
 from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"
@@ -28,7 +30,7 @@ LOGO = "logo-svg.svg"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledSpec:
-    """A kernelspec of ours as found on disk."""
+    """A kernelspec of ours as found on disk; `environment` is empty for the worker's own Python."""
 
     name: str
     path: Path
@@ -37,29 +39,33 @@ class InstalledSpec:
     display_name: str
     proxy_command: str = ""
     ssh_user: str = ""
+    environment: str = ""
 
 
-def kernelspec_name(node: NodeName) -> str:
+def kernelspec_name(node: NodeName, environment: str = "") -> str:
     """The name to start a kernel on `node` by."""
-    return f"tpu-{node.node_id}-{node.zone}"
+    return f"tpu-{node.node_id}-{node.zone}" + (f"-{environment.replace('_', '-')}" if environment else "")
 
 
-def _free_name(node: NodeName, endpoint: str) -> str:
+def _free_name(node: NodeName, endpoint: str, environment: str) -> str:
     """The usual name, or a longer one where a node of another project or cloud with the same id and zone has it."""
-    return next(name for name in _names(node) if _is_free(name, node, endpoint))
+    return next(name for name in _names(node, environment) if _is_free(name, node, endpoint, environment))
 
 
-def _names(node: NodeName) -> Iterator[str]:
-    longer = f"{kernelspec_name(node)}-{node.project.replace(':', '-')}"
-    yield kernelspec_name(node)
+def _names(node: NodeName, environment: str) -> Iterator[str]:
+    longer = f"{kernelspec_name(node, environment)}-{node.project.replace(':', '-')}"
+    yield kernelspec_name(node, environment)
     yield longer
     yield from (f"{longer}-{number}" for number in count(2))
 
 
-def _is_free(name: str, node: NodeName, endpoint: str) -> bool:
+def _is_free(name: str, node: NodeName, endpoint: str, environment: str) -> bool:
     """Whether nobody has `name` but perhaps the same node; an emulator's endpoint is another one at each start."""
     holder = _read(kernels_folder() / name / "kernel.json")
-    return holder is None or (holder.node_name == str(node) and bool(holder.endpoint) == bool(endpoint))
+    if holder is None:
+        return True
+    is_same = (holder.node_name, holder.environment) == (str(node), environment)
+    return is_same and bool(holder.endpoint) == bool(endpoint)
 
 
 def kernels_folder() -> Path:
@@ -67,11 +73,20 @@ def kernels_folder() -> Path:
     return Path(jupyter_data_dir()) / "kernels"
 
 
-def write_kernelspec(node: Node, settings: CloudSettings, *, proxy_command: str = "", ssh_user: str = "") -> str:
-    """Write or renew the kernelspec of `node` and return its name."""
-    name = _free_name(node.name, settings.endpoint)
-    config = _config(node.name, settings, proxy_command, ssh_user)
-    text = json.dumps(_kernel_json(node, settings, config), indent=1, ensure_ascii=False)
+def write_kernelspec(
+    node: Node,
+    settings: CloudSettings,
+    *,
+    proxy_command: str = "",
+    ssh_user: str = "",
+    environment: Remembered | None = None,
+) -> str:
+    """Write or renew the kernelspec of `node`, or of an environment on it, and return its name."""
+    framework = environment.framework if environment else ""
+    name = _free_name(node.name, settings.endpoint, framework)
+    config = _config(node.name, settings, proxy_command, ssh_user, framework)
+    content = _kernel_json(node, settings, config, _display_name(node, environment))
+    text = json.dumps(content, indent=1, ensure_ascii=False)
     folder = kernels_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
     logo = (files("jupyter_tpu.kernels") / LOGO).read_text()
@@ -80,13 +95,13 @@ def write_kernelspec(node: Node, settings: CloudSettings, *, proxy_command: str 
     return name
 
 
-def remove_kernelspec(node: NodeName, endpoint: str) -> bool:
-    """Remove the kernelspec of `node` in the cloud at `endpoint`; whether there was one."""
-    for spec in list_kernelspecs():
-        if (spec.node_name, spec.endpoint) == (str(node), endpoint):
-            shutil.rmtree(spec.path, ignore_errors=True)
-            return True
-    return False
+def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = None) -> bool:
+    """Remove the kernelspecs of `node` in the cloud at `endpoint`, or that of an environment; whether there was one."""
+    found = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (str(node), endpoint)]
+    meant = [spec for spec in found if environment in (None, spec.environment)]
+    for spec in meant:
+        shutil.rmtree(spec.path, ignore_errors=True)
+    return bool(meant)
 
 
 def list_kernelspecs() -> tuple[InstalledSpec, ...]:
@@ -96,8 +111,9 @@ def list_kernelspecs() -> tuple[InstalledSpec, ...]:
 
 
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
-    """Names of the kernelspecs on disk for this cloud, by the full name of their node."""
-    return {spec.node_name: spec.name for spec in list_kernelspecs() if spec.endpoint == settings.endpoint}
+    """Names of the kernelspecs on disk for this cloud, by the full name of their node; without environments."""
+    ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
+    return {spec.node_name: spec.name for spec in ours}
 
 
 def sync_kernelspecs(
@@ -110,6 +126,8 @@ def sync_kernelspecs(
 ) -> bool:
     """Make the kernelspecs of this project and endpoint those of the READY `nodes`; whether any changed.
 
+    A node has one for each environment too that is on it, or is made again when a kernel starts there.
+
     Args:
         complete: whether `nodes` are all there are; specs of missing nodes stay otherwise.
         proxy_command, ssh_user: for the kernelspecs that are missing; those that exist stay as they are.
@@ -117,31 +135,50 @@ def sync_kernelspecs(
     nodes = tuple(nodes)
     ready = {str(node.name): node for node in nodes if node.state == "READY"}
     gone = {str(node.name) for node in nodes} - ready.keys()
-    installed = {spec.node_name: spec for spec in list_kernelspecs() if _is_of(spec, settings)}
-    superfluous = [name for name in installed if name in gone or (complete and name not in ready)]
-    missing = [name for name in ready if name not in installed]
-    for name in superfluous:
-        shutil.rmtree(installed[name].path, ignore_errors=True)
-    for name in missing:
-        write_kernelspec(ready[name], settings, proxy_command=proxy_command, ssh_user=ssh_user)
+    installed = {(spec.node_name, spec.environment): spec for spec in list_kernelspecs() if _is_of(spec, settings)}
+    wanted = {key: each for node in ready.values() for key, each in _wanted_on(node, settings)}
+    may_stay = wanted.keys() | {key for key in installed if key[0] not in ready and key[0] not in gone and not complete}
+    superfluous = installed.keys() - may_stay
+    missing = wanted.keys() - installed.keys()
+    for key in superfluous:
+        shutil.rmtree(installed[key].path, ignore_errors=True)
+    for key in missing:
+        node = ready[key[0]]
+        write_kernelspec(node, settings, proxy_command=proxy_command, ssh_user=ssh_user, environment=wanted[key])
     return bool(superfluous or missing)
+
+
+def _wanted_on(node: Node, settings: CloudSettings) -> Iterator[tuple[tuple[str, str], Remembered | None]]:
+    """The kernelspecs of a READY node, by its name and the environment."""
+    yield (str(node.name), ""), None
+    for each in EnvironmentMemory(node.name, settings.endpoint).all():
+        yield (str(node.name), each.framework), each
 
 
 def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
     return spec.endpoint == settings.endpoint and NodeName.parse(spec.node_name).project == settings.project
 
 
-def _config(name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str) -> dict[str, str]:
+def _display_name(node: Node, environment: Remembered | None) -> str:
+    """``JAX 0.10 · v5litepod-8 · my-node``."""
+    title = environment.title if environment else "Python 3"
+    return f"{title} · {node.accelerator_type} · {node.name.node_id}"
+
+
+def _config(
+    name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str, environment: str
+) -> dict[str, str]:
     """The provisioner's traits; empty ones are left to its configuration."""
-    config = {"node": str(name), "endpoint": settings.endpoint, "proxy_command": proxy_command, "ssh_user": ssh_user}
+    way = {"proxy_command": proxy_command, "ssh_user": ssh_user}
+    config = {"node": str(name), "endpoint": settings.endpoint, **way, "environment": environment}
     return {key: value for key, value in config.items() if value or key == "endpoint"}
 
 
-def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, str]) -> dict[str, Any]:
+def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, str], display_name: str) -> dict[str, Any]:
     options = [part for key, value in config.items() if value for part in (f"--{key.replace('_', '-')}", value)]
     return {
         "argv": [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options, "-f", "{connection_file}"],
-        "display_name": f"Python 3 · {node.accelerator_type} · {node.name.node_id}",
+        "display_name": display_name,
         "language": "python",
         "interrupt_mode": "message",
         "metadata": {
@@ -172,6 +209,7 @@ def _read(path: Path) -> InstalledSpec | None:
             display_name=spec["display_name"],
             proxy_command=config.get("proxy_command", ""),
             ssh_user=config.get("ssh_user", ""),
+            environment=config.get("environment", ""),
         )
     except (
         OSError,

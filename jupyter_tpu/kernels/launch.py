@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 TRAVELS = ("JPY_SESSION_NAME",)
@@ -15,6 +16,8 @@ class Launch:
     """What to start. Nothing of this machine's environment but `env` travels.
 
     Attributes:
+        python: on the worker; empty for the worker's own.
+        folder: of the notebook, on this machine; None where nobody knows it.
         replaces: whether a kernel of the same id, left by a process that was killed, is ended and forgotten first.
     """
 
@@ -23,6 +26,8 @@ class Launch:
     signature_scheme: str = "hmac-sha256"
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
+    python: str = ""
+    folder: Path | None = None
     extra_arguments: tuple[str, ...] = ()
     replaces: bool = False
 
@@ -35,4 +40,5 @@ class Launch:
             "env": dict(self.env),
             "cwd": self.cwd,
             "extra_arguments": list(self.extra_arguments),
+            **({"python": self.python} if self.python else {}),
         }

@@ -30,6 +30,7 @@ from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.kernels.addresses import addresses_of
 from jupyter_tpu.kernels.bridge import Secrets
+from jupyter_tpu.kernels.environments import KernelEnvironment
 from jupyter_tpu.kernels.hosted import HostedKernel
 from jupyter_tpu.kernels.launch import TRAVELS, Launch
 from jupyter_tpu.kernels.links import LinkPool
@@ -62,7 +63,10 @@ class _Launcher:
         self._told_to_end = asyncio.Event()
         self._pool = LinkPool()
         self._launch = _launch(options, connection)
-        self._hosted = HostedKernel(_worker_key(options), self._pool, addresses_of(connection), _secrets(connection))
+        key = _worker_key(options)
+        environment = KernelEnvironment(key, options.environment)
+        addresses = addresses_of(connection)
+        self._hosted = HostedKernel(key, self._pool, addresses, _secrets(connection), environment=environment)
         self._interrupts: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
@@ -152,6 +156,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--endpoint", default=settings_from_environment().endpoint, help="HOST:PORT of an emulator")
     parser.add_argument("--worker-id", type=int, default=0)
     parser.add_argument("--python", default="", help="Python on the worker")
+    parser.add_argument("--environment", default="", help="framework whose environment the kernel runs in")
     parser.add_argument("--cwd", default="", help="folder on the worker")
     parser.add_argument("--proxy-command", default="", help="as ssh's ProxyCommand")
     parser.add_argument("--ssh-user", default="")
@@ -178,6 +183,7 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
         signature_scheme=str(connection.get("signature_scheme", "hmac-sha256")),
         env={name: os.environ[name] for name in TRAVELS if name in os.environ},
         cwd=options.cwd,
+        folder=Path.cwd(),
     )
 
 

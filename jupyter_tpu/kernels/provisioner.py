@@ -11,6 +11,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from pathlib import Path
 from typing import Any, Literal, cast
 
 import zmq
@@ -24,6 +25,7 @@ from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
 from jupyter_tpu.kernels.comeback import Comeback, comeback
 from jupyter_tpu.kernels.endings import ending
+from jupyter_tpu.kernels.environments import KernelEnvironment
 from jupyter_tpu.kernels.follower import Deliver, Follower
 from jupyter_tpu.kernels.hosted import HostedKernel
 from jupyter_tpu.kernels.launch import TRAVELS, Launch
@@ -54,6 +56,10 @@ class TPUProvisioner(KernelProvisionerBase):
     ).tag(config=True)
     worker_id = Integer(0, min=0, help="Which worker of the node, from 0.").tag(config=True)
     python = Unicode(help="Python on the worker that kernels run on; empty for the worker's own.").tag(config=True)
+    environment = Unicode(
+        help="Framework whose environment on the worker kernels run in, made when it is not there: "
+        "jax, torch_xla, torch_tpu or tf; empty for the Python above."
+    ).tag(config=True)
     cwd = Unicode(help="Folder on the worker where kernels start; empty for the home folder.").tag(config=True)
     proxy_command = Unicode(
         help="A command to reach the worker through, as ssh's ProxyCommand; %h and %p are filled in."
@@ -94,7 +100,7 @@ class TPUProvisioner(KernelProvisionerBase):
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Called first, at each start and restart."""
         arguments = tuple(kwargs.pop("extra_arguments", ()))
-        kwargs.pop("cwd", None)  # a folder of this machine
+        folder = kwargs.pop("cwd", None)  # of the notebook, on this machine
         kwargs = await super().pre_launch(cmd=[], **kwargs)
         if self._hosted is None:
             await self._look_for_note()
@@ -105,6 +111,7 @@ class TPUProvisioner(KernelProvisionerBase):
             signature_scheme=self._manager.session.signature_scheme,
             env=self._travelling(kwargs["env"]),
             cwd=self.cwd,
+            folder=Path(folder) if folder else None,
             extra_arguments=arguments,
         )
         return kwargs
@@ -438,8 +445,10 @@ class TPUProvisioner(KernelProvisionerBase):
         addresses = TcpAddresses() if self.transport == "tcp" else default_addresses()
         on_link = LinkReport(self._manager, self._identity())
         self._runs = self._new_runs()
+        key = self._worker_key()
+        environment = KernelEnvironment(key, self.environment)
         return HostedKernel(
-            self._worker_key(), link_thread.enter(), addresses, self._secrets(), on_link, runs=self._runs
+            key, link_thread.enter(), addresses, self._secrets(), on_link, runs=self._runs, environment=environment
         )
 
     def _new_runs(self) -> RunLog | None:

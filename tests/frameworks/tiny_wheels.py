@@ -50,4 +50,4 @@ def write_index(folder: Path) -> dict[str, str]:
     write_wheel(folder, "tiny_optimiser", "2.0")
     write_wheel(folder, "tiny_plots", "3.1")
     write_wheel(folder, "tiny_rival", "1.0", ["Requires-Dist: libtpu==0.0.21"])
-    return {"UV_FIND_LINKS": str(folder), "UV_NO_INDEX": "1", "UV_CACHE_DIR": str(folder / "cache")}
+    return {"UV_FIND_LINKS": str(folder), "UV_OFFLINE": "1", "UV_CACHE_DIR": str(folder / "cache")}

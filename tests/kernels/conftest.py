@@ -130,6 +130,12 @@ def run_cloud(folders: Path, *options: str) -> Iterator[Cloud]:
         process.stdout.close()
 
 
+@pytest.fixture(scope="module", name="run_cloud")
+def run_cloud_of_ones_own() -> Callable[..., Iterator[Cloud]]:
+    """For modules that run a cloud with settings of their own."""
+    return run_cloud
+
+
 @pytest.fixture(scope="module")
 def cloud(folders: Path) -> Iterator[Cloud]:
     """A cloud whose workers have the embedded SSH server."""

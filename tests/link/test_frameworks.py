@@ -69,7 +69,7 @@ async def test_requirements_are_added_and_what_contradicts_them_changes_nothing(
     assert added["requirements"] == ["tiny_optimiser<2", "tiny_plots"]
     assert (pinned(added)["tiny-optimiser"], pinned(added)["tiny-plots"]) == ("1.0", "3.1")
     for contradiction in ("libtpu==0.0.21", "tiny_rival", "tiny_optimiser>=2"):
-        with pytest.raises(EnvironmentFailed, match=r"does not go together with JAX 0\.10") as failed:
+        with pytest.raises(EnvironmentFailed, match=r"cannot be installed beside JAX 0\.10") as failed:
             await link.call("make_environment", {"framework": "jax", "requirements": [contradiction]})
         assert "Nothing was installed or changed." in failed.value.exists
     pip_install(added, index, "tiny_optimiser==2.0")

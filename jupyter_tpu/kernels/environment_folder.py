@@ -1,0 +1,81 @@
+"""What the folder of a notebook says it requires, in the files that people keep for that."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+_REQUIREMENTS = "requirements.txt"
+_PROJECT = "pyproject.toml"
+_MOST_BYTES = 256 * 1024
+_DEEPEST = 5
+_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]+(.+)")
+_COMMENT = re.compile(r"(^|\s)#.*$")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FolderNeeds:
+    """Requirements of a notebook's folder.
+
+    Attributes:
+        source: the name of the file; empty if there is none.
+        lines: PEP 508 requirements.
+        left_out: lines that mean nothing on a worker, such as paths of this machine and options of pip.
+        fault: why the file could not be read; empty if it could.
+    """
+
+    source: str = ""
+    lines: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    fault: str = ""
+
+
+def folder_needs(folder: Path | None) -> FolderNeeds:
+    """Those of ``requirements.txt``, or else of ``pyproject.toml``, in this very folder. Blocks on the disk."""
+    if folder is None:
+        return FolderNeeds()
+    for name, read in ((_REQUIREMENTS, _lines_of), (_PROJECT, _dependencies)):
+        if (folder / name).is_file():
+            return _read(folder / name, read)
+    return FolderNeeds()
+
+
+def _read(path: Path, read: Callable[[Path], Iterator[str]]) -> FolderNeeds:
+    try:
+        found = tuple(dict.fromkeys(read(path)))
+    except (OSError, ValueError, TypeError, AttributeError) as error:
+        return FolderNeeds(source=path.name, fault=str(error))
+    lines = tuple(line for line in found if _is_requirement(line))
+    return FolderNeeds(source=path.name, lines=lines, left_out=tuple(line for line in found if line not in lines))
+
+
+def _lines_of(path: Path, depth: int = 0) -> Iterator[str]:
+    text = _text_of(path).replace("\\\n", " ")
+    for line in (_COMMENT.sub("", line).strip() for line in text.splitlines()):
+        included = _INCLUDE.fullmatch(line)
+        if included and depth < _DEEPEST:
+            yield from _lines_of(path.parent / included[1].strip(), depth + 1)
+        elif line:
+            yield line.partition(" --hash")[0].strip()
+
+
+def _dependencies(path: Path) -> Iterator[str]:
+    project = tomllib.loads(_text_of(path)).get("project", {})
+    yield from map(str, project.get("dependencies", ()))
+
+
+def _text_of(path: Path) -> str:
+    if path.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"{path.name} is larger than {_MOST_BYTES // 1024} KiB")
+    return path.read_text(encoding="utf-8-sig")
+
+
+def _is_requirement(line: str) -> bool:
+    """Whether a package index, or an address, can serve it: no option, and no path of this machine."""
+    name, _, address = line.partition("@")
+    is_path = "/" in name or "\\" in name or (not address and line.endswith((".whl", ".tar.gz", ".zip")))
+    is_local = is_path or address.strip().startswith(("file:", ".", "/"))
+    return line[0].isalnum() and line.isprintable() and not is_local

@@ -1,0 +1,84 @@
+"""`jupyter tpu env`: a node's environments for frameworks, from the terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from tiny_wheels import write_index
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+ZONE = "us-central1-a"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The emulator hands its variables for uv on to its workers."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in write_index(tmp_path_factory.mktemp("index") / "wheels").items():
+            patch.setenv(name, value)
+        yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def node(index: None, terminal: Terminal) -> None:
+    created = terminal.tpu("create", "my-node", "--type", "v5litepod-8", "--zone", ZONE)
+    assert created.returncode == 0, created.stderr
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "mine"\ndependencies = ["tiny_plots", "mine @ ./x"]\n')
+    return tmp_path
+
+
+def specs(terminal: Terminal) -> dict[str, str]:
+    return {spec["name"]: spec["display_name"] for spec in terminal.tpu_json("kernelspec")["kernelspecs"]}
+
+
+def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal: Terminal, folder: Path) -> None:
+    assert "has no environments" in terminal.tpu("env", "list", "my-node").stderr
+
+    made = terminal.tpu("env", "make", "my-node", "jax", "--folder", str(folder))
+    listed = terminal.tpu("env", "list", "my-node")
+    (found,) = terminal.tpu_json("env", "list", "my-node")["environments"]
+
+    assert made.returncode == 0, made.stderr
+    assert made.stdout.startswith("JAX 0.10 is on my-node, with Python 3.")
+    assert "Notebooks run in it with the kernel tpu-my-node-us-central1-a-jax." in made.stdout
+    assert "Installing JAX 0.10" in made.stderr
+    assert "left out of pyproject.toml, since it means nothing on the node: mine @ ./x" in made.stderr
+    assert listed.stdout.splitlines()[1].split()[:2] == ["jax", "0.10.2"]
+    assert (found["requirements"], found["is_ready"], found["added"]) == (["tiny_plots"], True, [])
+    assert specs(terminal)["tpu-my-node-us-central1-a-jax"] == "JAX 0.10 · v5litepod-8 · my-node"
+
+    again = terminal.tpu_json("env", "make", "my-node", "jax")
+    removed = terminal.tpu("env", "remove", "my-node", "jax")
+
+    assert again["environment"]["pins"] == found["pins"]
+    assert removed.stdout.startswith("The environment jax is gone from my-node")
+    assert list(specs(terminal)) == ["tpu-my-node-us-central1-a"]
+    assert not terminal.tpu_json("env", "remove", "my-node", "jax")["was_there"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("make", "my-node"), "Which environment to make?"),
+        (("make", "my-node", "mxnet"), "'mxnet' is no framework for TPUs"),
+        (("make", "my-node", "tf", "--version", "2.18"), "is in no package index"),
+        (("make", "my-node", "jax", "--folder", "nowhere"), "There is no requirements.txt or pyproject.toml"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_in_a_sentence(
+    terminal: Terminal, arguments: tuple[str, ...], words: str
+) -> None:
+    refused = terminal.tpu("env", *arguments)
+
+    assert refused.returncode == 1
+    assert words in refused.stderr
+    assert "Traceback" not in refused.stderr
