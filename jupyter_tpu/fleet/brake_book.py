@@ -19,8 +19,15 @@ from jupyter_tpu.models import Node
 DEADLINE_LABEL = "jupyter-tpu-deadline"
 """A node that carries it ends then (Unix seconds), whichever server sees it."""
 
+RULES_DAMAGED = (
+    "its rules in the journal are damaged: until they are laid down anew with `jupyter tpu brakes`, those hold that "
+    "its guard goes by, or the default ones"
+)
+KEEP_DAMAGED = "the wish to keep it is damaged in the journal, and does not hold"
+
 _RULES, _KEEP = "brakes", "keep"
 T = TypeVar("T")
+Found = Document | tuple[str, JournalUnwritable]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,6 +38,7 @@ class Laid:
         revision, keep_revision: when that was; 0 for what nobody has said.
         ready_since: since when the node has been READY, as far as this journal knows.
         is_ours: this user had the node made, on this machine.
+        damage: what of it cannot be read and what holds instead, for people; empty where all can be.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -39,6 +47,7 @@ class Laid:
     keep_revision: float = 0.0
     ready_since: float | None = None
     is_ours: bool = False
+    damage: str = ""
 
 
 class BrakeBook:
@@ -54,13 +63,12 @@ class BrakeBook:
         self._ours: dict[str, bool] = {}
 
     def read(self, nodes: Iterable[Node]) -> dict[str, Laid]:
-        """Full name → what is laid down.
+        """Full name → what is laid down; what cannot be read of one node is in its `Laid.damage`.
 
         Raises:
-            JournalUnwritable: something of it cannot be read; then nothing is known of any.
+            JournalUnwritable: the journal cannot be read, so nothing is known of any.
         """
-        rules = {document.name: document for document in self._documents.all(_RULES)}
-        keeps = {document.name: document for document in self._documents.all(_KEEP)}
+        rules, keeps = self._found(_RULES), self._found(_KEEP)
         ready = {(str(span.name), span.uid): span.began_at for span in self._ledger.spans() if span.is_open}
         return {
             str(node.name): self._laid(
@@ -69,22 +77,23 @@ class BrakeBook:
             for node in nodes
         }
 
-    def _laid(self, node: Node, rules: Document | None, keep: Document | None, ready_since: float | None) -> Laid:
-        found = _rules(rules, node) if rules else self._default(node)
-        is_kept = keep is not None and keep.body.get("uid") == node.uid
+    def _found(self, kind: str) -> dict[str, Found]:
+        each = self._documents.each(kind)
+        return {found.name if isinstance(found, Document) else found[0]: found for found in each}
+
+    def _laid(self, node: Node, rules: Found | None, keep: Found | None, ready_since: float | None) -> Laid:
+        said, said_at, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
+        wish, wished_at, no_wish = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
+        default = _by_default(node) if no_rules or self._is_ours(node) else Rules()
         return Laid(
-            rules=_with_label(found, node),
-            revision=rules.updated_at if rules else 0.0,
-            keep=_keep(keep) if keep and is_kept else NO_KEEP,
-            keep_revision=keep.updated_at if keep and is_kept else 0.0,
+            rules=_with_label(said or default, node),
+            revision=said_at,
+            keep=wish or NO_KEEP,
+            keep_revision=wished_at,
             ready_since=ready_since if node.is_billed else None,
             is_ours=self._is_ours(node),
+            damage="; ".join(filter(None, (no_rules, no_wish))),
         )
-
-    def _default(self, node: Node) -> Rules:
-        if not self._is_ours(node):
-            return Rules()
-        return DEFAULT_RULES if can_stop(node) else DEFAULT_RULES_OF_DELETION
 
     def _is_ours(self, node: Node) -> bool:
         """Whether this user had it made: what others have made has no rules until somebody says so.
@@ -126,29 +135,35 @@ def rules_text(rules: Rules) -> str:
     return f"The node ends {', '.join(parts)}: {rules.action}."
 
 
+def _by_default(node: Node) -> Rules:
+    return DEFAULT_RULES if can_stop(node) else DEFAULT_RULES_OF_DELETION
+
+
+def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
+    """What a document says, when that was laid down, and what is wrong with it; a revision of 0 is older than any."""
+    if found is None:
+        return None, 0.0, ""
+    if not isinstance(found, Document):
+        return None, 0.0, damaged
+    try:
+        said = read(found)
+    except (BadInput, KeyError, TypeError):
+        return None, 0.0, damaged
+    return said, 0.0 if said is None else found.updated_at, ""
+
+
 def _rules(document: Document, node: Node) -> Rules:
     """A deadline is for the node that it was laid down for, not for the next of its name."""
     body = {name: value for name, value in document.body.items() if name != "uid"}
     if document.body.get("uid") != node.uid:
         body.pop("deadline_at", None)
-    return _checked(document, lambda: Rules.from_json(body))
+    return Rules.from_json(body)
 
 
-def _keep(document: Document) -> Keep:
+def _keep(document: Document, node: Node) -> Keep | None:
+    """A wish is for one node as well."""
     body: Mapping[str, Any] = document.body
-    return _checked(document, lambda: Keep(until=body["until"], while_busy=body["while_busy"]))
-
-
-def _checked(document: Document, read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except (BadInput, KeyError, TypeError) as error:
-        raise JournalUnwritable(
-            f"The brakes of {document.name[:200]} in the journal are damaged.",
-            exists="Nothing was asked of the cloud; a guard on the node goes on with what it was told last.",
-            hint="Lay them down anew with `jupyter tpu brakes`.",
-            raw=repr(error),
-        ) from error
+    return Keep(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
 
 
 def _with_label(rules: Rules, node: Node) -> Rules:

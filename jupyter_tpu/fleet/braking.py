@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _ASK_EVERY_S = 5.0
 _ANSWER_S = 3.0
 _AGAIN_AFTER_S = 30.0
-_OVER = ("STOPPED", "STOPPING", "DELETING")
+_ENDING = ("STOPPING", "DELETING")
 
 
 def this_moment() -> Moment:
@@ -90,6 +90,7 @@ class Braking:
         self._clocks = look_at_clocks
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], _Asked] = {}
+        self._warned: set[tuple[str, str]] = set()
 
     async def tick(self, fleet: Fleet, now: float) -> None:
         """Judge all nodes, and begin to end those that are due; the fault of one is not the others'."""
@@ -104,13 +105,21 @@ class Braking:
         """How each of these nodes stands now.
 
         Raises:
-            JournalUnwritable: the rules cannot be read.
+            JournalUnwritable: the journal cannot be read. Where only something of one node cannot, its verdict says so.
         """
         nodes = tuple(nodes)
         laid = await asyncio.to_thread(self._book.read, nodes)
         laid = {str(node.name): self._possible(node, laid[str(node.name)]) for node in nodes}
+        self._tell_damage(laid)
         await self._hearing.listen(nodes, laid, self._clocks())
         return [self._brake(node, laid[str(node.name)]) for node in nodes]
+
+    def _tell_damage(self, laid: Mapping[str, Laid]) -> None:
+        """Each is logged once."""
+        damaged = {(name, each.damage) for name, each in laid.items() if each.damage}
+        for name, damage in sorted(damaged - self._warned):
+            log.warning("%s: %s", name, damage)
+        self._warned |= damaged
 
     async def set_rules(self, node: Node, changes: Mapping[str, Any]) -> Brake:
         """Lay down other rules; what is not named stays.
@@ -134,8 +143,12 @@ class Braking:
         return (await self.look((node,)))[0]
 
     def _possible(self, node: Node, laid: Laid) -> Laid:
-        """The cloud does not stop every node."""
-        return laid if can_stop(node) else replace(laid, rules=replace(laid.rules, action="delete"))
+        """The cloud does not stop every node; what is stopped already need not be deleted for that."""
+        return (
+            laid
+            if can_stop(node) or node.state == "STOPPED"
+            else replace(laid, rules=replace(laid.rules, action="delete"))
+        )
 
     def _brake(self, node: Node, laid: Laid) -> Brake:
         now = self._clocks()
@@ -146,6 +159,8 @@ class Braking:
         if keep.until is not None:
             keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
         verdict = judge(rules, activity, keep, self._ready_since(node, laid, now), now.wall)
+        if laid.damage:
+            verdict = replace(verdict, reason=f"{laid.damage}; {verdict.reason}")
         return Brake(
             node=node, rules=rules, keep=keep, activity=activity, verdict=verdict, guard=self._hearing.guard(node)
         )
@@ -215,7 +230,7 @@ def why_text(brake: Brake) -> str:
 
 
 def _is_due(brake: Brake) -> bool:
-    """A node that is not READY costs nothing by the hour, so only a deadline ends it."""
-    if not brake.verdict.is_due or brake.node.state in _OVER:
+    """A node that is not READY costs no more than its disk, so only a deadline ends it, and by deletion."""
+    if not brake.verdict.is_due or brake.node.state in _ENDING:
         return False
     return brake.node.is_billed or (brake.verdict.ends_why == "deadline" and brake.rules.action == "delete")

@@ -12,7 +12,7 @@ import pytest
 from jupyter_tpu.brakes import DEFAULT_RULES, Keep, Moment, Rules
 from jupyter_tpu.errors import BadInput, LinkDown
 from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.brake_book import DEADLINE_LABEL
+from jupyter_tpu.fleet.brake_book import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
 from jupyter_tpu.fleet.brake_views import brake_view
 from jupyter_tpu.fleet.braking import Brake, Braking
 from jupyter_tpu.journal import Journal
@@ -260,3 +260,69 @@ async def test_rules_that_the_journal_has_lost_are_those_that_the_guard_goes_by(
     assert (await ready.brake()).rules == Rules(**said)
     brake = await ready.braking.set_rules(ready.node, {"session_s": 3600.0})
     assert brake.rules == Rules(idle_after_s=900.0, session_s=3600.0, action="delete")
+
+
+def write_brakes(journal: Journal, bench: Any, node_id: str, kind: str, body: str) -> None:
+    """As only damage, or another program, could have written it."""
+    place = (bench.cloud.settings.endpoint, bench.cloud.settings.project)
+    with journal.writing() as database:
+        database.execute(
+            "INSERT OR REPLACE INTO documents (endpoint, project, kind, name, body, updated_at)"
+            " VALUES (?, ?, ?, ?, ?, 9)",
+            (*place, kind, str(bench.name(node_id)), body),
+        )
+
+
+DAMAGED = {
+    "rules that are no JSON": ("brakes", '{"session_s": 36', RULES_DAMAGED),
+    "rules of a list": ("brakes", "[1]", RULES_DAMAGED),
+    "rules with an absurd session": ("brakes", '{"session_s": -1, "action": "stop"}', RULES_DAMAGED),
+    "rules with an unknown word": ("brakes", '{"idle_after_z": 60}', RULES_DAMAGED),
+    "a wish that is no JSON": ("keep", "\u0000", KEEP_DAMAGED),
+    "a wish without its half": ("keep", '{"uid": "UID", "until": 9e12}', KEEP_DAMAGED),
+}
+
+
+@pytest.mark.parametrize(("kind", "body", "words"), DAMAGED.values(), ids=DAMAGED)
+async def test_brakes_that_cannot_be_read_are_said_to_be_and_the_default_ones_hold(
+    make_ready: Any, bench: Any, kind: str, body: str, words: str
+) -> None:
+    ready = await make_ready(NobodyThere())
+    write_brakes(bench.journal(), bench, "my-node", kind, body.replace("UID", ready.node.uid))
+    brake = await ready.brake()
+    assert (brake.rules, brake.keep.is_none) == (DEFAULT_RULES, True)
+    assert brake.verdict.reason.startswith(f"{words}; ")
+    anew = await ready.braking.set_rules(ready.node, {"session_s": 7200.0})
+    anew = await ready.braking.keep(anew.node, Keep(while_busy=True))
+    assert (anew.rules.session_s, anew.keep.while_busy) == (7200.0, True)
+    assert "damaged" not in anew.verdict.reason
+
+
+async def test_brakes_that_cannot_be_read_leave_the_guard_with_those_that_it_was_told(
+    make_ready: Any, bench: Any
+) -> None:
+    said = {"idle_after_s": 900.0, "session_s": None, "action": "delete"}
+    agents = Saying(has_rules=True, rules=said, revision=5.0)
+    ready = await make_ready(agents)
+    write_brakes(bench.journal(), bench, "my-node", "brakes", "damaged")
+    assert (await ready.brake()).rules == Rules(idle_after_s=900.0, action="delete")
+    assert not any("rules" in params for params in agents.told)
+
+
+async def test_brakes_of_one_node_that_cannot_be_read_leave_those_of_the_others_at_work(
+    make_ready: Any, bench: Any
+) -> None:
+    ready = await make_ready(NobodyThere())
+    write_brakes(bench.journal(), bench, "another", "brakes", "damaged")
+    write_brakes(bench.journal(), bench, "another", "keep", "damaged")
+    await ready.braking.set_rules(ready.node, {"session_s": 1.0})
+    await ready.is_ended()
+    assert "Its session of 1 s is over" in await ready.noted("stop")
+
+
+async def test_a_stopped_node_is_deleted_at_a_deadline_that_deletes(make_ready: Any, bench: Any) -> None:
+    ready = await make_ready(NobodyThere())
+    await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
+    await ready.braking.set_rules(ready.node, {"deadline_at": time.time() - 1, "action": "delete"})
+    assert "deadline" in await ready.noted("delete")
+    await bench.until(lambda: ready.fleet.snapshot().node(ready.node.name) is None)
