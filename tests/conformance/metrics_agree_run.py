@@ -197,7 +197,8 @@ def start_server(folder: Path) -> Server:
     info = folder / "runtime" / f"jpserver-{process.pid}.json"
     end = time.monotonic() + PATIENCE_S
     while not (info.exists() and info.stat().st_size and listens(json.loads(info.read_text())["port"])):
-        assert process.poll() is None and time.monotonic() < end, (folder / "server.log").read_text()
+        assert process.poll() is None, (folder / "server.log").read_text()
+        assert time.monotonic() < end, (folder / "server.log").read_text()
         time.sleep(0.1)
     return Server(json.loads(info.read_text())["url"], token)
 
