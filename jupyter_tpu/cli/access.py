@@ -153,8 +153,9 @@ def _renewed(node: Node, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
 
     if node.state != "READY":
         raise BadInput(f"{node.name.node_id} is {node.state}.", hint="Only a READY node can have a kernelspec.")
-    way = [{"proxy_command": old.proxy_command, "ssh_user": old.ssh_user} for old in _specs_of(node.name, settings)]
-    write_kernelspec(node, settings, **(way[0] if way else {}))
+    old = next(iter(_specs_of(node.name, settings)), None)
+    proxy_command, ssh_user = (old.proxy_command, old.ssh_user) if old else ("", "")
+    write_kernelspec(node, settings, proxy_command=proxy_command, ssh_user=ssh_user)
     return _specs_of(node.name, settings)
 
 
