@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.errors import BadInput, NodeNotFound, PermissionDenied, TpuError
+from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, TpuError
 from jupyter_tpu.fleet.records import FleetChange
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -146,9 +146,13 @@ class Recovering:
                 await asyncio.to_thread(self._let_go, recovery.name, claimed.owner, now)
 
     def _let_go(self, name: NodeName, owner: str, now: float) -> None:
-        left = self._recoveries.get(name)
-        if left is not None and left.owner == owner:
-            self._recoveries.swap(left, replace(left, owner=""), now=now)
+        """Never raises, so that a cancellation passes; what stays claimed is ours to claim again."""
+        try:
+            left = self._recoveries.get(name)
+            if left is not None and left.owner == owner:
+                self._recoveries.swap(left, replace(left, owner=""), now=now)
+        except JournalUnwritable as error:
+            log.warning("The choice for %s stays claimed by this process: %s", name.node_id, error)
 
     async def _perform(self, fleet: Fleet, claimed: Recovery, now: float) -> None:
         decided, action = step = decide(claimed, await self._seen(claimed, now), self._limits)
