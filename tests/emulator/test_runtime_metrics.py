@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +23,7 @@ from tpu_info.proto import tpu_telemetry_pb2 as telemetry
 from jupyter_tpu.emulator import runtime_metrics
 from jupyter_tpu.emulator.chips import GIB, KeptPort, chips_of, is_held, keep_port, lay_out
 from jupyter_tpu.emulator.runtime_metrics import Reading
+from jupyter_tpu.emulator.runtime_metrics_script import Script, laid_down, lay_down
 
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
@@ -35,14 +37,15 @@ TIMES = "hlo.execution.timing.distribution.microseconds"
 # -- what is told of each type
 
 
-def values(accelerator_type: str, name: str, worker_id: int = 0, **reading: float) -> list[tuple[int, float]]:
+def values(accelerator_type: str, name: str, worker_id: int = 0, **reading: Any) -> list[tuple[int, float]]:
     """Device id and value, as tpu-info reads them."""
     chips = chips_of(accelerator_type, worker_id, "host")
-    seen = Reading(**{"moment": 1.0, "memory_bytes": 0, "busy_percent": 0.0, "idle_s": 0.0, **reading})
+    nothing: dict[str, Any] = {"moment": 1.0, "memory_bytes": 0, "busy_percent": 0.0, "idle_s": 0.0}
+    seen = Reading(**{**nothing, **reading})
     answer = messages.MetricResponse.FromString(runtime_metrics.metric(name, chips, seen).SerializeToString())
     assert answer.metric.name == name
     assert answer.metric.description.startswith("Emulated")
-    kind = "as_double" if name in (DUTY, IDLE) else "as_int"
+    kind = "as_double" if name in (DUTY, IDLE, BANDWIDTH) else "as_int"
     return [(each.attribute.value.int_attr, getattr(each.gauge, kind)) for each in answer.metric.metrics]
 
 
@@ -69,6 +72,32 @@ def test_memory_in_use_is_spread_over_the_devices_and_never_more_than_there_is()
 @pytest.mark.parametrize(("accelerator_type", "has_bandwidth"), [("v3-8", False), ("v4-8", True), ("v6e-8", True)])
 def test_bandwidth_is_a_metric_from_v4_on(accelerator_type: str, has_bandwidth: bool) -> None:
     assert (BANDWIDTH in runtime_metrics.supported(chips_of(accelerator_type, 0, "host"))) == has_bandwidth
+
+
+def test_what_was_laid_down_is_told_in_place_of_what_is_measured() -> None:
+    script = Script(
+        duty_percent=(10.5, 200.0), memory_percent=(50.0,), bandwidth_percent=(5.0,), idle_s=(1.0, 2.0, 3.0)
+    )
+
+    assert values("v4-8", DUTY, script=script) == [(0, 10.5), (1, 200.0), (2, 10.5), (3, 200.0)]
+    assert values("v4-8", USED, script=script) == [(device, 16 * GIB) for device in range(4)]
+    assert values("v4-8", BANDWIDTH, script=script) == [(device, 5.0) for device in range(4)]
+    assert values("v4-8", IDLE, script=script) == [(0, 1.0), (1, 2.0), (2, 3.0), (3, 1.0)]
+    assert values("v4-8", IDLE, script=Script(duty_percent=(1.0,)), idle_s=9.0) == [(each, 9.0) for each in range(4)]
+
+
+def test_chips_lie_when_they_are_told_to() -> None:
+    assert all(math.isnan(duty) for _, duty in values("v4-8", DUTY, script=Script(lie="nan")))
+    assert values("v4-8", TOTAL, script=Script(lie="missing")) == [(0, 32 * GIB), (2, 32 * GIB)]
+
+
+def test_what_was_laid_down_holds_until_it_is_taken_back(tmp_path: Path) -> None:
+    script = Script(duty_percent=(1.5,), lie="hang")
+
+    lay_down(tmp_path, script)
+    assert laid_down(tmp_path) == script
+    lay_down(tmp_path, None)
+    assert laid_down(tmp_path) is None
 
 
 # -- the port that waits for a holder
