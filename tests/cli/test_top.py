@@ -1,0 +1,121 @@
+"""`top`, `who` and `free` in a terminal."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from jupyter_tpu.cli.chips import holder_text
+from jupyter_tpu.cli.top import screen
+from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
+
+if TYPE_CHECKING:
+    from conftest import Terminal
+
+ZONE = "us-central1-a"
+GIB = 2**30
+PATIENCE_S = 90
+
+
+@contextmanager
+def program_with_the_chips(terminal: Terminal, node: str) -> Iterator[subprocess.Popen[str]]:
+    """Somebody at work on the node, in another window."""
+    holder = terminal.start("ssh", node, "--", "emulated-tpu run sleep 1000")
+    try:
+        yield holder
+    finally:
+        holder.terminate()
+        holder.communicate(timeout=60)
+
+
+def until(look: Callable[[], Any], is_it: Callable[[Any], bool]) -> Any:
+    end = time.monotonic() + PATIENCE_S
+    while not is_it(found := look()):
+        assert time.monotonic() < end, found
+    return found
+
+
+@pytest.mark.timeout(300)
+def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> None:
+    terminal.tpu("create", "busy", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
+    assert terminal.tpu("free", "busy", "--yes").stdout == "No process holds the chips.\n"
+
+    terminal.cloud.lay_down_metrics("busy", duty_percent=[12.5], memory_percent=[25])
+    with program_with_the_chips(terminal, "busy"):
+        shown = until(lambda: terminal.tpu("top", "busy").stdout, lambda shown: "CORE" in shown)
+        assert "12.5 %" in shown
+        assert "4.0 of 16.0 GiB" in shown
+        (holder,) = terminal.tpu_json("who", "busy")["workers"][0]["holders"]
+        assert (holder["command"], holder["is_own_user"]) == ("sleep 1000", True)
+
+        unconfirmed = terminal.tpu("free", "busy")
+        assert (unconfirmed.returncode, f"process {holder['pid']}" in unconfirmed.stderr) == (1, True)
+        freed = terminal.tpu_json("free", "busy", "--yes", "--pid", str(holder["pid"]))
+        assert ([each["pid"] for each in freed["freed"]], freed["left"]) == ([holder["pid"]], [])
+    assert "no process holds the chips" in terminal.tpu("who", "busy").stdout
+    terminal.tpu("delete", "busy", "--yes")
+
+
+def test_another_users_process_is_ended_only_by_its_number(terminal: Terminal) -> None:
+    refused = terminal.tpu("free", "busy", "--yes", "--force")
+
+    assert (refused.returncode, "--force needs --pid" in refused.stderr) == (1, True)
+
+
+# -- what is shown
+
+
+def view_of(sample: Sample | None, **worker: Any) -> dict[str, Any]:
+    shown = {"worker_id": 0, "hostname": "t1v", "as_of": 90.0, "error": None, "history": None, **worker}
+    return {
+        "as_of": 100.0,
+        "accelerator_type": "v3-8",
+        "workers": [{**shown, "sample": sample.to_json() if sample else None}],
+    }
+
+
+def test_what_is_not_known_is_shown_as_unknown_with_the_reason() -> None:
+    sample = Sample(
+        at=90.0,
+        state="measured",
+        duty_per="chip",
+        chips=(Chip(chip=0, duty_percent=50.0),),
+        cores=(Core(core=0, chip=0, hbm_used_bytes=GIB, hbm_total_bytes=16 * GIB), Core(core=1, chip=0)),
+        unknown={"tensorcore_percent": "needs libtpu's SDK"},
+        host=Host(cpus=96, memory_used_bytes=GIB, memory_total_bytes=2 * GIB),
+    )
+    lines = list(screen("mine", view_of(sample)))
+
+    assert lines[2] == "worker 0 t1v: CPU ? of 96, memory 1.0 of 2.0 GiB, disk ? of ? GiB"
+    assert [" ".join(line.split()) for line in lines[3:6]] == [
+        "CORE CHIP DUTY OF CHIP HBM TENSORCORE BANDWIDTH IDLE QUEUED",
+        "0 0 50.0 % 1.0 of 16.0 GiB ? ? ? ?",
+        "1 0 50.0 % ? of ? GiB ? ? ? ?",
+    ]
+    assert lines[6] == "  tensorcore_percent unknown: needs libtpu's SDK"
+
+
+def test_a_worker_that_does_not_answer_shows_the_age_of_what_it_said() -> None:
+    error = {"message": "The link is down."}
+
+    assert "worker 0 t1v: The link is down." in list(screen("mine", view_of(None, error=error)))
+    old = list(screen("mine", view_of(Sample(at=1.0, state="idle", reason="nobody"), error=error)))
+    assert "  as of 10 s ago: The link is down." in old
+
+
+@pytest.mark.parametrize(
+    ("holder", "text"),
+    [
+        (Holder(pid=7, user="me", command="python a.py", kernel_id="k", notebook="a.ipynb"), "the kernel of a.ipynb"),
+        (Holder(pid=7, kernel_id="k1"), "process 7, the kernel k1"),
+        (Holder(pid=7, user="you"), "process 7 of you"),
+        (Holder(pid=7, command="a\x1b[2Jb"), "(a[2Jb)"),
+    ],
+)
+def test_a_holder_is_named_by_what_is_known_of_it(holder: Holder, text: str) -> None:
+    assert text in holder_text(holder)
