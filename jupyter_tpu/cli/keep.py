@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.brakes import ACTIONS, NO_KEEP, Keep, span_text
+from jupyter_tpu.brakes import ACTIONS, LONGEST_S, NO_KEEP, Keep, span_text
 from jupyter_tpu.cli.durations import seconds
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
@@ -148,7 +148,14 @@ def _keep(options: argparse.Namespace, now: float) -> Keep:
         return Keep(while_busy=True)
     if options.until:
         return Keep(until=next_time(options.until, now))
-    return Keep(until=now + seconds(options.for_ or _A_WHILE, "--for"))
+    for_s = seconds(options.for_ or _A_WHILE, "--for")
+    if for_s > LONGEST_S:
+        raise BadInput(
+            f"{options.for_[:40]!r} is too long.",
+            exists="The node is kept as it was.",
+            hint=f"A node is kept for {LONGEST_S / 86400:.0f} days at most.",
+        )
+    return Keep(until=now + for_s)
 
 
 def next_time(text: str, now: float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
@@ -70,7 +70,9 @@ def run_sweep(options: argparse.Namespace) -> int:
     chosen = marked(holdings, options.delete) if options.delete else all_dead(holdings)
     if chosen and not options.yes:
         _require_consent(chosen)
-    return _say_results(options, asyncio.run(_delete(options, chosen)) if chosen else (), "Nothing was to be deleted.")
+    if not chosen:
+        return _say_end(options, (), "Nothing was to be deleted.")
+    return _say_end(options, asyncio.run(_delete(options, chosen)), "")
 
 
 async def _look(options: argparse.Namespace) -> Holdings:
@@ -136,7 +138,7 @@ def _require_consent(chosen: Iterable[Item]) -> None:
 
 async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tuple[Result, ...]:
     async with _open(options) as opened:
-        return await delete_items(opened, chosen, reason=_REASON, wait=True)
+        return await delete_items(opened, chosen, reason=_REASON, wait=True, tell=_teller(options))
 
 
 @asynccontextmanager
@@ -159,7 +161,8 @@ async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
 def run_panic(options: argparse.Namespace) -> int:
     if not options.yes:
         _require_panic(asyncio.run(_steps(options)))
-    return _say_results(options, asyncio.run(_panic(options)), "Nothing was costing anything.")
+    results, nothing = asyncio.run(_panic(options))
+    return _say_end(options, results, nothing)
 
 
 async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
@@ -176,22 +179,29 @@ def _require_panic(steps: Iterable[Step]) -> None:
         raise BadInput("It was not confirmed.", exists="Everything is as it was.", hint="Answer y, or add --yes.")
 
 
-async def _panic(options: argparse.Namespace) -> tuple[Result, ...]:
+async def _panic(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
+    """What was done, and what to say where that is nothing."""
     from jupyter_tpu.fleet.panic import panic
 
     async with _open(options) as opened:
-        return await panic(opened)
+        results = await panic(opened, _teller(options))
+        stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
+    if not stopped:
+        return results, "Nothing was costing anything."
+    return results, f"No node was READY. Disks are still billed, of: {', '.join(map(plain, stopped))}."
 
 
-def _say_results(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
-    """1 where anything failed."""
+def _teller(options: argparse.Namespace) -> Callable[[Result], None]:
+    """Says each result as it comes, so that one that takes long keeps none from being seen."""
+    return (lambda _: None) if options.json else _say_result
+
+
+def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
+    """1 where anything failed; each result was said when it came."""
     if options.json:
         say_json(results_view(results))
-    else:
-        for result in results:
-            _say_result(result)
-        if not results:
-            note(nothing)
+    elif not results:
+        note(nothing)
     return 1 if any(result.error for result in results) else 0
 
 

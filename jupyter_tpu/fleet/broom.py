@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from jupyter_tpu.journal import Journal
 
 _AT_A_TIME = 16
+ACCEPTED_S = 45.0
+"""For how long the cloud is asked again where it does not answer."""
+
 _OPERATION_POLL_S = 1.0
 _OPERATION_TIMEOUT_S = 120.0
 
@@ -54,10 +57,29 @@ class Result:
         return {"name": self.name, "ok": self.error is None, "error": self.error.to_json() if self.error else None}
 
 
-class Broom:
-    """Deletes and stops, tells what came of it, and notes it in the audit log. A single failure ends nothing."""
+def say_nothing(result: Result) -> None:
+    """For callers who only wait for the results."""
 
-    def __init__(self, opened: Opened, *, reason: str, wait: bool) -> None:
+
+class Broom:
+    """Deletes and stops, tells what came of it, and notes it in the audit log. A single failure ends nothing.
+
+    Args:
+        tell: hears each result as it comes.
+        accepted_s: for how long the cloud may take to accept each.
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        reason: str,
+        wait: bool,
+        tell: Callable[[Result], None] = say_nothing,
+        accepted_s: float = ACCEPTED_S,
+    ) -> None:
+        self._tell = tell
+        self._accepted_s = accepted_s
         self._fleet = opened.fleet
         self._cloud = opened.cloud
         self._reason = reason
@@ -71,7 +93,9 @@ class Broom:
 
         async def one(work: Awaitable[Result]) -> Result:
             async with self._room:
-                return await work
+                result = await work
+            self._tell(result)
+            return result
 
         return tuple(await asyncio.gather(*(one(work) for work in works)))
 
@@ -87,7 +111,9 @@ class Broom:
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
         """What came of something else, noted as well."""
-        return Result(name=name, action=action, error=await self._noted(action, name, work))
+        result = Result(name=name, action=action, error=await self._noted(action, name, work))
+        self._tell(result)
+        return result
 
     async def _tried(self, verb: str, kind: Kind, name: str) -> TpuError | None:
         return await self._noted(verb, name, self._perform(verb, kind, name))
@@ -122,7 +148,29 @@ class Broom:
             await self._ended(await asked(node))
             return
         if self._wait:
-            _check(await self._fleet.wait(intent.intent_id))
+            await self._until_ended(intent)
+
+    async def _until_ended(self, intent: Intent) -> None:
+        """Until a wish is fulfilled; what the cloud has accepted and takes long over is not waited for.
+
+        Raises:
+            TpuError: it failed, or the cloud does not even accept it.
+        """
+        try:
+            async with asyncio.timeout(self._accepted_s):
+                _check(await self._fleet.wait(intent.intent_id))
+                return
+        except TimeoutError:
+            now = await self._fleet.intent(intent.intent_id) or intent
+        if not now.operation:
+            raise CloudUnavailable(
+                f"The cloud has not accepted to {intent.verb} {intent.node_name.node_id} in {self._accepted_s:.0f} s.",
+                exists="It may still run, and cost.",
+                hint="Do it again, or end it in the Google Cloud console.",
+            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OPERATION_TIMEOUT_S):
+                _check(await self._fleet.wait(intent.intent_id))
 
     async def _delete_queued(self, name: QueuedName) -> None:
         try:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
 from jupyter_tpu.errors import CloudUnavailable, TpuError
 from jupyter_tpu.fleet.accounting import can_stop
-from jupyter_tpu.fleet.broom import Broom, Opened, Result
+from jupyter_tpu.fleet.broom import ACCEPTED_S, Broom, Opened, Result, say_nothing
 from jupyter_tpu.fleet.holdings import Holdings, look_at_all
 from jupyter_tpu.fleet.records import FleetSnapshot
 from jupyter_tpu.fleet.recovering import choose
@@ -74,10 +74,15 @@ def _step_for(node: Node) -> Step:
     return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
 
 
-async def panic(opened: Opened) -> tuple[Result, ...]:
-    """Do it, and look again for what came meanwhile. One failure ends nothing: each is told in its result."""
-    broom = Broom(opened, reason=REASON, wait=True)
-    results = {result.name: result async for result in _call_off(opened, broom)}
+async def panic(
+    opened: Opened, tell: Callable[[Result], None] = say_nothing, *, accepted_s: float = ACCEPTED_S
+) -> tuple[Result, ...]:
+    """Do it, and look again for what came meanwhile. One failure ends nothing: each is told in its result.
+
+    `tell` hears each result as it comes; see `Broom` for `accepted_s`.
+    """
+    broom = Broom(opened, reason=REASON, wait=True, tell=tell, accepted_s=accepted_s)
+    results = {result.name: result async for result in _call_off(opened, broom, tell)}
     holdings = Holdings()
     for _ in range(_ROUNDS):
         holdings = await look_at_all(opened.cloud)
@@ -87,10 +92,13 @@ async def panic(opened: Opened) -> tuple[Result, ...]:
         done = await broom.each([_performed(broom, step) for step in todo])
         results.update({result.name: result for result in done})
         await opened.fleet.refresh()
-    return (*results.values(), *_gaps(holdings))
+    gaps = tuple(_gaps(holdings))
+    for gap in gaps:
+        tell(gap)
+    return (*results.values(), *gaps)
 
 
-async def _call_off(opened: Opened, broom: Broom) -> AsyncIterator[Result]:
+async def _call_off(opened: Opened, broom: Broom, tell: Callable[[Result], None]) -> AsyncIterator[Result]:
     """End what would make nodes by itself: searches, and the choices to make lost nodes again."""
     desk, settings = SearchDesk(opened.cloud, opened.journal), opened.cloud.settings
     recoveries = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
@@ -98,7 +106,9 @@ async def _call_off(opened: Opened, broom: Broom) -> AsyncIterator[Result]:
         searches = [each for each in await desk.all() if not each.has_ended]
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
     except TpuError as error:
-        yield Result(name="the journal's searches and standing choices", error=error)
+        unread = Result(name="the journal's searches and standing choices", error=error)
+        tell(unread)
+        yield unread
         return
     for search in searches:
         name = f"the search for {search.node_id}"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.fleet.broom import Broom, Opened, Result
+from jupyter_tpu.fleet.broom import Broom, Opened, Result, say_nothing
 from jupyter_tpu.fleet.holdings import Holdings
 from jupyter_tpu.fleet.views import node_price
 from jupyter_tpu.models import Node, QueuedResource
@@ -185,9 +185,22 @@ def all_dead(holdings: Holdings) -> tuple[Item, ...]:
     return tuple(item for item in items_of(holdings) if item.is_dead)
 
 
-async def delete_items(opened: Opened, items: Sequence[Item], *, reason: str, wait: bool) -> tuple[Result, ...]:
-    """Delete each of them, also when others fail; `wait`: until it is gone, not only until it is begun."""
-    broom = Broom(opened, reason=reason, wait=wait)
+async def delete_items(
+    opened: Opened,
+    items: Sequence[Item],
+    *,
+    reason: str,
+    wait: bool,
+    tell: Callable[[Result], None] = say_nothing,
+) -> tuple[Result, ...]:
+    """Delete each of them, also when others fail; `wait`: until it is gone, not only until it is begun.
+
+    `tell` hears of each as it comes.
+    """
+    broom = Broom(opened, reason=reason, wait=wait, tell=tell)
     waiting = [item for item in items if item.state != "DELETING"]
     done = await broom.each([broom.deleted(item.kind, item.name) for item in waiting])
-    return (*done, *(Result(name=item.name, action="delete") for item in items if item.state == "DELETING"))
+    under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")
+    for result in under_way:
+        tell(result)
+    return (*done, *under_way)

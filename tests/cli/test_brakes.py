@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_tpu.cli.command_line import run
 from jupyter_tpu.cli.keep import next_time
 from jupyter_tpu.errors import BadInput
 
@@ -48,3 +49,8 @@ def test_what_is_no_time_of_a_day_is_refused(text: str) -> None:
 def test_a_time_of_the_day_is_the_next_one(hour: int, day: int) -> None:
     noon = datetime.datetime(2026, 6, 1, 12).timestamp()
     assert next_time(f"{hour}:00", noon) == datetime.datetime(2026, 6, day, hour).timestamp()
+
+
+def test_a_node_is_kept_for_400_days_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["keep", "my-node", "--for", "999999999d"]) == 1
+    assert "400 days at most" in capsys.readouterr().err

@@ -271,6 +271,22 @@ async def test_panic_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, open
     ]
 
 
+async def test_panic_does_not_wait_long_for_a_cloud_that_does_not_answer(bench: Any, opened: Hands) -> None:
+    control = bench.emulator.control
+    their_node(bench, "silent")
+    their_node(bench, "single")
+    for method in ("StopNode", "DeleteNode"):
+        control.add_fault(method, "unavailable", target=str(bench.name("silent")), times=1000)
+    told: list[str] = []
+
+    results = await panic(opened, lambda result: told.append(result.name.rpartition("/")[2]), accepted_s=1.0)
+
+    codes = {result.name.rpartition("/")[2]: result.error and result.error.code for result in results}
+    assert codes == {"silent": "cloud_unavailable", "single": None}
+    assert sorted(told) == ["silent", "single"]
+    assert control.billing() == [str(bench.name("silent"))]
+
+
 async def test_panic_calls_off_what_is_on_its_way(bench: Any, opened: Hands) -> None:
     bench.emulator.control.pause()
     await opened.fleet.create(bench.spec("coming"))
