@@ -61,6 +61,13 @@ PROGRAMS = {
 OPTIONAL_PROGRAMS = {
     "gcloud": SystemProgram(lambda: shutil.which("gcloud"), "install the Google Cloud CLI (cloud.google.com/sdk)"),
     "skypilot": SystemProgram(lambda: os.environ.get("JUPYTER_TPU_SKYPILOT"), "say make conformance"),
+    **{
+        name: SystemProgram(
+            lambda name=name: os.environ.get(f"JUPYTER_TPU_PYTHON_{name.upper()}"),
+            f"name a Python that has IPython and {name} by JUPYTER_TPU_PYTHON_{name.upper()}",
+        )
+        for name in ("libtpu", "tensorflow", "torch_xla")
+    },
 }
 
 
