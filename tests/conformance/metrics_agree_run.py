@@ -84,6 +84,9 @@ class Cloud:
 
 
 async def answers(accelerator_type: str, folder: Path, cloud: Cloud, server: Server) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE_S):
+        while not is_free(PORT):  # noqa: ASYNC110 - what the node before has left goes with time
+            await asyncio.sleep(0.2)
     node = cloud.make_node(accelerator_type)
     zone, node_id = node.name.split("/")[3], node.name.split("/")[-1]
     async with AsyncExitStack() as stack:
@@ -201,6 +204,15 @@ def start_server(folder: Path) -> Server:
         assert time.monotonic() < end, (folder / "server.log").read_text()
         time.sleep(0.1)
     return Server(json.loads(info.read_text())["url"], token)
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 def listens(port: int) -> bool:

@@ -48,11 +48,11 @@ def row(used_gib: float, total_gib: float, duty_percent: float) -> tuple[str, st
 
 
 @pytest.mark.system("unshare")
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 def test_all_who_tell_of_the_chips_agree(in_namespaces: list[str], tmp_path: Path) -> None:
     argv = [*in_namespaces, sys.executable, str(RUN), str(tmp_path), *TYPES]
 
-    done = subprocess.run(argv, capture_output=True, text=True, timeout=580, check=False)
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=880, check=False)
 
     assert done.returncode == 0, done.stderr
     told = json.loads(done.stdout)
@@ -61,7 +61,7 @@ def test_all_who_tell_of_the_chips_agree(in_namespaces: list[str], tmp_path: Pat
         wanted = [laid_down(accelerator_type, each) for each in said["laid_down"]]
         assert [of_sample(worker) for worker in said["rest"]["workers"]] == wanted
         assert [of_sample(worker) for worker in said["top"]["workers"]] == wanted
-        assert [of_tpu_info(text) for text in said["tpu_info"]] == wanted
+        assert [of_tpu_info(text) for text in said["tpu_info"]] == wanted, said["tpu_info"]
     duty_per = {name: told[name]["rest"]["workers"][0]["sample"]["duty_per"] for name in TYPES}
     assert duty_per == {name: "chip" if name == "v3-8" else "core" for name in TYPES}
     second = told["v4-16"]["rest"]["workers"][1]["sample"]
