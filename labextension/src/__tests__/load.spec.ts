@@ -284,6 +284,7 @@ describe('the model of the load', () => {
       heldBy(holder({ notebook: 'train.ipynb', kernel_id: 'k' }));
       answerFree({ freed: [holder()], left: [], message: 'Freed: pid 4242.' });
       const done = free();
+      expect(load.isFreeing).toBe(false);
       const question = await click('Free');
       expect(question).toContain('train.ipynb');
       expect(question).toContain('worker 0, pid 4242');

@@ -21,6 +21,7 @@ class Load {
   looks = 0;
   part: IPart<IMetrics> = { dated: null, problem: null };
   series: ISeries = NO_SERIES;
+  isFreeing = false;
   readonly changed = new Signal<this, void>(this);
 
   look(): { isDisposed: boolean; dispose: () => void } {
@@ -251,6 +252,16 @@ describe('who holds the chips', () => {
     await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
     await click('Free the chips that work/train.ipynb holds');
     screen.getByText('The chips are free.');
+  });
+
+  it('says that it is being freed only once that is agreed on', async () => {
+    const { load, acts } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
+    acts.onFree.mockReturnValue(new Promise(() => undefined));
+    await click('Free the chips that work/train.ipynb holds');
+    expect(screen.queryByText('Freeing the chips…')).toBeNull();
+    load.isFreeing = true;
+    load.tell(metrics(worker(0, { sample: sample({ holders: [own] }) })));
+    screen.getByText('Freeing the chips…');
   });
 
   it('says why it was not freed', async () => {

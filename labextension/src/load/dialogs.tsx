@@ -79,15 +79,11 @@ function Question({ held, others, trans }: IQuestionProps): JSX.Element {
 }
 
 function describe({ worker_id, holder }: IHeld, trans: TranslationBundle): string {
-  const name = holderName(holder, trans);
   return [
-    name,
-    name !== holder.command && holder.command,
+    holderName(holder, trans),
     trans.__('worker %1, pid %2', worker_id, holder.pid),
     formatSince(holder, Date.now() / 1000, trans)
-  ]
-    .filter(Boolean)
-    .join(' · ');
+  ].join(' · ');
 }
 
 async function ask(

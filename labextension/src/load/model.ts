@@ -87,8 +87,22 @@ class NodeLoad implements INodeLoad {
     return this._poll ? this._poll.refresh() : this._fetch().catch(() => undefined);
   }
 
-  free(terms: IFreeTerms): Promise<IFreed> {
-    return this._client.free(this._key, terms);
+  get isFreeing(): boolean {
+    return this._freeing > 0;
+  }
+
+  async free(terms: IFreeTerms): Promise<IFreed> {
+    this._count(+1);
+    try {
+      return await this._client.free(this._key, terms);
+    } finally {
+      this._count(-1);
+    }
+  }
+
+  private _count(wishes: number): void {
+    this._freeing += wishes;
+    this._changed.emit();
   }
 
   /** Poll if and only if somebody looks. What was missed meanwhile is asked for with the first answer. */
@@ -159,6 +173,7 @@ class NodeLoad implements INodeLoad {
   private _poll: Poll<void> | null = null;
   private _points = MOST_POINTS;
   private _lookers = 0;
+  private _freeing = 0;
   private _isWatched = false;
   private _isBehind = true;
   private _asked = 0;

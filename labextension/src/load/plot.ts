@@ -4,7 +4,8 @@ import { ISeries, Line, LINES } from './series';
 
 /** A chart that is drawn. */
 export interface IPlot {
-  show(series: ISeries): void;
+  /** Draw the last so many seconds. */
+  show(series: ISeries, span_s: number): void;
   dispose(): void;
 }
 
@@ -63,9 +64,11 @@ export const plot: Plotter = async host => {
   const resizes = new ResizeObserver(() => chart.setSize({ width: widthOf(host), height: HEIGHT }));
   resizes.observe(host);
   return {
-    show: series => {
+    show: (series, span_s) => {
       colours.forget(); // the theme may have changed
-      chart.setData(asData(series));
+      const end = series.at[series.at.length - 1] ?? Date.now() / 1000;
+      chart.setData(asData(series), false);
+      chart.setScale('x', { min: end - span_s, max: end });
     },
     dispose: () => {
       resizes.disconnect();

@@ -17,6 +17,8 @@ export namespace LoadCommandIDs {
 export interface INodeLoad {
   readonly part: IPart<IMetrics>;
   readonly series: ISeries;
+  /** Whether a wish to free chips is on its way. */
+  readonly isFreeing: boolean;
   readonly changed: ISignal<INodeLoad, void>;
 
   /** Ask once a second for as long as somebody looks, until what is returned is disposed of. */

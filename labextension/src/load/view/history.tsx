@@ -32,7 +32,12 @@ export function History({ series, name, plot, trans }: IProps): JSX.Element {
           </Button>
         ))}
       </div>
-      <Canvas series={shown} label={trans.__('%1. %2', title, inWords(shown, trans))} plot={plot} />
+      <Canvas
+        series={shown}
+        span_s={span_s}
+        label={trans.__('%1. %2', title, inWords(shown, trans))}
+        plot={plot}
+      />
       <figcaption>
         {lines.map(line => (
           <Key key={line} line={line} trans={trans} />
@@ -44,11 +49,12 @@ export function History({ series, name, plot, trans }: IProps): JSX.Element {
 
 interface ICanvasProps {
   series: ISeries;
+  span_s: number;
   label: string;
   plot: Plotter;
 }
 
-function Canvas({ series, label, plot }: ICanvasProps): JSX.Element {
+function Canvas({ series, span_s, label, plot }: ICanvasProps): JSX.Element {
   const host = useRef<HTMLDivElement>(null);
   const [drawn, setDrawn] = useState<IPlot | null>(null);
   useEffect(() => {
@@ -63,7 +69,7 @@ function Canvas({ series, label, plot }: ICanvasProps): JSX.Element {
       own?.dispose();
     };
   }, [plot]);
-  useEffect(() => drawn?.show(series), [drawn, series]);
+  useEffect(() => drawn?.show(series, span_s), [drawn, series, span_s]);
   return <div ref={host} className="jp-tpu-History-plot" role="img" aria-label={label} />;
 }
 

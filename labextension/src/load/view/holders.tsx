@@ -17,13 +17,15 @@ export interface ILoadActs {
 interface IProps {
   node: INodeKey;
   metrics: IMetrics;
+  /** It is agreed on, and on its way. */
+  isFreeing: boolean;
   now_s: number;
   acts: ILoadActs;
   trans: TranslationBundle;
 }
 
 /** Who holds the chips, and a way to take them back. */
-export function Holders({ node, metrics, now_s, acts, trans }: IProps): JSX.Element {
+export function Holders({ node, metrics, isFreeing, now_s, acts, trans }: IProps): JSX.Element {
   const { isSending, problem, send, dismiss } = useSending();
   const [result, setResult] = useState('');
   const programs = programsOf(metrics);
@@ -49,7 +51,7 @@ export function Holders({ node, metrics, now_s, acts, trans }: IProps): JSX.Elem
           </ul>
         </>
       )}
-      {isSending && <div role="status">{trans.__('Freeing the chips…')}</div>}
+      {isFreeing && <div role="status">{trans.__('Freeing the chips…')}</div>}
       {!isSending && result && <div role="status">{result}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
     </div>

@@ -77,6 +77,7 @@ function Body(props: IProps): JSX.Element {
           <Holders
             node={node}
             metrics={dated.data}
+            isFreeing={load.isFreeing}
             now_s={dated.server_s}
             acts={acts}
             trans={trans}
