@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MOST_ATTEMPTS = 100
+_MOST_GAP_S = 60.0
 # the words of the audit log for the phases that are worth a line
 _ACTIONS = {
     "clearing": "preempted",
@@ -63,7 +64,7 @@ class Recovering:
         self._recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)
         self._limits = limits or Limits()
         self._missing_since: dict[NodeName, float] = {}
-        self._witnessed: set[NodeName] = set()
+        self._seen_at: dict[NodeName, float] = {}
 
     async def tick(self, fleet: Fleet, now: float) -> None:
         """Look after each choice that is on; the fault of one is not the others'."""
@@ -99,7 +100,7 @@ class Recovering:
         node = snapshot.node(recovery.name)
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
-        self._witnessed.add(recovery.name)
+        self._seen_at[recovery.name] = snapshot.seen_at(recovery.name)
         return decide(recovery, Seen(at=now, node=node), self._limits) == (recovery, None)
 
     async def _seen(self, recovery: Recovery, now: float) -> Seen:
@@ -115,13 +116,18 @@ class Recovering:
             at=now,
             node=node,
             missing_s=missing_s,
-            is_witnessed=recovery.name in self._witnessed,
+            is_witnessed=self._is_witnessed(recovery.name, now),
             queued=await queued_of(self._cloud, recovery.name) if recovery.is_queued else None,
             deletion=next((wish for wish in wishes if wish.verb == "delete"), None),
             stop=next((wish for wish in wishes if wish.verb == "stop" and not wish.error), None),
             making=_making(recovery, wishes),
             spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, recovery),
         )
+
+    def _is_witnessed(self, name: NodeName, now: float) -> bool:
+        """Whether it went while this process looked: one that slept through it knows as little as one that starts."""
+        went_at = self._missing_since.get(name, now)
+        return went_at - self._seen_at.get(name, 0.0) <= _MOST_GAP_S
 
     async def _node(self, name: NodeName) -> Node | None:
         try:

@@ -31,21 +31,21 @@ class Choices:
 
     def __init__(self, bench: Any, journal: Journal) -> None:
         self._bench = bench
-        self._journal = journal
+        self.journal = journal
         self._place = {"endpoint": bench.cloud.settings.endpoint, "project": bench.emulator.project}
 
     async def choose(self, node_id: str = "my-node", *, is_on: bool = True, **caps: Any) -> Recovery:
         name = self._bench.name(node_id)
-        return await choose(self._bench.cloud, self._journal, name, is_on=is_on, now=time.time(), **caps)
+        return await choose(self._bench.cloud, self.journal, name, is_on=is_on, now=time.time(), **caps)
 
     def of(self, node_id: str = "my-node") -> Recovery:
-        found = Recoveries(self._journal, **self._place).get(self._bench.name(node_id))
+        found = Recoveries(self.journal, **self._place).get(self._bench.name(node_id))
         assert found is not None
         return found
 
     def audited(self) -> list[str]:
         """The actions, oldest first."""
-        return [entry.action for entry in reversed(Audit(self._journal, **self._place).newest())]
+        return [entry.action for entry in reversed(Audit(self.journal, **self._place).newest())]
 
     async def until(self, *phases: str, attempts: int = 0) -> Recovery:
         await self._bench.until(lambda: self.of().phase in phases and self.of().attempts >= attempts)
@@ -147,6 +147,24 @@ async def test_what_went_while_nobody_looked_may_have_ended_by_its_rules(bench: 
     recovery = await choices.until("given_up")
     assert "while nobody looked" in recovery.message
     assert lives(bench) == [False]
+
+
+@pytest.mark.parametrize(("asleep_s", "phases"), [(10.0, ("waiting", "making")), (8 * 3600.0, ("given_up",))])
+async def test_a_node_that_went_while_this_machine_slept_may_have_been_ended_by_its_guard(
+    bench: Any, choices: Choices, asleep_s: float, phases: tuple[str, ...]
+) -> None:
+    fleet = await bench.fleet()
+    await made(bench, fleet)
+    await choices.choose()
+    recovering = Recovering(bench.cloud, choices.journal, QUICK)
+    now = time.time()
+    await recovering.tick(fleet, now)
+    await bench.cloud.delete_node(bench.name())
+    while (await fleet.refresh()).node(bench.name()):
+        bench.emulator.control.advance(60)
+    for later_s in (0.0, 5.0):
+        await recovering.tick(fleet, now + asleep_s + later_s)
+    assert choices.of().phase in phases
 
 
 async def test_what_a_queue_made_is_made_again_once_its_husk_is_gone(bench: Any, choices: Choices) -> None:
