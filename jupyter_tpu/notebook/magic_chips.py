@@ -80,12 +80,16 @@ def chips_section(sample: Sample, age: str) -> Section:
     duty = {chip.chip: chip.duty_percent for chip in sample.chips}
     shown = [field for field in _FIELDS if any(getattr(core, field[0]) is not None for core in sample.cores)]
     load = "load of the chip" if sample.duty_per == "chip" else "load"
-    rows = [
+    of_cores = [
         (str(core.core), str(core.chip), percent(duty.get(core.chip)), *(text(core) for _, _, text in shown))
         for core in sample.cores
     ]
     return Section(
-        title="Chips", age=age, lines=lines, header=("core", "chip", load, *(title for _, title, _ in shown)), rows=rows
+        title="Chips",
+        age=age,
+        lines=lines,
+        header=("core", "chip", load, *(title for _, title, _ in shown)),
+        rows=of_cores,
     )
 
 

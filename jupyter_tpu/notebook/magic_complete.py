@@ -30,7 +30,7 @@ def register_completion(shell: Any, find: Find = candidates) -> None:
 
     A shell that cannot complete goes without.
     """
-    completer = getattr(shell, "Completer", None)
+    completer: Any = getattr(shell, "Completer", None)
     if hasattr(completer, "custom_matchers"):
         others = [each for each in completer.custom_matchers if getattr(each, "matcher_identifier", "") != _NAME]
         completer.custom_matchers[:] = [*others, _matcher(find)]

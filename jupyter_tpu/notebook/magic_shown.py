@@ -106,9 +106,5 @@ def _html_row(cells: Sequence[str]) -> str:
     return "<tr>" + "".join(f"<td{_LEFT}>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
 
 
-def _html_row(cells: Sequence[str]) -> str:
-    return "<tr>" + "".join(f"<td{_LEFT}>{_escaped(cell)}</td>" for cell in cells) + "</tr>"
-
-
 def _escaped(text: object) -> str:
     return html.escape(plain(text))

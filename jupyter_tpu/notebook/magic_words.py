@@ -99,7 +99,7 @@ def take_apart(
     Raises:
         BadInput: it has something that none of these allows.
     """
-    found, given, others = set(), {}, []
+    found, given, others = set[str](), dict[str, str](), list[str]()
     waiting = list(words)
     while waiting:
         word = waiting.pop(0)
