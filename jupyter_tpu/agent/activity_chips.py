@@ -15,6 +15,8 @@ from jupyter_tpu.agent.metrics_believed import DUTY_CYCLE, believed
 from jupyter_tpu.agent.metrics_service import metric_ports, read_metrics
 
 _LEAST_DUTY_PERCENT = 1.0
+# a cell waits 2 s for what goes on here, perhaps for a look that somebody else has begun and then for its own
+_ANSWER_S = 0.8
 # of one core: a process that only holds the chips answers heartbeats
 _LEAST_CPU = 0.05
 
@@ -50,7 +52,7 @@ class Chips:
 
     def _duty(self) -> float | str | None:
         """Percent of the busiest chip; None while nobody serves metrics; a text: why it is not known."""
-        told = read_metrics(self._ports, (DUTY_CYCLE,))
+        told = read_metrics(self._ports, (DUTY_CYCLE,), _ANSWER_S)
         if told is None:
             return None
         found = believed(told, cores_per_chip=1, expected_cores=None)
