@@ -176,6 +176,8 @@ class Link:
         - ``activity``: what goes on there and what its guard will do; asking is no activity
         - ``set_brakes`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: what the guard is to obey
         - ``keep`` {for_s | until | while_busy}: hold the guard off; without any of them, no longer
+        - ``metrics`` {history_s?, points?}: what the chips do, ``who``: who holds them
+        - ``free`` {pid?, force?, by?}: ends those who hold them; a kernel's record stays
 
         Raises:
             TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.

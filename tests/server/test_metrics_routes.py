@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -66,6 +71,20 @@ class Measured:
                     return worker
                 await asyncio.sleep(0.1)
 
+    @contextmanager
+    def agent_stopped(self) -> Iterator[None]:
+        """The worker's agent stands still; its socket takes what it is asked."""
+        home = self.cloud.control.workers(NODE_ID)[0]["home"]
+        pids = [int(path.parts[2]) for path in Path("/proc").glob("[0-9]*/cmdline") if _is_agent(path, home)]
+        assert pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+
     def free(self, **wish: Any) -> Any:
         answer = self.server.tpu("POST", f"nodes/{ZONE}/{NODE_ID}/free", wish)
         assert answer.status == 200, answer.text
@@ -73,17 +92,34 @@ class Measured:
         return answer.json
 
 
+def _is_agent(path: Path, home: str) -> bool:
+    try:
+        words = path.read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    return "agent" in words and any(word.startswith(home) for word in words)
+
+
+@pytest.fixture(scope="module")
+def node(server: Server) -> Iterator[str]:
+    """A READY node with its kernelspec, for the tests that look at one; its name."""
+    assert server.tpu("POST", "nodes", NODE).status == 202
+    end = time.monotonic() + 90
+    while not server.tpu("GET", f"nodes/{ZONE}/{NODE_ID}").json.get("kernelspec"):
+        assert time.monotonic() < end
+        time.sleep(0.1)
+    yield NODE_ID
+    server.tpu("DELETE", f"nodes/{ZONE}/{NODE_ID}")
+
+
 @pytest.fixture
-async def measured(server: Server, cloud: Cloud) -> AsyncIterator[Measured]:
-    async with server.events() as events:
-        server.tpu("POST", "nodes", NODE)
-        await events.until(lambda event: event.get("phase") == "ready")
-        node = Measured(server, cloud)
-        yield node
-        for session in node.sessions:
-            server.request("DELETE", f"api/sessions/{session}")
-        server.tpu("DELETE", f"nodes/{ZONE}/{NODE_ID}")
-        await events.until(lambda event: event.get("phase") == "deleted")
+def measured(server: Server, cloud: Cloud, node: str) -> Iterator[Measured]:
+    """The node; what runs on it and what its chips are to tell is taken back."""
+    measured = Measured(server, cloud)
+    yield measured
+    for session in measured.sessions:
+        server.request("DELETE", f"api/sessions/{session}")
+    cloud.control.lay_down_metrics(node)
 
 
 async def run(page: Page, code: str) -> str:
@@ -148,6 +184,20 @@ async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: 
     await measured.worker_that(lambda worker: "does not answer" in worker["sample"]["reason"])
     lay_down()
     await measured.worker_that(lambda worker: worker["sample"]["state"] == "measured")
+
+
+async def test_a_worker_that_does_not_answer_shows_what_it_said_last(measured: Measured) -> None:
+    before = await measured.worker_that(lambda worker: True)
+    with measured.agent_stopped():
+        async with asyncio.timeout(90):
+            while (silent := await asyncio.to_thread(measured.metrics))["is_complete"]:  # noqa: ASYNC110 - it is asked
+                await asyncio.sleep(0.1)
+    (worker,) = silent["workers"]
+    assert worker["error"]["code"] in ("worker_unreachable", "link_down")
+    assert worker["sample"]["at"] >= before["sample"]["at"]
+    assert worker["as_of"] < silent["as_of"]
+
+    await measured.worker_that(lambda worker: worker["sample"]["at"] > silent["workers"][0]["sample"]["at"])
 
 
 async def test_looking_opens_no_first_connection(server: Server, elsewhere: Any) -> None:
