@@ -94,7 +94,8 @@ def device_files(chips: Chips) -> list[str]:
 @assumed(
     "chips-are-asked-for",
     "Real code takes the chips when libtpu is loaded. Here JAX runs on the CPU, so a program has them only when it "
-    "asks: emulated_tpu.take(), or emulated-tpu run. Device files and lock are the worker's, not the whole machine's.",
+    "asks: by %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
+    "machine's.",
 )
 def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
     """Make a worker's chips; returns what its processes find in their environment.

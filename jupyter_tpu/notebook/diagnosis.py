@@ -13,7 +13,7 @@ from jupyter_tpu.accelerators import runtime_versions
 from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed, BadInput, TpuError
 from jupyter_tpu.frameworks import TITLES, newest
 from jupyter_tpu.notebook.holders import Holder, find_holder, who_holds
-from jupyter_tpu.notebook.refusals import RESTART, Refusal, recognise
+from jupyter_tpu.notebook.refusals import RESTART, Refusal, named, recognise
 from jupyter_tpu.notebook.worker import ThisWorker
 
 FindHolder = Callable[[int], Holder]
@@ -31,7 +31,7 @@ def diagnose_start(
         return AcceleratorFailed(f"{TITLES[framework]} could not start on the TPU.", hint=RESTART, raw=raw)
     refusal, found = known
     if refusal.is_elsewhere and not worker.is_on_node:
-        return AcceleratorFailed("This kernel does not run on a TPU node.", hint=CHOOSE_NODE, raw=raw)
+        return not_on_node(raw)
     if refusal.name == "held":
         return in_use(holder_of(int(found["pid"])), raw)
     if refusal.name == "locked":
@@ -109,14 +109,27 @@ def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     )
 
 
-def fell_back_to_cpu(reason: str, framework: str = "jax") -> TpuError:
+def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
     """It runs on the CPU although a TPU was asked for; `reason` is what the framework kept to itself."""
+    if not worker.is_on_node:
+        return not_on_node(reason)
     return AcceleratorFailed(
         f"{TITLES[framework]} is running on the CPU, not on the TPU: it was started before %tpu_init and fell back"
         " silently.",
         hint=RESTART,
         raw=reason,
     )
+
+
+def without_tpu(reason: str, worker: ThisWorker) -> TpuError:
+    """TorchTPU is loaded, and PyTorch has no TPU all the same."""
+    if not worker.is_on_node:
+        return not_on_node(reason)
+    return _error_of(named("torch-without-tpu"), worker, "torch_tpu", reason)
+
+
+def not_on_node(raw: str) -> TpuError:
+    return AcceleratorFailed("This kernel does not run on a TPU node.", hint=CHOOSE_NODE, raw=raw)
 
 
 def wrong_devices(found: int, worker: ThisWorker, framework: str = "jax") -> TpuError:

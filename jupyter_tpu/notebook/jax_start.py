@@ -68,7 +68,7 @@ def _start_devices(jax: Any, worker: ThisWorker) -> list[Any]:
 
 def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
     if not worker.is_emulated and any(device.platform != "tpu" for device in devices):
-        raise diagnosis.fell_back_to_cpu(_kept_reason())
+        raise diagnosis.fell_back_to_cpu(_kept_reason(), worker)
     if worker.jax_devices is not None and len(devices) != worker.jax_devices:
         raise diagnosis.wrong_devices(len(devices), worker)
 

@@ -1,4 +1,4 @@
-"""Completion of ``%tpu``: IPython asks for what may stand where the cursor is."""
+"""Completion of ``%tpu`` and ``%tpu_init``: IPython asks for what may stand where the cursor is."""
 
 from __future__ import annotations
 
@@ -65,6 +65,14 @@ def _hook(find: Find) -> Callable[[Any, Any], list[str]]:
 
 def _matches(find: Find, line: str, token: str) -> list[str]:
     begun = line.lstrip()
+    if begun.startswith("%tpu_init "):
+        return [match for match in _frameworks() if match.startswith(token) and len(begun.split()) < 3]
     if not begun.startswith(("%tpu ", "%tpu\t")):
         return []
     return [match for match in find(begun) if match.startswith(token)]
+
+
+def _frameworks() -> Sequence[str]:
+    from jupyter_tpu.notebook.choice import WORDS
+
+    return WORDS

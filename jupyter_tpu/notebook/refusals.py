@@ -187,3 +187,8 @@ def recognise(said: str) -> tuple[Refusal, re.Match[str]] | None:
         if found := re.search(refusal.text, said):
             return refusal, found
     return None
+
+
+def named(name: str) -> Refusal:
+    """The refusal of that name."""
+    return next(refusal for refusal in REFUSALS if refusal.name == name)

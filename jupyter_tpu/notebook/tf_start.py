@@ -69,7 +69,7 @@ def _stand_in(tf: Any, count: int) -> Any:
 
 def _check_devices(count: int, replicas: int, worker: ThisWorker) -> None:
     if count == 0:
-        raise diagnosis.fell_back_to_cpu("tf.config.list_logical_devices('TPU') is empty", "tf")
+        raise diagnosis.fell_back_to_cpu("tf.config.list_logical_devices('TPU') is empty", worker, "tf")
     expected = worker.jax_devices if worker.jax_devices is not None else count
     if (count, replicas) != (expected, expected):
         raise diagnosis.wrong_devices(min(count, replicas), worker, "tf")

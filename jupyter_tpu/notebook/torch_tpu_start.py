@@ -38,7 +38,7 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
     torch = import_framework("torch_tpu", "torch", worker)  # loads torch_tpu by itself, unless told not to
     import_framework("torch_tpu", "torch_tpu", worker)
     claim_chips(worker, "torch_tpu")
-    _check_device(torch)
+    _check_device(torch, worker)
     device = torch.device("tpu")
     _prove(torch, device, worker)
     tpu = Tpu(framework="torch_tpu", devices=(device,), device=device)
@@ -67,14 +67,11 @@ def _refuse_where_it_cannot(worker: ThisWorker) -> None:
         )
 
 
-def _check_device(torch: Any) -> None:
+def _check_device(torch: Any, worker: ThisWorker) -> None:
     """Where it sees no chip it says nothing, and PyTorch goes on with the CPU."""
     found = torch.accelerator.current_accelerator()
     if found is None or found.type != "tpu":
-        raise diagnosis.fell_back_to_cpu(
-            f"torch.accelerator.current_accelerator() is {found}: TorchTPU saw no chip when torch was imported",
-            "torch_tpu",
-        )
+        raise diagnosis.without_tpu(f"torch.accelerator.current_accelerator() is {found}", worker)
 
 
 def _prove(torch: Any, device: Any, worker: ThisWorker) -> None:

@@ -68,7 +68,7 @@ def _start_devices(runtime: Any, worker: ThisWorker) -> int:
     except (RuntimeError, OSError, TypeError) as error:
         raise diagnosis.diagnose_start(str(error), worker, "torch_xla") from error
     if not worker.is_emulated and device_type != "TPU":
-        raise diagnosis.fell_back_to_cpu(f"torch_xla.runtime.device_type() is {device_type}", "torch_xla")
+        raise diagnosis.fell_back_to_cpu(f"torch_xla.runtime.device_type() is {device_type}", worker, "torch_xla")
     if worker.jax_devices is not None and count != worker.jax_devices:
         raise diagnosis.wrong_devices(count, worker, "torch_xla")
     return count

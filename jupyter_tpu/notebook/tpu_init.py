@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook import diagnosis
 from jupyter_tpu.notebook.choice import (
     Choice,
@@ -70,11 +71,23 @@ def _refuse_if_vain(framework: str, worker: ThisWorker) -> None:
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
     """The framework, and what those of its warnings mean that we know; all others are passed on."""
+    before = dict(os.environ)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        ready = STARTS[framework](worker)
+        try:
+            ready = STARTS[framework](worker)
+        except TpuError:
+            _restore(before)
+            raise
     explained = dict.fromkeys(filter(None, (_explained(each, worker, framework) for each in caught)))
     return ready, " ".join(explained)
+
+
+def _restore(variables: Mapping[str, str]) -> None:
+    """What was set for one framework, one chip of several for example, would mislead the next one."""
+    for name in set(os.environ) - set(variables):
+        del os.environ[name]
+    os.environ.update(variables)
 
 
 def _explained(warning: warnings.WarningMessage, worker: ThisWorker, framework: str) -> str:

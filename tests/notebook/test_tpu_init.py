@@ -105,3 +105,11 @@ def test_our_errors_show_no_traceback(run_cells):
     assert "BadInput" in run.text
     assert "'numpy' is not a framework that %tpu_init knows." in run.text
     assert "Traceback" not in run.text
+
+
+def test_the_frameworks_are_completed(run_cells):
+    ask = "from IPython.core.completer import provisionalcompleter as _p\n"
+    ask += "with _p(): print(*sorted({each.text for each in get_ipython().Completer.completions('%tpu_init to', 12)}))"
+    run = run_cells(ask)
+    assert run.succeeded, run.text
+    assert run.text.split() == ["torch_tpu", "torch_xla"]

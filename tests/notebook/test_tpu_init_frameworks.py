@@ -110,7 +110,7 @@ def test_chips_that_the_user_has_chosen_stay_chosen(run_with):
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"FAKE_CHIPS": "0"}, "TorchTPU is running on the CPU, not on the TPU"),
+        ({"FAKE_CHIPS": "0"}, "PyTorch has no device “tpu” in this kernel"),
         ({"accelerator_type": "v3-8"}, "TorchTPU does not know the chips of v3-8"),
         ({"JUPYTER_TPU_EMULATED": "1"}, "TorchTPU runs on real chips only"),
     ],
@@ -119,6 +119,17 @@ def test_torch_tpu_where_it_cannot_run_is_refused_with_the_reason(run_with, vari
     run = run_with("%tpu_init torch_tpu", modules=TPU, FAKE_TORCH="torch_tpu", **variables)
     assert not run.succeeded
     assert words in run.text
+
+
+def test_what_was_set_for_a_framework_that_does_not_start_is_taken_back(run_with):
+    run = run_with("%tpu_init torch_tpu", "import os; print(os.environ.get('TPU_VISIBLE_CHIPS'))", modules=("torch",))
+    assert "TorchTPU is not installed in this kernel's Python." in run.text
+    assert run.text.rstrip().endswith("None")
+
+
+def test_off_a_node_every_framework_says_that_it_is_none(run_with):
+    run = run_with("%tpu_init torch_tpu", modules=TPU, accelerator_type="", FAKE_TORCH="torch_tpu", FAKE_CHIPS="0")
+    assert "This kernel does not run on a TPU node." in run.text
 
 
 def test_tensorflow_finds_the_tpu_of_its_own_machine_and_starts_it_once(run_with):
