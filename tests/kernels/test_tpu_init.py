@@ -79,18 +79,9 @@ def test_the_second_notebook_hears_of_the_first_and_can_have_the_chips_once_they
     assert "JAX is ready on 8 devices of v5litepod-8" in second.run("%tpu_init")
 
 
-def test_the_chips_are_free_with_the_end_of_the_kernel_that_had_them(open_notebook: Any) -> None:
-    first = open_notebook("/home/ada/first.ipynb")
-    assert "JAX is ready" in first.run("%tpu_init")
-    second = open_notebook("/home/ada/second.ipynb")
-    assert "first.ipynb" in second.run("%tpu_init")
-
-    first.end()
-
-    assert "JAX is ready" in second.run("%tpu_init")
-
-
-async def test_the_runtime_metrics_are_served_from_tpu_init_on(open_notebook: Any, node: Node, open_link: Any) -> None:
+async def test_the_chips_are_measured_from_tpu_init_on_and_free_with_the_end_of_their_kernel(
+    open_notebook: Any, node: Node, open_link: Any
+) -> None:
     link = await open_link(node)
     await sample(link, "idle")
     notebook = await asyncio.to_thread(open_notebook, "/home/ada/measured.ipynb")
@@ -100,6 +91,11 @@ async def test_the_runtime_metrics_are_served_from_tpu_init_on(open_notebook: An
     measured = await sample(link, "measured")
     assert len(measured["chips"]) == 8
     assert [each["notebook"] for each in measured["holders"]] == ["/home/ada/measured.ipynb"]
+
+    await asyncio.to_thread(notebook.end)
+    await sample(link, "idle")
+    after = await asyncio.to_thread(open_notebook, "/home/ada/after.ipynb")
+    assert "JAX is ready" in await asyncio.to_thread(after.run, "%tpu_init")
 
 
 async def sample(link: Any, state: str) -> dict[str, Any]:
