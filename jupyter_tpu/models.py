@@ -296,13 +296,20 @@ class QueuedList:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
-    """A long-running operation of the Cloud TPU API; `error` is set only when `done`."""
+    """A long-running operation of the Cloud TPU API; `error` is set only when `done`.
+
+    Attributes:
+        asked_at: when the cloud took it on (Unix seconds); None where it does not say.
+        ended_at: when it was done; None while it is not, and where the cloud does not say.
+    """
 
     name: str
     verb: str
     target: str
     done: bool = False
     error: TpuError | None = None
+    asked_at: float | None = None
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

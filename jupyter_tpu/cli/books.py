@@ -13,6 +13,7 @@ from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import warn
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, Place, look_of
+from jupyter_tpu.fleet.unwatched import write_down
 from jupyter_tpu.models import Node, NodeList
 from jupyter_tpu.money.accrual import Look
 from jupyter_tpu.money.spending import Account, NodeCosts
@@ -64,7 +65,7 @@ async def looked(options: argparse.Namespace) -> Looked:
         except TpuError as error:
             warn(f"The nodes could not be looked at: {error.message}")
             return Looked(account=books.account(asked_at), as_of=None, is_complete=False)
-        books.take_in(look_of(listed, as_of=asked_at, is_first=True))
+        await write_down(cloud, books, look_of(listed, as_of=asked_at, is_first=True))
         account = books.account(time.time())
         return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
 

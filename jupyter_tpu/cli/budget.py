@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 _HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "BEGINS ANEW", "AT THE CAP")
 _SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "warn_only")
 _UNCHANGED = "The budgets are as they were."
+_UP_TO = (
+    "Up to: a node may have been READY while nobody here looked, and the cloud does not tell when that ended. "
+    "Budgets count all of it."
+)
 _AT_THE_CAP = {"stop": "READY nodes are stopped", "warn": "only warns"}
 
 
@@ -94,13 +98,16 @@ def say_budgets(views: Sequence[dict[str, Any]], utc_offset_s: float) -> None:
     for view in views:
         if view["error"]:
             note(plain(view["error"]))
+    if any(view["unwatched"] for view in views):
+        note(_UP_TO)
 
 
 def _row(view: dict[str, Any], utc_offset_s: float) -> tuple[str, ...]:
     if view["error"]:
         return (view["name"], "cannot be read", "unknown", "", "", "nothing may be created")
     per = "in all" if view["period"] == "total" else f"per {view['period']}"
-    used = f"{_amount(view, view['used'])} ({view['fraction']:.0%})"
+    up_to = "up to " if view["unwatched"] else ""
+    used = f"{up_to}{_amount(view, view['used'])} ({view['fraction']:.0%})"
     runs_out = "used up" if view["level"] == "100" else _moment(view["runs_out_at"], utc_offset_s)
     renewed = _moment(view["window_end"], utc_offset_s)
     limit = f"{_amount(view, view['amount'])} {per}"

@@ -104,7 +104,8 @@ def _doubts(view: dict[str, Any]) -> Iterable[str]:
     for node in view["nodes"]:
         if node["unwatched_s"]:
             gap = duration_text(node["unwatched_s"])
-            yield f"{plain(node['node_id'])} may have been READY for up to {gap} more, while nobody looked here."
+            name = plain(node["node_id"])
+            yield f"{name} may have been READY for up to {gap} more, while nobody looked here; budgets count that."
     if view["as_of"] is None:
         yield "The cloud did not answer: what was READY when it was last seen counts as READY still."
     elif not view["is_complete"]:

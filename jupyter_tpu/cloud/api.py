@@ -64,6 +64,10 @@ class CloudApi(Protocol):
         """The present state of an operation; its failure is in ``error``, not raised."""
         ...
 
+    async def list_operations(self, zone: str) -> tuple[Operation, ...]:
+        """Operations of one zone that the cloud still knows of, whoever asked for them; the failed ones too."""
+        ...
+
     async def list_zones(self) -> tuple[str, ...]:
         """Zones where the project may look for TPUs, sorted."""
         ...

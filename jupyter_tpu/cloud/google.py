@@ -163,6 +163,17 @@ class GoogleCloud:
             message = await self._client.get_operation(operations_pb2.GetOperationRequest(name=name), **READ)
         return protos.operation_of(message, self._about(message))
 
+    async def list_operations(self, zone: str) -> tuple[Operation, ...]:
+        found: list[Operation] = []
+        request = operations_pb2.ListOperationsRequest(name=self._parent(zone), page_size=500)
+        with translated(self._request(f"list the operations of {zone}", zone)):
+            while True:
+                page = await self._client.list_operations(request, **READ)
+                found += [protos.operation_of(each, self._about(each)) for each in page.operations]
+                request.page_token = page.next_page_token
+                if not page.next_page_token:
+                    return tuple(found)
+
     async def list_zones(self) -> tuple[str, ...]:
         found: list[str] = []
         request = locations_pb2.ListLocationsRequest(name=f"projects/{self._settings.project}", page_size=500)

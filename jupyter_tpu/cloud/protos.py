@@ -89,7 +89,15 @@ def operation_of(message: operations_pb2.Operation, request: Request) -> Operati
         target=metadata.target,
         done=message.done,
         error=error_of_status(request, message.error) if failed else None,
+        asked_at=_moment(metadata, "create_time"),
+        ended_at=_moment(metadata, "end_time"),
     )
+
+
+def _moment(metadata: Any, field: str) -> float | None:
+    """Unix seconds; None where it is not told."""
+    told = getattr(metadata, field)
+    return told.seconds + told.nanos / 1e9 if metadata.HasField(field) else None
 
 
 def identities_of(workers: Iterable[Any]) -> tuple[WorkerIdentity, ...]:

@@ -13,12 +13,13 @@ from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, CloudRefused, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.fleet.unwatched import write_down
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
-from jupyter_tpu.money.budgets import Budget, Usage, moment_text, usage_text, window_of
+from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unwatched_text, usage_text, window_of
 from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
 from jupyter_tpu.money.spending import Account
 
@@ -115,13 +116,11 @@ class Accounting:
         seen = (snapshot.as_of, dict(snapshot.looked_at))
         if not snapshot.as_of or seen == self._taken_in:
             return
-        await asyncio.to_thread(self._write_down, snapshot)
-        self._taken_in = seen
-
-    def _write_down(self, snapshot: FleetSnapshot) -> None:
         listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
         is_first = not self._taken_in[0]
-        self._books.take_in(look_of(listed, as_of=snapshot.as_of, is_first=is_first, looked_at=snapshot.looked_at))
+        look = look_of(listed, as_of=snapshot.as_of, is_first=is_first, looked_at=snapshot.looked_at)
+        await write_down(self._cloud, self._books, look)
+        self._taken_in = seen
 
     async def _tell(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Each threshold once per window, whoever of the user's processes sees it first."""
@@ -228,7 +227,7 @@ class Accounting:
         except TpuError as error:  # what was READY then counts as READY still
             log.info("Budgets are judged without a look at the nodes: %s", error)
         else:
-            await asyncio.to_thread(self._books.take_in, look_of(listed, as_of=asked_at, is_first=True))
+            await write_down(self._cloud, self._books, look_of(listed, as_of=asked_at, is_first=True))
 
 
 def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:
@@ -269,7 +268,7 @@ def _until(window: Window, account: Account) -> str:
 def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:
     until = _until(usage.window, account)
     return BudgetExceeded(
-        _reason(budget, usage),
+        f"{_reason(budget, usage)} {unwatched_text(budget, usage)}".strip(),
         exists=_NOTHING_ASKED,
         hint=f"Wait{until}, or raise or remove it with `jupyter tpu budget`."
         if until

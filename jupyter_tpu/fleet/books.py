@@ -19,10 +19,10 @@ from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.losses import Losses
 from jupyter_tpu.models import Node, NodeList
-from jupyter_tpu.money.accrual import Look, Sight
+from jupyter_tpu.money.accrual import Accrual, Look, Sight
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, amount_text, budget_from_json
 from jupyter_tpu.money.granted import as_billed
-from jupyter_tpu.money.spans import Span
+from jupyter_tpu.money.spans import Span, at_worst
 from jupyter_tpu.money.spending import Account, NodeCosts, node_costs
 
 _KIND = "budget"
@@ -60,6 +60,10 @@ class Books:
         """
         self._ledger.take_in(look)
 
+    def outcome(self, look: Look) -> Accrual:
+        """What a look would mean; raises `JournalUnwritable`."""
+        return self._ledger.outcome(look)
+
     def has_budgets(self) -> bool:
         """Whether there are any, readable or not, or lost ones; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
@@ -73,7 +77,14 @@ class Books:
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         offset = time.localtime(now).tm_gmtoff
-        return Account(spans=self._billed(now), budgets=budgets, now=now, utc_offset_s=offset)
+        grants, spans = self._grants.read().grants, self._ledger.spans()
+        return Account(
+            spans=as_billed(grants, spans, now),
+            worst=as_billed(grants, tuple(map(at_worst, spans)), now),
+            budgets=budgets,
+            now=now,
+            utc_offset_s=offset,
+        )
 
     def _billed(self, now: float) -> tuple[Span, ...]:
         """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""

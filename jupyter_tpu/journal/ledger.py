@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable
+from typing import Any
 
 from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.journal.journal import Journal
@@ -43,6 +44,12 @@ class Ledger:
                 [(self._endpoint, *_row(span)) for span in accrual.opened],
             )
         return accrual
+
+    def outcome(self, look: Look) -> Accrual:
+        """What a look would mean now; raises `JournalUnwritable`: the spans cannot be read."""
+        with self._journal.reading() as database:
+            spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
+            return accrue(spans, self._gone_at(database), look)
 
     def spans(self) -> tuple[Span, ...]:
         """All of them, in the order in which they began.
@@ -88,7 +95,8 @@ def _body(span: Span, seen_at: float) -> str:
     body = {
         "accelerator_type": span.accelerator_type,
         "spot": span.spot,
-        "unwatched_s": span.unwatched_s,
+        "unwatched_s": span.unwatched_before_s + span.unwatched_after_s,
+        "unwatched_after_s": span.unwatched_after_s,
         "price_source": span.price_source,
         "provisioning": span.provisioning,
     }
@@ -98,6 +106,7 @@ def _body(span: Span, seen_at: float) -> str:
 def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
     try:
         body = json.loads(row[6])
+        after_s = _unwatched_after_s(body, float(row[3]))
         return Span(
             name=NodeName.parse(row[0]),
             uid=row[1],
@@ -107,7 +116,8 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             began_at=float(row[2]),
             ended_at=float(row[3]),
             is_open=bool(row[4]),
-            unwatched_s=float(body["unwatched_s"]),
+            unwatched_before_s=max(0.0, float(body["unwatched_s"]) - after_s),
+            unwatched_after_s=after_s,
             price_source=str(body.get("price_source", "")),
             provisioning=next((each for each in PROVISIONING_MODELS if each == body.get("provisioning")), None),
         )
@@ -118,3 +128,11 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             hint="What nodes have cost is not known. Put the journal aside, and a new one is begun.",
             raw=repr(error),
         ) from error
+
+
+def _unwatched_after_s(body: dict[str, Any], ended_at: float) -> float:
+    """Versions before wrote one number for both sides; when it was seen not READY bounds what came after."""
+    if "unwatched_after_s" in body:
+        return float(body["unwatched_after_s"])
+    gone_at = body.get("gone_at")
+    return 0.0 if gone_at is None else min(float(body["unwatched_s"]), max(0.0, float(gone_at) - ended_at))

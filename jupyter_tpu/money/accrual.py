@@ -13,9 +13,6 @@ from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spans import Span
 from jupyter_tpu.provisioning import Provisioning
 
-WATCHED_S = 120.0
-"""Looks that lie no further apart count as watching."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
@@ -46,12 +43,14 @@ class Look:
         ready: the nodes that were READY.
         unreachable: zones that did not answer; what was READY there is taken as READY still.
         looked_at: nodes that were looked at by themselves later, and when; also in vain.
+        ended: nodes that are READY no more, and when the cloud says that this ended at the latest.
     """
 
     as_of: float
     ready: tuple[Sight, ...] = ()
     unreachable: tuple[str, ...] = ()
     looked_at: Mapping[NodeName, float] = field(default_factory=dict)
+    ended: Mapping[NodeName, float] = field(default_factory=dict)
 
     def seen_at(self, name: NodeName) -> float:
         """When that node, or its absence, was seen."""
@@ -78,7 +77,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
         if sight is None and name.zone in look.unreachable and name not in look.looked_at:
             extended.append(replace(span, ended_at=at))
         elif sight is None or sight.uid != span.uid:
-            closed.append(_closed(span, at))
+            closed.append(_closed(span, _ended_at_latest(span, sight, look)))
         elif sight.usd_per_hour != span.usd_per_hour:
             closed.append(replace(span, ended_at=at, is_open=False))
         else:
@@ -92,10 +91,17 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
 
 
+def _ended_at_latest(span: Span, successor: Sight | None, look: Look) -> float:
+    """When it was seen not READY, or before: by the word of the cloud, or because another node has its name."""
+    seen_at = look.seen_at(span.name)
+    began_at = seen_at - successor.unwatched_s if successor else seen_at
+    said_at = look.ended.get(span.name, seen_at)
+    return min([seen_at, *(at for at in (began_at, said_at) if at >= span.ended_at)])
+
+
 def _closed(span: Span, at: float) -> Span:
     """It ended at its last sight, or somewhat later."""
-    gap = at - span.ended_at
-    return replace(span, is_open=False, unwatched_s=span.unwatched_s + (gap if gap > WATCHED_S else 0.0))
+    return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 
 def _opened(sight: Sight, at: float) -> Span:
@@ -107,7 +113,7 @@ def _opened(sight: Sight, at: float) -> Span:
         usd_per_hour=sight.usd_per_hour,
         began_at=at,
         ended_at=at,
-        unwatched_s=sight.unwatched_s,
+        unwatched_before_s=sight.unwatched_s,
         price_source=sight.price_source,
         provisioning=sight.provisioning,
     )

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.money.days import day_text
-from jupyter_tpu.money.spans import HOUR_S, Span, Window, cost
+from jupyter_tpu.money.spans import HOUR_S, Cost, Span, Window, at_worst, cost
 
 Unit = Literal["usd", "hours"]
 Period = Literal["day", "week", "month", "total"]
@@ -30,6 +30,7 @@ FIELDS = ("amount", "unit", "period", "resets_on", "resets_at", "action")
 
 _DAY_S = 86_400.0
 _MOST = 1_000_000_000.0
+_WORTH_A_WORD = 0.01
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _NOTHING_DONE = "The budgets are as they were."
@@ -73,16 +74,24 @@ class Usage:
     """How far a budget is used.
 
     Attributes:
-        used: in its unit.
+        used: in its unit, at worst: what nobody watched counts as READY.
+        watched: what of it was seen; the rest is at most that.
         fraction: of its amount; may be more than 1.
         runs_out_at: at the present rate; None where nothing is READY, or where its window ends before.
     """
 
     window: Window
     used: float
+    watched: float
     fraction: float
     level: Level
     runs_out_at: float | None
+
+    @property
+    def unwatched(self) -> float:
+        """What of it nobody has seen; 0 where that makes no difference worth a word."""
+        rest = self.used - self.watched
+        return rest if rest >= _WORTH_A_WORD * self.used else 0.0
 
     @property
     def is_used_up(self) -> bool:
@@ -167,19 +176,26 @@ def _days(budget: Budget, day: int) -> tuple[int, int]:
     return first, first + calendar.monthrange(year, month)[1]
 
 
-def usage_of(budget: Budget, spans: Sequence[Span], now: float, utc_offset_s: float) -> Usage:
-    """How far it is used by these spans."""
+def usage_of(
+    budget: Budget, spans: Sequence[Span], now: float, utc_offset_s: float, *, worst: Sequence[Span] | None = None
+) -> Usage:
+    """How far it is used by these spans; `worst` are the longest that they can have been, if that was worked out."""
     window = window_of(budget, now, utc_offset_s)
-    used_cost = cost(spans, window, now)
-    used = used_cost.worst_usd if budget.unit == "usd" else used_cost.ready_s / HOUR_S
+    longest = [at_worst(span) for span in spans] if worst is None else worst
+    used = _counted(budget.unit, cost(longest, window, now))
     fraction = used / budget.amount
     return Usage(
         window=window,
         used=used,
+        watched=min(used, _counted(budget.unit, cost(spans, window, now))),
         fraction=fraction,
         level=level_of(fraction),
         runs_out_at=_runs_out_at(budget.amount - used, rate_per_hour(budget.unit, spans), window, now),
     )
+
+
+def _counted(unit: Unit, spent: Cost) -> float:
+    return spent.worst_usd if unit == "usd" else spent.ready_s / HOUR_S
 
 
 def level_of(fraction: float) -> Level:
@@ -209,9 +225,21 @@ def amount_text(budget: Budget, amount: float) -> str:
 
 
 def usage_text(budget: Budget, usage: Usage) -> str:
-    """``$16.02 of $20.00 this week``."""
+    """``$16.02 of $20.00 this week``; ``up to $16.02`` where a part of it was watched by nobody."""
     when = "in all" if budget.period == "total" else "today" if budget.period == "day" else f"this {budget.period}"
-    return f"{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
+    up_to = "up to " if usage.unwatched else ""
+    return f"{up_to}{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
+
+
+def unwatched_text(budget: Budget, usage: Usage) -> str:
+    """What is to be said of the time that nobody watched; nothing where there is none."""
+    if not usage.unwatched:
+        return ""
+    part = amount_text(budget, usage.unwatched)
+    return (
+        f"Up to {part} of it are of nodes that may have been READY while nobody here looked, and whose end the cloud "
+        "does not tell."
+    )
 
 
 def moment_text(at: float, utc_offset_s: float) -> str:

@@ -33,7 +33,8 @@ def _add(parts: list[Span], part: Span) -> None:
     if parts and parts[-1].usd_per_hour == part.usd_per_hour:
         parts[-1] = replace(parts[-1], ended_at=part.ended_at)
     else:
-        parts.append(replace(part, unwatched_s=0.0) if parts else part)
+        parts[-1:] = [replace(last, unwatched_after_s=0.0) for last in parts[-1:]]
+        parts.append(replace(part, unwatched_before_s=0.0) if parts else part)
 
 
 def _closed(parts: list[Span]) -> list[Span]:

@@ -9,13 +9,16 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from jupyter_tpu import accelerators
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.provisioning import Provisioning
 
 HOUR_S = 3600.0
+
+WATCHED_S = 120.0
+"""Looks that lie no further apart count as watching."""
 
 _SIZE = re.compile(r".*?([0-9]+)")
 
@@ -42,7 +45,8 @@ class Span:
         began_at: when the node was first seen READY.
         ended_at: when it was last seen READY.
         is_open: it is taken as READY still.
-        unwatched_s: for how long, before or after, it may have been READY while nobody looked.
+        unwatched_before_s: for how long it may have been READY before that, while nobody looked.
+        unwatched_after_s: the same, after it was last seen.
         price_source: where the price is from, see `Price.origin`; empty = not written down.
     """
 
@@ -54,7 +58,8 @@ class Span:
     began_at: float
     ended_at: float
     is_open: bool = True
-    unwatched_s: float = 0.0
+    unwatched_before_s: float = 0.0
+    unwatched_after_s: float = 0.0
     price_source: str = ""
     provisioning: Provisioning | None = None
 
@@ -62,6 +67,11 @@ class Span:
     def terms(self) -> Provisioning:
         """The provisioning model, as far as it is known."""
         return self.provisioning or ("spot" if self.spot else "on-demand")
+
+    @property
+    def unwatched_s(self) -> float:
+        """The same of both sides, but for the gaps between looks that follow each other closely."""
+        return sum(gap for gap in (self.unwatched_before_s, self.unwatched_after_s) if gap > WATCHED_S)
 
     def seconds(self, window: Window, now: float) -> float:
         """How much of it lies in a window; an open one goes on until `now`."""
@@ -106,6 +116,17 @@ def cost(spans: Iterable[Span], window: Window, now: float) -> Cost:
         worst_usd=sum(span.usd_per_hour_at_worst * seconds / HOUR_S for span, seconds in parts),
         ready_s=sum(seconds for _, seconds in parts),
         unpriced=tuple(sorted({span.accelerator_type for span, _ in parts if span.usd_per_hour is None})),
+    )
+
+
+def at_worst(span: Span) -> Span:
+    """The longest that it can have been READY: what nobody watched counts as READY."""
+    return replace(
+        span,
+        began_at=span.began_at - span.unwatched_before_s,
+        ended_at=span.ended_at + span.unwatched_after_s,
+        unwatched_before_s=0.0,
+        unwatched_after_s=0.0,
     )
 
 

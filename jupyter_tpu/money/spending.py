@@ -25,6 +25,7 @@ class Account:
     """The ledger and the budgets of a project at one moment.
 
     Attributes:
+        worst: the same spans as long as they can have been, see `spans.at_worst`; None: it was not worked out.
         now: Unix seconds.
         utc_offset_s: of the user's wall clock.
     """
@@ -33,11 +34,16 @@ class Account:
     budgets: Sequence[Budget | BrokenBudget]
     now: float
     utc_offset_s: float
+    worst: Sequence[Span] | None = None
 
     def usages(self) -> list[tuple[Budget, Usage]]:
         """How far each is used; those that cannot be read are left out."""
         readable = (budget for budget in self.budgets if isinstance(budget, Budget))
-        return [(budget, usage_of(budget, self.spans, self.now, self.utc_offset_s)) for budget in readable]
+        return [(budget, self.usage(budget)) for budget in readable]
+
+    def usage(self, budget: Budget) -> Usage:
+        """How far one is used."""
+        return usage_of(budget, self.spans, self.now, self.utc_offset_s, worst=self.worst)
 
     def broken(self) -> list[BrokenBudget]:
         """Those that cannot be read."""
@@ -134,6 +140,7 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
         "name": budget.name,
         **budget.to_json(),
         "used": usage.used,
+        "unwatched": usage.unwatched,
         "fraction": usage.fraction,
         "level": usage.level,
         "window_start": began,
@@ -149,6 +156,7 @@ def _broken_view(broken: BrokenBudget) -> JSON:
         "name": broken.name,
         **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),
         "used": None,
+        "unwatched": None,
         "fraction": None,
         "level": "100",
         "window_start": None,

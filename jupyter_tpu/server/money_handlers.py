@@ -13,7 +13,7 @@ from jupyter_tpu.cloud.billing_export import EXPORT_VARIABLE
 from jupyter_tpu.fleet.billed import BilledDesk
 from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.money.billed import ExportTable
-from jupyter_tpu.money.budgets import FIELDS, usage_of
+from jupyter_tpu.money.budgets import FIELDS
 from jupyter_tpu.money.spending import JSON, budget_view, spend_view
 from jupyter_tpu.server.bodies import json_object
 from jupyter_tpu.server.handlers import TpuHandler
@@ -71,7 +71,7 @@ def _set(books: Books, name: str, body: JSON) -> JSON:
     now = time.time()
     budget = books.set_budget(name, body, now=now)
     account = books.account(now)
-    return budget_view(budget, usage_of(budget, account.spans, now, account.utc_offset_s), account)
+    return budget_view(budget, account.usage(budget), account)
 
 
 MONEY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (

@@ -157,3 +157,18 @@ async def test_the_ledger_of_a_missing_node_ends(bench: Any, journals: tuple[Jou
     books.take_in(look(100.0, "1"))
     books.take_in(look_of(await bench.cloud.list_nodes(), as_of=200.0))
     assert spans(books) == [("1", 100.0, 100.0, False)]
+
+
+def test_what_nobody_watched_is_read_from_ledgers_of_versions_that_wrote_one_number(
+    journals: tuple[Journal, Journal], tmp_path: Path
+) -> None:
+    books = Books(journals[0], PLACE)
+    books.take_in(look(1000.0, "1"))
+    books.take_in(look(6000.0, "2"))
+    with sqlite3.connect(tmp_path / "journal.db") as database:
+        database.execute(
+            "UPDATE spans SET body = json_remove(json_set(body, '$.unwatched_s', 5600.0), '$.unwatched_after_s')"
+        )
+    old, new = books.account(0.0).spans
+    assert (old.unwatched_before_s, old.unwatched_after_s) == (600.0, 5000.0)
+    assert (new.unwatched_before_s, new.unwatched_after_s) == (5600.0, 0.0)

@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName
-from jupyter_tpu.money.budgets import Budget, budget_from_json, level_of, moment_text, usage_of, usage_text, window_of
+from jupyter_tpu.money.budgets import (
+    Budget,
+    budget_from_json,
+    level_of,
+    moment_text,
+    unwatched_text,
+    usage_of,
+    usage_text,
+    window_of,
+)
 from jupyter_tpu.money.spans import Span
 
 GOOD: dict[str, Any] = {"amount": 20, "unit": "usd", "period": "week"}
@@ -138,6 +147,16 @@ def test_at_the_present_rate_it_runs_out_or_the_window_ends_before() -> None:
     assert usage_of(budget(amount=19.2), running, NOON, 0.0).runs_out_at == pytest.approx(NOON + 3600)
     assert usage_of(budget(amount=9.6), running, NOON, 0.0).runs_out_at == NOON
     assert usage_of(budget(amount=5000), running, NOON, 0.0).runs_out_at is None
+
+
+def test_what_nobody_watched_counts_within_the_window_and_is_said() -> None:
+    spans = [span(NOON - 3600, NOON - 1800, unwatched_before_s=30 * 86_400.0, unwatched_after_s=1800.0)]
+    usage = usage_of(budget(amount=4.8, period="day"), spans, NOON, 0.0)
+    assert usage.used == pytest.approx(12 * 9.6)
+    assert usage.watched == pytest.approx(4.8)
+    assert usage_text(budget(), usage) == "up to $115.20 of $20.00 this week"
+    assert unwatched_text(budget(), usage).startswith("Up to $110.40 of it are of nodes that may have been READY")
+    assert unwatched_text(budget(), usage_of(budget(), [span(NOON - 3600, NOON)], NOON, 0.0)) == ""
 
 
 def test_an_unknown_price_counts_as_the_dearest() -> None:

@@ -33,7 +33,8 @@ def span(began: float, ended: float, node_id: str = "a", *, is_open: bool = Fals
         began_at=FIRST + began * DAY_S,
         ended_at=FIRST + ended * DAY_S,
         is_open=is_open,
-        unwatched_s=7.0,
+        unwatched_before_s=700.0,
+        unwatched_after_s=500.0,
     )
 
 

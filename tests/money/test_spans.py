@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,7 +11,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.accelerators import list_price
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import Accrual, Look, Sight, accrue
-from jupyter_tpu.money.spans import EVER, Span, Window, cost, dearest_usd_per_hour
+from jupyter_tpu.money.spans import EVER, Span, Window, at_worst, cost, dearest_usd_per_hour
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 OTHER = NodeName(project="demo-project", zone="europe-west4-a", node_id="other")
@@ -89,6 +91,36 @@ def test_another_node_of_the_name_ends_the_old_span_at_its_last_sight() -> None:
     old, new = looked([span(is_open=True, ended_at=2000.0)], look(90_000.0, sight(uid="2")))
     assert (old.ended_at, old.is_open, old.unwatched_s) == (2000.0, False, 88_000.0)
     assert (new.uid, new.began_at, new.is_open) == ("2", 90_000.0, True)
+
+
+@pytest.mark.parametrize(
+    ("successor_s", "told_at", "after_s"),
+    [
+        (0.0, None, 88_000.0),
+        (1_000.0, None, 87_000.0),
+        (0.0, 5_000.0, 3_000.0),
+        (1_000.0, 5_000.0, 3_000.0),
+        (0.0, 95_000.0, 88_000.0),
+        (0.0, 1_500.0, 88_000.0),
+    ],
+)
+def test_what_nobody_watched_ends_when_the_cloud_says_so_or_another_node_has_the_name(
+    successor_s: float, told_at: float | None, after_s: float
+) -> None:
+    ended = {} if told_at is None else {NAME: told_at}
+    seen = look(90_000.0, replace(sight(uid="2"), unwatched_s=successor_s), ended=ended)
+    old, new = looked([span(is_open=True, ended_at=2000.0)], seen)
+    assert old.unwatched_after_s == after_s
+    assert new.unwatched_before_s == successor_s
+
+
+def test_at_worst_a_node_was_ready_as_long_as_nobody_watched() -> None:
+    seen = span(unwatched_before_s=600.0, unwatched_after_s=90.0)
+    assert seen.unwatched_s == 600.0  # looks follow each other as closely as the other gap
+    longest = at_worst(seen)
+    assert (longest.began_at, longest.ended_at) == (400.0, 4690.0)
+    assert cost([seen], EVER, now=99_999.0).usd == pytest.approx(9.6)
+    assert cost([longest], Window(starts_at=900.0, ends_at=4650.0), now=99_999.0).ready_s == 3750.0
 
 
 def test_a_zone_that_does_not_answer_is_taken_as_ready_still() -> None:

@@ -1,0 +1,119 @@
+"""What a node costs while nobody here looks: budgets count it, and the cloud's own ledger is the judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cloud_line import CloudLine
+from money_judge import Judge
+from money_world import PROJECT, World, folder_of_a_story
+
+from jupyter_tpu.cloud import CloudSettings
+from jupyter_tpu.cloud.google import GoogleCloud
+from jupyter_tpu.errors import BudgetExceeded
+from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.money.budgets import Usage
+
+NAME = NodeName(project=PROJECT, zone="us-central1-a", node_id="n1")
+SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
+AWAY_S = 4 * 3600.0
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with folder_of_a_story() as folder:
+        made = World(Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+async def ready_and_left(world: World) -> None:
+    """A node was seen READY, and then the laptop was closed."""
+    process = await world.open()
+    await process.does(process.fleet.create(SPEC))
+    await asyncio.sleep(120.0)
+    await world.kill(process)
+
+
+async def elsewhere(world: World, verb: str) -> None:
+    """Somebody, or the guard, stops, starts or deletes the node."""
+    cloud = GoogleCloud(CloudSettings(project=PROJECT, endpoint="127.0.0.1:1"), CloudLine(world.emulated))
+    await getattr(cloud, f"{verb}_node")(NAME)
+    await asyncio.sleep(120.0)
+
+
+async def usage(world: World, unit: str = "usd", amount: float = 1000.0) -> Usage:
+    """How far a budget is used, after a look."""
+    process = await world.open()
+    await asyncio.sleep(60.0)
+    process.books.set_budget("mine", {"amount": amount, "unit": unit, "period": "total"}, now=world.now)
+    ((_, found),) = process.books.account(world.now).usages()
+    return found
+
+
+@pytest.mark.parametrize("verb", ["stop", "delete"])
+@pytest.mark.parametrize("unit", ["usd", "hours"])
+def test_a_budget_counts_what_was_ready_unwatched_until_the_cloud_says_that_it_ended(
+    world: World, verb: str, unit: str
+) -> None:
+    async def story() -> None:
+        await ready_and_left(world)
+        await asyncio.sleep(AWAY_S)
+        await elsewhere(world, verb)
+        await asyncio.sleep(10 * AWAY_S)
+        used, billed = await usage(world, unit), Judge(world).used(unit)
+        assert billed <= used.used <= billed * 1.05
+        assert used.watched < billed / 10
+
+    world.run(story())
+
+
+def test_what_the_cloud_does_not_tell_counts_as_long_as_it_can_have_been(world: World) -> None:
+    async def story() -> None:
+        await ready_and_left(world)
+        await asyncio.sleep(AWAY_S)
+        await elsewhere(world, "delete")
+        await asyncio.sleep(AWAY_S)
+        world.fault("ListOperations", "permission_denied", times=None)
+        used, billed = await usage(world), Judge(world).used("usd")
+        assert billed * 1.5 < used.used < billed * 2.5
+        assert used.unwatched > billed
+
+    world.run(story())
+
+
+def test_a_stop_and_a_start_elsewhere_are_not_charged_for_the_time_between(world: World) -> None:
+    async def story() -> None:
+        await ready_and_left(world)
+        await elsewhere(world, "stop")
+        process = await world.open()
+        await asyncio.sleep(60.0)
+        await world.kill(process)
+        await asyncio.sleep(10 * AWAY_S)
+        await elsewhere(world, "start")
+        used, billed = await usage(world), Judge(world).used("usd")
+        assert billed <= used.used <= billed * 2
+
+    world.run(story())
+
+
+def test_lives_that_nobody_watched_use_a_budget_up(world: World) -> None:
+    async def story() -> None:
+        process = await world.open()
+        process.books.set_budget("mine", {"amount": 0.7, "unit": "usd", "period": "total"}, now=world.now)
+        await world.kill(process)
+        for _ in range(2):
+            await ready_and_left(world)
+            await asyncio.sleep(100.0)
+            await elsewhere(world, "delete")
+        process = await world.open()
+        with pytest.raises(BudgetExceeded, match=r"used up: up to \$.* of \$0.70 in all. Up to \$.* nobody here"):
+            await process.does(process.fleet.create(SPEC))
+        assert world.nodes() == []
+
+    world.run(story())
