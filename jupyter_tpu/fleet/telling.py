@@ -40,8 +40,10 @@ _LOOK_EVERY_S = 5.0
 _REST_S = 60.0
 _ANSWER_S = 3.0
 _QUOTA_S = 300.0
-_MOST_LIMITS = 40
-_MOST_USERS = 10
+# what agents take is 64 KiB of each kind
+_MOST_LIMITS, _MOST_USERS = 40, 5
+_MOST_BUDGETS = 100
+_MOST_GRANTS, _MOST_ROWS = 20, 20
 # what grows by itself is told at its time; what is left when it is taken away says whether there is news
 _GROWING = frozenset(
     {"as_of", "cost_usd", "fraction", "known_usd", "ready_s", "runs_out_at", "unwatched_s", "usd", "usd_left"}
@@ -123,7 +125,7 @@ class Telling:
             if any(is_up):
                 known = await self._known(snapshot)
                 up = [node for node, answers in zip(nodes, is_up, strict=True) if answers]
-                await asyncio.gather(*(self._tell_one(agents, node, _views(known, node)) for node in up))
+                await asyncio.gather(*(self._tell_one(agents, node, known) for node in up))
         except TpuError as error:
             log.info("The nodes were not told what is known of them: %s", error)
         except Exception:
@@ -141,7 +143,8 @@ class Telling:
             log.info("%s cannot be told what is known of it: %s", node.name, str(error) or "no answer in time")
             return False
 
-    async def _tell_one(self, agents: Agents, node: Node, views: Mapping[str, View]) -> None:
+    async def _tell_one(self, agents: Agents, node: Node, known: Known) -> None:
+        views = await asyncio.to_thread(_views, known, node)  # a ledger may be long
         for kind, view in views.items():
             await self._tell(agents, node, kind, view)
 
@@ -168,8 +171,8 @@ def _views(known: Known, node: Node) -> Mapping[str, View]:
     return {
         "node": View(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
         "cost": View(data=cost_of_node(account, snapshot, node), as_of=account.now),
-        "budget": View(data={"budgets": budgets_view(account)}, as_of=account.now),
-        "grant": View(data=known.grants.to_json(), as_of=known.grants.now),
+        "budget": View(data={"budgets": budgets_view(account)[:_MOST_BUDGETS]}, as_of=account.now),
+        "grant": View(data=_first_grants(known.grants.to_json()), as_of=known.grants.now),
         "quota": View(data=quota_of_node(quota_view(known.quota), node), as_of=known.quota.as_of),
     }
 
@@ -178,7 +181,13 @@ def cost_of_node(account: Account, snapshot: FleetSnapshot, node: Node) -> JSON:
     """What the server shows of spending, with no other node's row."""
     is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
     view = spend_view(account, as_of=snapshot.as_of or None, is_complete=is_complete)
-    return {**view, "nodes": [row for row in view["nodes"] if row["name"] == str(node.name)][-1:]}
+    rows = [row for row in view["nodes"] if row["name"] == str(node.name)]
+    return {**view, "nodes": rows[-1:], "budgets": view["budgets"][:_MOST_BUDGETS]}
+
+
+def _first_grants(view: JSON) -> JSON:
+    grants = sorted(view["grants"], key=lambda grant: bool(grant["is_over"]))
+    return {"grants": [{**grant, "rows": grant["rows"][:_MOST_ROWS]} for grant in grants[:_MOST_GRANTS]]}
 
 
 def quota_of_node(view: JSON, node: Node) -> JSON:

@@ -11,9 +11,11 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.accelerators import zones_for
 from jupyter_tpu.agent.snapshots import KINDS, LARGEST_BYTES
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.accounting import Accounting
+from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.fleet.telling import AT_LEAST_EVERY_S, Telling
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import Node, NodeName
@@ -107,8 +109,29 @@ async def test_each_kind_is_told_small_and_with_its_age(make_scene: Any) -> None
     assert scene.agents.last("node")["data"]["price"]["usd_per_hour"] > 0
 
 
+async def test_however_much_there_is_what_is_told_fits(make_scene: Any) -> None:
+    scene = await make_scene(is_up=False)
+    settings = scene.bench.cloud.settings
+    grants = Grants(scene.journal, endpoint=settings.endpoint, project=settings.project)
+    places = [(zone, spot) for zone in zones_for("v6e") for spot in (True, False)]
+    rows = [{"chips": 64, "generation": "v6e", "zone": zone, "spot": spot} for zone, spot in places]
+    books = Books(scene.journal, settings)
+    for number in range(30):
+        name = f"{number:02}{'a' * 60}"
+        grant = grant_from_json(name, {"kind": "trc", "starts_on": "2026-01-01", "days": 30, "rows": rows})
+        await asyncio.to_thread(grants.put, grant, now=time.time())
+        for letter in "abcd":
+            budget = {"amount": 1000.0, "unit": "usd", "period": "week", "action": "warn"}
+            await asyncio.to_thread(books.set_budget, letter + name[:50], budget, now=time.time())
+    scene.agents.is_up = True
+    scene.clock.ahead_s += 61
+    await scene.agents.until(lambda: set(scene.agents.kinds()) == set(KINDS))
+    assert max(len(json.dumps(scene.agents.last(kind)["data"])) for kind in KINDS) <= LARGEST_BYTES
+
+
 async def test_a_node_is_told_nothing_of_what_another_one_costs(make_scene: Any) -> None:
     scene = await make_scene("my-node", "other-node")
+    scene.clock.ahead_s += 6
     await scene.agents.until(lambda: {"cost", "quota"} <= {*scene.agents.kinds()} & {*scene.agents.kinds("other-node")})
     scene.clock.ahead_s += AT_LEAST_EVERY_S
     count = len(scene.agents.told)
