@@ -49,11 +49,8 @@ def _live_class() -> Any:
                 self.picture = dict(picture)
 
         def send_state(self, key: Any = None) -> None:
-            """Called by ipywidgets when a trait has changed; a picture belongs to no cell, whatever runs now."""
-            if key == "picture":
-                _publish_apart(self.comm, {"method": "update", "state": self.get_state(key), "buffer_paths": []})
-            else:
-                super().send_state(key)
+            """Called by ipywidgets when a trait has changed, or a page asks; a picture belongs to no cell that runs."""
+            _publish(self.comm, self.get_state(key), is_answer=key != "picture")
 
         def close(self) -> None:
             self._on_close()
@@ -72,14 +69,20 @@ def _hear_where_pages_speak(comm: Any) -> None:
         del comm._reply_subshell_id
 
 
-def _publish_apart(comm: Any, data: Mapping[str, Any]) -> None:
-    """Send over a comm without a parent: else the hours of pictures would count as output of the cell that runs."""
+def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
+    """Send a state to all pages, by the kernel's own session.
+
+    Without a parent where nobody has asked: else the hours of pictures would count as output of the cell that runs. And
+    not by the comm, which would remember from where it has spoken; see `_hear_where_pages_speak`.
+    """
+    data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)
     if kernel is not None:
         content = {"data": data, "comm_id": comm.comm_id}
-        kernel.session.send(kernel.iopub_socket, "comm_msg", content, ident=comm.topic)
+        parent = kernel.get_parent() if is_answer else None
+        kernel.session.send(kernel.iopub_socket, "comm_msg", content, parent=parent, ident=comm.topic)
     elif comm is not None:
-        comm.send(data=dict(data))
+        comm.send(data=data)
 
 
 def _source(name: str) -> str:

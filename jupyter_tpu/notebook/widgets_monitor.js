@@ -185,18 +185,19 @@ function fillRow(row, data, history) {
 
 function render(context) {
   const history = new History();
-  const [state, place] = [element("p", { class: "tpu-State" }), element("div", { class: "tpu-Table" })];
-  const [host, holders] = [element("p", { class: "tpu-Muted" }), element("p", { class: "tpu-Muted" })];
+  const [state, chips] = [element("p"), element("div", { class: "tpu-Table" })];
+  const [place, host, holders] = Array.from({ length: 3 }, () => element("p", { class: "tpu-Muted" }));
   const reasons = element("ul", { class: "tpu-Muted", "aria-label": "What is not known" });
   let [shape, shown] = ["", null];
 
   const draw = data => {
     frame.rename(["TPU", data.type, data.host].filter(Boolean).join(" · "));
+    put(place, data.place);
     put(state, [STATES[data.state], data.reason].filter(Boolean).join(": "));
     history.take(data);
     if (shape !== shapeOf(data)) {
       [shape, shown] = [shapeOf(data), table(data)];
-      place.replaceChildren(...(shown.rows.length ? [shown.node] : []));
+      chips.replaceChildren(...(shown.rows.length ? [shown.node] : []));
     }
     shown.rows.forEach(row => fillRow(row, data, history));
     put(host, hostText(data.machine));
@@ -204,7 +205,7 @@ function render(context) {
     listReasons(reasons, data.unknown);
   };
   const frame = openFrame(context, "TPU monitor", draw);
-  frame.body.append(state, place, host, holders, reasons);
+  frame.body.append(place, state, chips, host, holders, reasons);
   frame.refresh();
   return frame.close;
 }

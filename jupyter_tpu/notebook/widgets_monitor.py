@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from jupyter_tpu.accelerators import find_accelerator
 from jupyter_tpu.metrics import Core, Holder, Sample
 from jupyter_tpu.notebook.magic_chips import NOW, top
 from jupyter_tpu.notebook.magic_shown import UNKNOWN
@@ -27,9 +28,11 @@ def look(ask: Ask, whole: bool) -> Data:
     """The newest sample, in few bytes: lists instead of records, and who holds the chips in words."""
     answer = ask(*(_WITH_HISTORY if whole else NOW))
     sample = Sample.from_json(answer["sample"])
+    accelerator_type = str(answer["worker"].get("accelerator_type") or "")
     seen = {
         "at": sample.at,
-        "type": str(answer["worker"].get("accelerator_type") or ""),
+        "type": accelerator_type,
+        "place": _place(accelerator_type),
         "host": str(answer["worker"].get("hostname") or ""),
         "state": sample.state,
         "reason": sample.reason,
@@ -41,6 +44,11 @@ def look(ask: Ask, whole: bool) -> Data:
         "holders": [_holder(holder) for holder in sample.holders[:_MOST_HOLDERS]],
     }
     return {**seen, "history": _history(answer["history"], sample.cores)} if whole and answer["history"] else seen
+
+
+def _place(accelerator_type: str) -> str:
+    kind = find_accelerator(accelerator_type)
+    return f"This worker only, one of {kind.workers}; the TPU panel shows all." if kind and kind.workers > 1 else ""
 
 
 def _core(core: Core) -> list[Any]:

@@ -63,6 +63,7 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
     assert picture["data"] == {
         "at": 1000.0,
         "type": "v3-8",
+        "place": "",
         "host": "t1v-n-w-0",
         "state": "measured",
         "reason": "",
@@ -80,6 +81,13 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
         },
         "holders": ["a.ipynb (pid 7)", "python train.py (pid 8, of eve)"],
     }
+
+
+def test_a_worker_of_a_slice_says_that_it_is_one_of_several() -> None:
+    answer = metrics()["metrics"]
+    answer["worker"]["accelerator_type"] = "v5litepod-16"
+    data = Looker(MONITOR, Agent({"metrics": answer}).ask).picture()["data"]
+    assert data["place"] == "This worker only, one of 4; the TPU panel shows all."
 
 
 def test_a_page_that_asks_for_it_gets_the_history_once() -> None:
