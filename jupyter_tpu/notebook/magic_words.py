@@ -54,7 +54,7 @@ class Here:
         """
         try:
             return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
-        except (EOFError, NotImplementedError) as error:
+        except (EOFError, OSError, RuntimeError) as error:  # IPython's own is a RuntimeError
             raise BadInput("This front end cannot ask you.", exists="Nothing was done.", hint=hint) from error
 
 

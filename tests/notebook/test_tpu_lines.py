@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import io
 import shutil
 import socketserver
 import tempfile
@@ -140,13 +141,13 @@ def start() -> Iterator[Callable[[Behave], Agent]]:
         agent.end()
 
 
-def answering(answers: dict[str, Any], asked: set[str] | None = None) -> Behave:
-    """As an agent does, by a table; an unknown method is refused. What is asked for gets into `asked`."""
+def answering(answers: dict[str, Any], asked: dict[str, Any] | None = None) -> Behave:
+    """As an agent does, by a table; an unknown method is refused. What is asked for gets into `asked`, with how."""
 
     def content(method: str, params: dict[str, Any]) -> dict[str, Any]:
         name = f"told {params['kind']}" if method == "told" else method
         if asked is not None:
-            asked.add(name)
+            asked[name] = params
         if name not in answers:
             return {"error": BadInput(f"The agent has no method {name!r}.").to_json()}
         return {"result": answers[name]}
@@ -218,7 +219,7 @@ def changed(value: Any) -> Iterator[Any]:
 @pytest.mark.parametrize("line", LINES)
 def test_a_strange_answer_is_a_sentence_and_never_a_crash(start: Any, line: str) -> None:
     answers: dict[str, Any] = dict(ANSWERS)
-    asked: set[str] = set()
+    asked: dict[str, Any] = {}
     here = start(answering(answers, asked)).here
     perform(line, here)
     for name in tuple(asked):
@@ -227,6 +228,41 @@ def test_a_strange_answer_is_a_sentence_and_never_a_crash(start: Any, line: str)
             with suppress(TpuError):
                 assert str(perform(line, here))
         answers[name] = ANSWERS[name]
+
+
+OTHERS = {"holders": [{**HOLDER, "user": "bob", "is_own_user": False}]}
+
+
+@pytest.mark.parametrize(
+    ("line", "typed", "is_ended"),
+    [
+        ("free", "", False),
+        ("free --yes", "y\n", False),
+        ("free --pid 4242", "n\n", False),
+        ("free --pid 4242", "\n", False),
+        ("free --pid 4242 --yes", "n\n", False),
+        ("free --pid 4242 --yes", "yes\n", True),
+        ("free --pid 17", "y\n", False),
+    ],
+)
+def test_a_process_of_another_user_is_ended_by_its_number_and_a_yes(
+    start: Any, monkeypatch: pytest.MonkeyPatch, line: str, typed: str, is_ended: bool
+) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    shown = str(perform(line, start(answering({**ANSWERS, "who": OTHERS}, asked)).here))
+    assert ("Nothing was done" in shown) is not is_ended
+    assert asked.get("free") == ({"pid": 4242, "force": True} if is_ended else None)
+
+
+def test_nobody_who_could_be_asked_is_no_yes(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: dict[str, Any] = {}
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    for line in ("free", "stop", "stop --delete"):
+        with pytest.raises(BadInput, match="This front end cannot ask you"):
+            perform(line, start(answering(ANSWERS, asked)).here)
+    assert "free" not in asked
+    assert asked["end_node"]["is_trial"] is True
 
 
 def silent(handler: socketserver.StreamRequestHandler) -> None:
