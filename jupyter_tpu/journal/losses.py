@@ -70,7 +70,7 @@ class Losses:
         """
         losses = self.open()
         for loss in losses:
-            self._seen.put(_SEEN, loss.copy, {}, now=now)
             reason = "The user confirmed the budgets after the journal was damaged."
-            self._audit.note(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
+            self._audit.note_once(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
+            self._seen.put(_SEEN, loss.copy, {}, now=now)
         return bool(losses)

@@ -1,4 +1,8 @@
-"""A journal in the place of a damaged one: what can still be read is carried over, the damaged file is kept."""
+"""A journal in the place of a damaged one: what can still be read is carried over, the damaged file is kept.
+
+The new one is made whole beside it, and then put in its place step by step. A process may die at any of them: as long
+as the new one waits, the next process puts it in its place, and opens nothing before.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +32,8 @@ DAMAGE = "journal_damaged"
 DAMAGE_REASON = "The journal was damaged. A new one took its place, with all that could still be read."
 
 _COMPANIONS = ("-wal", "-shm")
+_WAITING = ".mended"
+_SCRATCH = ".journal-"
 
 
 @contextmanager
@@ -41,7 +47,11 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    with tempfile.TemporaryDirectory(prefix=".journal-", dir=path.parent, ignore_cleanup_errors=True) as folder:
+    """A folder beside it; those of processes that died are removed."""
+    if sys.platform != "win32":  # where nothing is locked another process may be at work
+        for left in path.parent.glob(f"{_SCRATCH}*"):
+            shutil.rmtree(left, ignore_errors=True)
+    with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=path.parent, ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
 
@@ -57,14 +67,31 @@ def make_new(path: Path) -> None:
         (folder / path.name).replace(path)
 
 
-def mend(path: Path) -> tuple[Path, frozenset[str]]:
+def is_cut_off(path: Path) -> bool:
+    """Whether a mended journal waits to be put in its place: who was at it has died, or is at it still."""
+    return _waiting(path) is not None
+
+
+def _waiting(path: Path) -> Path | None:
+    return next(iter(sorted(path.parent.glob(f"{path.name}.damaged-*{_WAITING}"))), None)
+
+
+def mend(path: Path) -> tuple[Path, bool]:
     """Put a journal with what can be read of a damaged one in its place. Call it `locked`.
 
-    Returns where the damaged one is kept, and of which tables something is missing.
+    Returns where the damaged one is kept, and whether all of it is known to have been carried over.
 
     Raises:
-        OSError, sqlite3.Error: the disk forbids it; the damaged one is where it was.
+        OSError, sqlite3.Error: the disk forbids it; the damaged one is where it was, or the next call goes on.
     """
+    waiting, is_whole = _waiting(path), False
+    if waiting is None:
+        waiting, is_whole = _mended(path)
+    return _put_in_place(path, waiting), is_whole
+
+
+def _mended(path: Path) -> tuple[Path, bool]:
+    """A new journal that waits, and whether it has all."""
     with _scratch(path) as folder:
         copy, new = folder / "damaged", folder / path.name
         for suffix in ("", "-wal"):
@@ -74,9 +101,19 @@ def mend(path: Path) -> tuple[Path, frozenset[str]]:
         with _new(new) as database:
             schema.make_tables(database)
             lost = _carry_over(database, found, str(aside), time.time())
-        _keep(path, aside)
-        new.replace(path)
-    return aside, lost
+        return new.replace(f"{aside}{_WAITING}"), not lost
+
+
+def _put_in_place(path: Path, waiting: Path) -> Path:
+    """Also after a process has died half-way; what it has done already is not done again."""
+    aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
+    if path.exists() and not (aside.exists() and aside.samefile(path)):
+        _keep(path, _free_name(path) if aside.exists() else aside)
+    for suffix in _COMPANIONS:
+        with suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+    waiting.replace(path)
+    return aside
 
 
 @contextmanager
@@ -100,16 +137,12 @@ def _free_name(path: Path) -> Path:
 
 def _keep(path: Path, aside: Path) -> None:
     """Under another name as well: at no moment is there no journal, which the next process would begin anew."""
-    with suppress(FileNotFoundError):
-        try:
-            os.link(path, aside)
-        except FileNotFoundError:
-            raise
-        except OSError:  # a file system without links
-            shutil.copyfile(path, aside)
-    for suffix in _COMPANIONS:
-        with suppress(FileNotFoundError):
-            Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
+    try:
+        os.link(path, aside)
+    except OSError:  # a file system without links
+        with _scratch(path) as folder:
+            shutil.copyfile(path, folder / path.name)
+            (folder / path.name).replace(aside)
 
 
 def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: float) -> frozenset[str]:

@@ -42,6 +42,8 @@ def open_database(path: Path) -> sqlite3.Connection:
         JournalUnwritable: the disk or its permissions forbid it, or a newer jupyter_tpu wrote it.
     """
     try:
+        if mending.is_cut_off(path):
+            raise Damaged("its mending was cut off")
         _make_first(path)
         return _opened(path)
     except sqlite3.DatabaseError as error:
@@ -66,17 +68,16 @@ def open_mended(path: Path) -> tuple[sqlite3.Connection, str]:
             try:
                 return open_database(path), notice
             except Damaged:
-                aside, lost = mending.mend(path)
-                notice = _notice(aside, lost)
+                notice = _notice(*mending.mend(path))
     except (OSError, sqlite3.Error) as error:
         raise unwritable(path, error) from error
     return open_database(path), notice
 
 
-def _notice(aside: Path, lost: frozenset[str]) -> str:
+def _notice(aside: Path, is_whole: bool) -> str:
     whole = "All that it said was carried over into a new one."
     part = "What could be read was carried over into a new one; nodes are found again by their labels."
-    return f"The journal was damaged. It is kept as {aside}. {part if lost else whole}"
+    return f"The journal was damaged. It is kept as {aside}. {whole if is_whole else part}"
 
 
 def _make_first(path: Path) -> None:
