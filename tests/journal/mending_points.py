@@ -2,8 +2,8 @@
 
 Run by test_mending_points.py. Reads a JSON list of cases from standard input, plays each in a child of its own, and
 prints how the children ended. What is mended was damaged under another child, which lives meanwhile. A step is what a
-process asks of the operating system about files of the journal's folder, as Python's audit events name it, or the end of
-a transaction. A case without a step plays to its end and writes down which steps there were.
+process asks of the operating system about files of the journal's folder, as Python's audit events name it, or the end
+of a transaction. A case without a step plays to its end and writes down which steps there were.
 """
 
 from __future__ import annotations
