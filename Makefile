@@ -22,7 +22,7 @@ help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
 	@echo "make test          every check of the project"
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
-	@echo "make soak          a thousand schedules of faults, then an hour of wear (SCHEDULES=, SEED=, MINUTES=)"
+	@echo "make soak          a thousand schedules of faults, money, an hour of wear (SCHEDULES=, SEED=, EXAMPLES=, MINUTES=)"
 	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
@@ -40,10 +40,12 @@ test: environment system-tools lint
 
 SCHEDULES := 1000
 SEED := 0
+EXAMPLES := 2000
 MINUTES := 60
 
 soak: environment system-tools
-	python tests/journeys/soak.py --schedules $(SCHEDULES) --seed $(SEED) --minutes $(MINUTES) $(SOAK_ARGUMENTS)
+	python tests/journeys/soak.py --schedules $(SCHEDULES) --seed $(SEED) --examples $(EXAMPLES) --minutes $(MINUTES) \
+	  $(SOAK_ARGUMENTS)
 
 bench: environment system-tools .make/sshpyk
 	python -m benchmarks --sshpyk .make/sshpyk --out docs/benchmarks.md $(BENCH_ARGUMENTS)

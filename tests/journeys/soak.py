@@ -1,4 +1,4 @@
-"""`make soak`: many seeded schedules of faults, and what became of each; then a long run that watches for wear.
+"""`make soak`: many seeded schedules of faults, and what became of each; stories about money; then a long run for wear.
 
 Prints a table with numbers, seeds and failures; ends with status 1 when there is a failure.
 """
@@ -8,16 +8,20 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from journey_place import Place, a_place
 from journey_schedules import LINK_ACTS, SERVER_ACTS, Act, Notebook, play_on_link, play_on_server, schedule
 from journey_wear import soak_for
 
 PLAYS = {"link": (play_on_link, LINK_ACTS), "server": (play_on_server, SERVER_ACTS)}
+
+MONEY = Path(__file__).parents[1] / "fleet" / "test_money_machine.py"
 
 
 @dataclass
@@ -47,10 +51,11 @@ def main() -> int:
         say(tally.row())
     for tally in tallies:
         say(f"{tally.kind}: " + ", ".join(f"{count} {act}" for act, count in tally.acts.most_common()))
+    leaked = bool(options.examples) and not money_is_kept(options.examples, options.seed)
     worn = soak_for(options.minutes * 60, say) if options.minutes else []
     for complaint in worn:
         say(f"WORN: {complaint}")
-    return 1 if worn or any(tally.failures for tally in tallies) else 0
+    return 1 if worn or leaked or any(tally.failures for tally in tallies) else 0
 
 
 def parsed() -> argparse.Namespace:
@@ -59,6 +64,7 @@ def parsed() -> argparse.Namespace:
     options.add_argument("--seed", type=int, default=0, help="the first seed")
     options.add_argument("--share", type=float, default=0.2, help="of pages on a Jupyter server; the rest are links")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded")
+    options.add_argument("--examples", type=int, default=0, help="stories of user, cloud and clock about money")
     options.add_argument("--minutes", type=float, default=0.0, help="length of the run that watches for wear")
     return options.parse_args()
 
@@ -109,6 +115,16 @@ async def outcome(place: Place, kind: str, chosen: list[Act], uncut: Notebook) -
         before = f"{error.__context__!r}\n" if error.__context__ else ""
         return f"{before}{type(error).__name__}: {error}"
     return "\n".join(wrong)
+
+
+def money_is_kept(examples: int, seed: int) -> bool:
+    """Play so many stories; a failed one is printed as the steps of a regression test."""
+    began = time.monotonic()
+    command = [sys.executable, "-m", "pytest", "-q", "--timeout=0", f"--hypothesis-seed={seed}", str(MONEY)]
+    done = subprocess.run(command, env={**os.environ, "JUPYTER_TPU_EXAMPLES": str(examples)}, check=False)
+    outcome = "nothing leaked, no cap was broken" if done.returncode == 0 else "FAILED"
+    say(f"money: {examples} stories, seed {seed}, {time.monotonic() - began:.0f} s: {outcome}")
+    return done.returncode == 0
 
 
 def say(text: str) -> None:
