@@ -69,6 +69,11 @@ def relay_source() -> bytes:
     return (files("jupyter_tpu") / "agent" / "relay.py").read_bytes()
 
 
+def wheels_source() -> bytes:
+    """The program that takes wheels in on the worker."""
+    return (files("jupyter_tpu") / "agent" / "environment_wheels.py").read_bytes()
+
+
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
     entry = zipfile.ZipInfo(name, _DATE)
     entry.compress_type = zipfile.ZIP_DEFLATED

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.agent.environment_uv import Report, can_run, find_uv, run
+from jupyter_tpu.agent.environment_uv import Report, can_run, find_uv, in_turn, run
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
@@ -82,7 +82,8 @@ class Environments:
         shutil.rmtree(folder, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "make a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
-        run([uv, "pip", "install", "--quiet", "--python", own_python, *needs], f"install {', '.join(needs)}")
+        argv = [uv, "pip", "install", "--quiet", "--python", own_python, *needs]
+        in_turn(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
         marker.write_text(mark)
         return own_python
 

@@ -17,12 +17,13 @@ from pathlib import Path
 from jupyter_tpu.agent.environment import KERNEL_NEEDS
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, names
 from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
-from jupyter_tpu.agent.environment_uv import Report, can_run, failed, find_uv, run, run_aloud
+from jupyter_tpu.agent.environment_uv import Report, can_run, failed, find_uv, in_turn, run, run_aloud
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 
 PHASE = "environment"
 _NEEDS = (*KERNEL_NEEDS, "pip")  # for %pip
+_COMPILE = ("--quiet", "--no-header", "--no-annotate")
 _NO_SOLUTION = "No solution found"
 _MOST_REASON = 600
 
@@ -113,12 +114,19 @@ class Build:
             wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
             if made := self.files.usable():
                 lock.write_text("\n".join(made.pins))  # what is there stays where it can
-            options = ["--quiet", "--no-header", "--no-annotate", "--python", self.files.python]
-            argv = [uv, "pip", "compile", *options, "--output-file", str(lock), str(wanted)]
-            done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-            if done.returncode == 0:
-                return tuple(line.strip() for line in lock.read_text().splitlines() if line[:1].isalnum())
-        raise _no_versions(release, requirements, done.stderr)
+            argv = [
+                uv,
+                "pip",
+                "compile",
+                *_COMPILE,
+                "--python",
+                self.files.python,
+                "--output-file",
+                str(lock),
+                str(wanted),
+            ]
+            in_turn(self.files.home, lambda more: _compile([*argv, *more], release, requirements))
+            return tuple(line.strip() for line in lock.read_text().splitlines() if line[:1].isalnum())
 
     def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
         with tempfile.TemporaryDirectory() as folder:
@@ -149,7 +157,10 @@ class Build:
     def _pip_install(self, uv: str, what: Sequence[str], words: str, fraction: float) -> None:
         self.report(PHASE, f"Installing {words}", fraction)
         argv = [uv, "pip", "install", "--python", self.files.python, *what]
-        run_aloud(argv, f"install {words}", lambda line: self._heard(line, fraction))
+        in_turn(
+            self.files.home,
+            lambda options: run_aloud([*argv, *options], f"install {words}", lambda line: self._heard(line, fraction)),
+        )
 
     def _heard(self, line: str, fraction: float) -> None:
         if line.startswith(("Downloading", "Building", "Prepared", "Installed")):
@@ -158,6 +169,12 @@ class Build:
 
 def _merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*before, *more)))
+
+
+def _compile(argv: Sequence[str], release: Release, requirements: Sequence[str]) -> None:
+    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise _no_versions(release, requirements, done.stderr)
 
 
 def _no_versions(release: Release, requirements: Sequence[str], said: str) -> EnvironmentFailed:

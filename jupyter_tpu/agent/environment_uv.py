@@ -6,7 +6,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
+from typing import TypeVar
 
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
@@ -15,12 +17,14 @@ Report = Callable[[str, str, float], None]
 """Called with phase, message and how much of the whole is done."""
 
 NO_INDEX = (
-    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, or name a mirror in "
-    "~/.config/uv/uv.toml on the worker."
+    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, name a mirror in "
+    "~/.config/uv/uv.toml on the worker, or send the packages from here: `jupyter tpu env make NODE jax --push`."
 )
 # Less than the link's patience, so that what hangs is named by the worker.
 STEP_S = 9 * 60.0
 _TAIL = 2000
+
+Result = TypeVar("Result")
 
 
 def find_uv(home: Home, phase: str, report: Report) -> str:
@@ -34,8 +38,21 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
     if found := shutil.which("uv") or next((str(place) for place in places if place.is_file()), None):
         return found
     report(phase, "Fetching uv, which installs Python packages", 0.1)
-    run([sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "uv"], "install uv")
+    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "uv"]
+    in_turn(home, lambda options: run([*argv, *(["--no-index", *options[1:]] if options else [])], "install uv"))
     return str(own / "bin/uv")
+
+
+def in_turn(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
+    """Make an attempt with the wheels that were sent to this worker, if there are any, and else with its index.
+
+    `attempt` gets the options for uv and raises EnvironmentFailed; what the last one raises is raised.
+    """
+    sent = home.root / "wheels"
+    if any(sent.glob("*.whl")):
+        with suppress(EnvironmentFailed):
+            return attempt(["--offline", "--find-links", str(sent)])
+    return attempt([])
 
 
 def run(argv: Sequence[str], purpose: str) -> None:

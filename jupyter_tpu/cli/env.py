@@ -35,6 +35,9 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--folder", type=Path, default=None, help="install what this folder's requirements.txt or pyproject.toml asks"
     )
+    parser.add_argument(
+        "--push", action="store_true", help="download the packages here and send them: the node reaches no index"
+    )
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_env)
@@ -103,6 +106,7 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
 async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]:
     from jupyter_tpu.kernels.asking import open_agent
     from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
+    from jupyter_tpu.kernels.environment_push import push_wheels
     from jupyter_tpu.kernels.environments import make_environment
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
@@ -110,11 +114,18 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
     node, key = await _worker(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
         warn(why_not)
-    order = {"framework": options.framework, "version": options.version, "requirements": requirements}
     progress = Progress()
+
+    def show(step: Mapping[str, Any]) -> None:
+        progress.show(str(step["message"]))
+
     try:
-        async with open_agent(key, lambda step: progress.show(str(step["message"]))) as link:
-            made = await make_environment(link.call, order, lambda step: progress.show(str(step["message"])))
+        version = options.version
+        if options.push:
+            version = await push_wheels(key, options.framework, version, requirements, show)
+        order = {"framework": options.framework, "version": version, "requirements": requirements}
+        async with open_agent(key, show) as link:
+            made = await make_environment(link.call, order, show)
     finally:
         progress.end()
     await asyncio.to_thread(EnvironmentMemory(key.node, key.endpoint).keep, made)

@@ -8,9 +8,10 @@ It lives in one asyncio loop and is used from that loop only. Knows nothing of J
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream
 from jupyter_tpu.link.link import Link
 from jupyter_tpu.link.streams import KernelStream, refuse_too_large
-from jupyter_tpu.link.worker import Memory, Ready
+from jupyter_tpu.link.worker import RUN_PROGRAM, Memory, Ready
 
 __all__ = [
+    "RUN_PROGRAM",
     "ByteStream",
     "Connection",
     "KernelStream",

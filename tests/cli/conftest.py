@@ -77,13 +77,11 @@ def environment_in(home: Path) -> dict[str, str]:
     }
 
 
-@pytest.fixture(scope="module")
-def terminal() -> Iterator[Terminal]:
-    """A terminal whose cloud is an emulator, for all tests of a module; each test leaves the cloud as it was."""
+def run_terminal(*options: str) -> Iterator[Terminal]:
     # pytest's own folders have names too long for Unix sockets
     with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
         at = Terminal(home=Path(folder), environment=environment_in(Path(folder)))
-        command = at.command("emulator", "--json", "--time-scale", "200", "--state-dir", f"{folder}/cloud")
+        command = at.command("emulator", "--json", "--time-scale", "200", "--state-dir", f"{folder}/cloud", *options)
         with subprocess.Popen(command, stdout=subprocess.PIPE, env=at.environment) as emulator:
             assert emulator.stdout is not None
             ready = json.loads(emulator.stdout.readline())
@@ -91,6 +89,18 @@ def terminal() -> Iterator[Terminal]:
             at.rest = ready["rest"]
             yield at
             emulator.terminate()
+
+
+@pytest.fixture(scope="module")
+def terminal() -> Iterator[Terminal]:
+    """A terminal whose cloud is an emulator, for all tests of a module; each test leaves the cloud as it was."""
+    yield from run_terminal()
+
+
+@pytest.fixture(scope="module")
+def bare_terminal() -> Iterator[Terminal]:
+    """The same with workers as the real image gives them: a python3 without packages, and no uv."""
+    yield from run_terminal("--worker-image", "bare")
 
 
 @pytest.fixture

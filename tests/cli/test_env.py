@@ -12,6 +12,8 @@ from tiny_wheels import write_index
 if TYPE_CHECKING:
     from conftest import Terminal
 
+pytestmark = pytest.mark.timeout(240)
+
 ZONE = "us-central1-a"
 
 
@@ -56,13 +58,10 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
     assert (found["requirements"], found["is_ready"], found["added"]) == (["tiny_plots"], True, [])
     assert specs(terminal)["tpu-my-node-us-central1-a-jax"] == "JAX 0.10 · v5litepod-8 · my-node"
 
-    again = terminal.tpu_json("env", "make", "my-node", "jax")
     removed = terminal.tpu("env", "remove", "my-node", "jax")
 
-    assert again["environment"]["pins"] == found["pins"]
     assert removed.stdout.startswith("The environment jax is gone from my-node")
     assert list(specs(terminal)) == ["tpu-my-node-us-central1-a"]
-    assert not terminal.tpu_json("env", "remove", "my-node", "jax")["was_there"]
 
 
 @pytest.mark.parametrize(

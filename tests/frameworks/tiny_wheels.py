@@ -23,6 +23,13 @@ def write_door(folder: Path, name: str) -> None:
     _write(folder, name, "99.0", {f"{name}-of-tests.pth": sysconfig.get_path("purelib") + "\n"}, ())
 
 
+def write_uv(folder: Path) -> None:
+    """A wheel that brings the uv of the tests' own environment."""
+    uv = Path(sysconfig.get_path("scripts")) / "uv"
+    script = f'#!/bin/sh\nexec {uv if uv.is_file() else shutil.which("uv")} "$@"\n'
+    _write(folder, "uv", "99.0", {"uv-99.0.data/scripts/uv": script}, ())
+
+
 def _write(folder: Path, name: str, version: str, content: Mapping[str, str], metadata: Sequence[str]) -> None:
     info = f"{name}-{version}.dist-info"
     files = {
@@ -33,7 +40,9 @@ def _write(folder: Path, name: str, version: str, content: Mapping[str, str], me
     record = "".join(f"{path},,\n" for path in [*files, f"{info}/RECORD"])
     with zipfile.ZipFile(folder / f"{name}-{version}-py3-none-any.whl", "w") as wheel:
         for path, content in {**files, f"{info}/RECORD": record}.items():
-            wheel.writestr(path, content)
+            entry = zipfile.ZipInfo(path)
+            entry.external_attr = (0o100755 if "/scripts/" in path else 0o100644) << 16
+            wheel.writestr(entry, content)
 
 
 def write_index(folder: Path) -> dict[str, str]:
@@ -41,6 +50,7 @@ def write_index(folder: Path) -> dict[str, str]:
     folder.mkdir()
     for name in ("ipykernel", "pyzmq", "psutil"):
         write_door(folder, name)
+    write_uv(folder)
     for wheel in (Path(ensurepip.__file__).parent / "_bundled").glob("pip-*.whl"):
         shutil.copy(wheel, folder)
     needs_libtpu = ("Provides-Extra: tpu", "Requires-Dist: libtpu==0.0.42.* ; extra == 'tpu'")

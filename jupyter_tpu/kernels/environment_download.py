@@ -1,0 +1,99 @@
+"""Downloads on this machine the wheels that a worker without a package index needs for an environment.
+
+uv chooses the versions for the worker's Python and platform, and pip, which uv brings, downloads them; what was
+downloaded before is not downloaded again. Blocks for as long as that takes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu.agent.environment import AGENT_NEEDS, KERNEL_NEEDS
+from jupyter_tpu.errors import BadInput, EnvironmentFailed
+from jupyter_tpu.frameworks import Release
+from jupyter_tpu.journal.paths import data_dir
+
+# The C libraries that wheels are built for, oldest last; TPU VM images have 2.35 (Ubuntu 22.04).
+_GLIBC = ("2_34", "2_31", "2_28", "2_27", "2_24", "2_17", "2_12", "2_5")
+_MACHINES = ("x86_64", "aarch64")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerPlatform:
+    """What wheels must fit: the worker's Python, such as ``3.10``, and its kind of processor."""
+
+    python: str
+    machine: str
+    has_uv: bool
+
+    def __post_init__(self) -> None:
+        if self.machine not in _MACHINES or not all(part.isdigit() for part in self.python.split(".")):
+            raise EnvironmentFailed(f"No wheels are known for Python {self.python[:20]!r} on {self.machine[:20]!r}.")
+
+    @property
+    def python_version(self) -> tuple[int, int]:
+        major, minor = self.python.split(".")[:2]
+        return int(major), int(minor)
+
+
+def download_wheels(platform: WorkerPlatform, release: Release, requirements: Sequence[str]) -> tuple[Path, ...]:
+    """The wheels for the agent, for kernels and for the framework.
+
+    Raises:
+        BadInput: this machine has no uv.
+        EnvironmentFailed: the requirements do not go together, or something has no wheel for the worker.
+    """
+    uv = _uv()
+    wanted = (
+        *release.requires,
+        *KERNEL_NEEDS,
+        *AGENT_NEEDS,
+        "pip",
+        *requirements,
+        *(() if platform.has_uv else ("uv",)),
+    )
+    lock = _settled(uv, platform, wanted, release)
+    folder = data_dir() / "wheels" / hashlib.sha256(f"{platform} {lock}".encode()).hexdigest()[:32]
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (folder / "lock.txt").write_text(lock)
+    tags = [part for glibc in _GLIBC for part in ("--platform", f"manylinux_{glibc}_{platform.machine}")]
+    tags += ["--platform", f"manylinux2014_{platform.machine}"]
+    python = ["--python-version", platform.python, "--implementation", "cp", "--only-binary", ":all:", *tags]
+    pip = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
+    _run([*uv, "tool", "run", *pip, *python, "--requirement", str(folder / "lock.txt")], f"download {release.title}")
+    return tuple(sorted(folder.glob("*.whl")))
+
+
+def _settled(uv: Sequence[str], platform: WorkerPlatform, wanted: Sequence[str], release: Release) -> str:
+    options = ["--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--python-version", platform.python]
+    target = ["--python-platform", f"{platform.machine}-manylinux_2_28"]
+    return _run(
+        [*uv, "pip", "compile", *options, *target, "-"], f"choose versions for {release.title}", "\n".join(wanted)
+    )
+
+
+def _uv() -> list[str]:
+    if importlib.util.find_spec("uv"):
+        return [sys.executable, "-m", "uv"]
+    if found := shutil.which("uv"):
+        return [found]
+    raise BadInput("There is no uv on this machine, which chooses and downloads wheels.", hint="pip install uv")
+
+
+def _run(argv: Sequence[str], purpose: str, said: str = "") -> str:
+    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise EnvironmentFailed(
+            f"This machine could not {purpose} for the worker.",
+            exists="Nothing was sent.",
+            hint="The raw words of uv or pip say why.",
+            raw=done.stderr[-2000:],
+        )
+    return done.stdout
