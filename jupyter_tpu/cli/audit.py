@@ -52,10 +52,10 @@ async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
 
 
 def _read(settings: CloudSettings, limit: int) -> tuple[Entry, ...]:
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
     from jupyter_tpu.journal.audit import Audit
 
-    with closing(Journal.open(data_dir())) as journal:
+    with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
             warn(notice)
         return Audit(journal, endpoint=settings.endpoint, project=settings.project).newest(limit)

@@ -19,10 +19,10 @@ from jupyter_tpu.cli.options import (
     add_yes_option,
     cloud_settings,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, warn
 from jupyter_tpu.cli.wording import charge_text, node_text
 from jupyter_tpu.cli.work import SIGINT_EXIT, fleet_at_work, performed, say_end
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.models import Node, NodeName
 
 if TYPE_CHECKING:
@@ -86,6 +86,10 @@ def run_change(options: argparse.Namespace) -> int:
         _require_consent(change, node, _charge(options, node))
     try:
         intent = asyncio.run(_perform(options, change, node))
+    except JournalUnwritable as unwritable:
+        if change.verb == "start":
+            raise
+        return _end_directly(options, change, node, unwritable)
     except KeyboardInterrupt:
         _say_what_goes_on(change, node, _charge(options, node))
         return SIGINT_EXIT
@@ -119,6 +123,25 @@ async def _perform(options: argparse.Namespace, change: Change, node: Node) -> I
         progress.show(f"{change.verb.capitalize()} {node_text(node)}")
         await opened.fleet.refresh()  # it then knows what other processes of the user have begun
         return await performed(opened, lambda fleet: change.act(fleet, node.name))
+
+
+def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:
+    """What ends a charge must not wait for a disk."""
+    warn(f"{unwritable.message} The cloud is asked all the same.")
+    asyncio.run(_asked_directly(options, change, node))
+    if options.json:
+        say_json({"name": str(node.name), "ok": True, "error": None})
+    else:
+        say(f"{node.name.node_id} {change.done}")
+    return 0
+
+
+async def _asked_directly(options: argparse.Namespace, change: Change, node: Node) -> None:
+    from jupyter_tpu.fleet.broom import end_directly
+    from jupyter_tpu.fleet.opening import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        await end_directly(cloud, change.verb, node.name)
 
 
 def _say_what_goes_on(change: Change, node: Node, charge: str) -> None:

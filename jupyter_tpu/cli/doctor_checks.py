@@ -158,9 +158,9 @@ def _husks(report: QuotaReport) -> Finding:
 
 def _budgets(settings: CloudSettings) -> list[Finding]:
     from jupyter_tpu.fleet.books import Books
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
 
-    with closing(Journal.open(data_dir())) as journal:
+    with closing(Journal.of_user()) as journal:
         account = Books(journal, settings).account(time.time())
     if broken := account.broken():
         return [_of_error("budgets", each.error) for each in broken]

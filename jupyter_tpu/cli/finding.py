@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.terminal import warn
-from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.provisioning import flags_of
 
@@ -38,17 +38,18 @@ async def find_node_or_wish(cloud: CloudApi, text: str, zone: str) -> Node:
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
-        wished = [node for node in _wished(cloud.settings, text) if zone in ("", node.name.zone)]
-        if len(wished) != 1:
-            raise
-        return wished[0]
+        with suppress(JournalUnwritable):
+            wished = [node for node in _wished(cloud.settings, text) if zone in ("", node.name.zone)]
+            if len(wished) == 1:
+                return wished[0]
+        raise
 
 
 def _wished(settings: CloudSettings, node_id: str) -> list[Node]:
     """Nodes of that id whose creation was begun and has not come to an end."""
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
 
-    with closing(Journal.open(data_dir())) as journal:
+    with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
             warn(notice)
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)

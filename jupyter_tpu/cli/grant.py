@@ -206,9 +206,9 @@ async def _listed(options: argparse.Namespace) -> dict[str, Any]:
 
 @contextmanager
 def _journal() -> Iterator[Journal]:
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
 
-    with closing(Journal.open(data_dir())) as journal:
+    with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
             warn(notice)
         yield journal

@@ -122,9 +122,9 @@ def _braking(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> Braking:
 
 
 def _journal() -> Any:
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
 
-    journal = Journal.open(data_dir())
+    journal = Journal.of_user()
     for notice in journal.notices:
         warn(notice)
     return journal

@@ -105,9 +105,9 @@ def _matches(options: argparse.Namespace, cloud: CloudApi, journal: Journal) -> 
 
 
 def _journal() -> Journal:
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
 
-    journal = Journal.open(data_dir())
+    journal = Journal.of_user()
     for notice in journal.notices:
         warn(notice)
     return journal

@@ -144,8 +144,7 @@ class Broom:
         try:
             intent = await (self._fleet.stop(node) if verb == "stop" else self._fleet.delete(node))
         except JournalUnwritable:  # what ends a charge must not wait for a disk
-            asked = self._cloud.stop_node if verb == "stop" else self._cloud.delete_node
-            await self._ended(await asked(node))
+            await end_directly(self._cloud, verb, node, wait=self._wait)
             return
         if self._wait:
             await self._until_ended(intent)
@@ -174,27 +173,34 @@ class Broom:
 
     async def _delete_queued(self, name: QueuedName) -> None:
         try:
-            await self._ended(await self._cloud.delete_queued_resource(name, force=True))
+            operation = await self._cloud.delete_queued_resource(name, force=True)
+            if self._wait:
+                await _until_done(self._cloud, operation)
         except (CloudUnavailable, WrongState):  # it may be under way all the same
             listed = await self._cloud.list_queued_resources(name.zone)
             if any(each.name == name and each.state != "DELETING" for each in listed.items):
                 raise
 
-    async def _ended(self, operation: Operation) -> None:
-        """Until an operation is done.
 
-        Raises:
-            TpuError: it failed; one that takes long is not waited for.
-        """
-        if not self._wait:
-            return
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_OPERATION_TIMEOUT_S):
-                while not operation.done:
-                    await asyncio.sleep(_OPERATION_POLL_S)
-                    operation = await self._cloud.get_operation(operation.name)
-        if operation.error:
-            raise operation.error
+async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool = True) -> None:
+    """Stop or delete a node where nothing can be written down here: what ends a charge must not wait for a disk.
+
+    Raises:
+        TpuError: the cloud refuses, or it failed; one that takes long is not waited for.
+    """
+    operation = await (cloud.stop_node(node) if verb == "stop" else cloud.delete_node(node))
+    if wait:
+        await _until_done(cloud, operation)
+
+
+async def _until_done(cloud: CloudApi, operation: Operation) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_OPERATION_TIMEOUT_S):
+            while not operation.done:
+                await asyncio.sleep(_OPERATION_POLL_S)
+                operation = await cloud.get_operation(operation.name)
+    if operation.error:
+        raise operation.error
 
 
 def _check(intent: Intent) -> None:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import Fleet, FleetChange
 from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.lifecycle.limits import Limits
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.search_desk import SearchDesk
     from jupyter_tpu.fleet.telling import Telling
     from jupyter_tpu.journal import Journal
+    from jupyter_tpu.models import NodeSpec
 
 OnChange = Callable[[FleetChange], None]
 
@@ -79,10 +81,12 @@ async def open_fleet(
 
     `agents` is the way to the agents, for a process that has links to them.
 
+    Without a journal or an SSH key that can be used nothing is created, but all can be looked at, and ended by
+    `jupyter_tpu.fleet.broom`.
+
     Raises:
         BadInput: `ssh_user` can be no login name.
         CredentialsMissing: nobody is signed in.
-        JournalUnwritable: the journal cannot be opened, so nothing may be asked for.
     """
     from jupyter_tpu.fleet.braking import Braking
     from jupyter_tpu.fleet.queueing import Queue
@@ -92,11 +96,12 @@ async def open_fleet(
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
         stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
+        key = await asyncio.to_thread(_Key.of_user)  # first: unlike the journal it leaves nothing on a full disk
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
-        braking = Braking(cloud, journal, agents, login_key=await asyncio.to_thread(_login_key))
+        braking = Braking(cloud, journal, agents, login_key=key.public_line)
         telling = Telling(cloud, journal, agents)
         stack.push_async_callback(telling.close)
-        fleet = await asyncio.to_thread(_assembled, cloud, journal, ssh_user, on_change, limits, braking, telling)
+        fleet = await asyncio.to_thread(_assembled, cloud, journal, key, ssh_user, on_change, limits, braking, telling)
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchDesk(cloud, journal), Queue(fleet, cloud, journal)
@@ -113,28 +118,50 @@ def _pricing(cloud: CloudApi) -> Pricing:
     return pricing
 
 
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """The user's SSH key, or why there is none; a guard of the fleet, see `Guard`."""
+
+    public_line: str = ""
+    problem: TpuError | None = None
+
+    @classmethod
+    def of_user(cls) -> _Key:
+        from jupyter_tpu.journal import data_dir
+        from jupyter_tpu.ssh.keys import UserKey
+
+        try:
+            return cls(public_line=UserKey.load_or_create(data_dir() / "ssh").public_line)
+        except TpuError as problem:
+            return cls(problem=problem)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        return (self.problem.message,) if self.problem else ()
+
+    async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - see `Guard`
+        """Nobody could log in on a node that was made without a key."""
+        if self.problem is not None:
+            raise self.problem
+
+    async def check_start(self) -> None:
+        """A node's key was put on it when it was made."""
+
+
 def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
     from jupyter_tpu.fleet.searching import release_searches
-    from jupyter_tpu.journal import Journal, data_dir
-    from jupyter_tpu.ssh.keys import UserKey
+    from jupyter_tpu.journal import Journal
 
-    UserKey.load_or_create(data_dir() / "ssh")  # first: on a full disk it leaves nothing behind, unlike the journal
-    journal = Journal.open(data_dir())
+    journal = Journal.of_user()
     stack.callback(journal.close)
     stack.callback(release_searches, cloud, journal)
     return journal
 
 
-def _login_key() -> str:
-    from jupyter_tpu.journal import data_dir
-    from jupyter_tpu.ssh.keys import UserKey
-
-    return UserKey.load_or_create(data_dir() / "ssh").public_line
-
-
 def _assembled(
     cloud: CloudApi,
     journal: Journal,
+    key: _Key,
     ssh_user: str,
     on_change: OnChange,
     limits: Limits | None,
@@ -143,10 +170,8 @@ def _assembled(
 ) -> Fleet:
     """The parts that read and write files, off the event loop."""
     from jupyter_tpu.fleet.accounting import Accounting
-    from jupyter_tpu.journal import data_dir
-    from jupyter_tpu.ssh.keys import UserKey, login_name
+    from jupyter_tpu.ssh.keys import login_name
 
-    key = UserKey.load_or_create(data_dir() / "ssh")
     user = login_name(ssh_user)
     accounting = Accounting(cloud, journal, saving=braking.saving)
     return Fleet(
@@ -156,15 +181,15 @@ def _assembled(
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        keepers=(accounting, braking, *_keepers(cloud, journal), telling),
-        guards=(accounting,),
+        keepers=(accounting, braking, *_keepers(cloud, journal, key), telling),
+        guards=(accounting, key),
     )
 
 
-def _keepers(cloud: CloudApi, journal: Journal) -> tuple[Keeper, ...]:
+def _keepers(cloud: CloudApi, journal: Journal, key: _Key) -> tuple[Keeper, ...]:
     """In the order in which they look, after the accounting and the brakes."""
     from jupyter_tpu.fleet.departures import Departures
     from jupyter_tpu.fleet.recovering import Recovering
     from jupyter_tpu.fleet.searching import Searching
 
-    return (Departures(cloud, journal, _login_key()), Recovering(cloud, journal), Searching(cloud, journal))
+    return (Departures(cloud, journal, key.public_line), Recovering(cloud, journal), Searching(cloud, journal))

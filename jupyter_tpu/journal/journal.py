@@ -18,6 +18,7 @@ from typing import Any
 from jupyter_tpu.errors import JournalUnwritable, TpuError, WrongState
 from jupyter_tpu.journal import opening
 from jupyter_tpu.journal.owner import is_gone, new_owner
+from jupyter_tpu.journal.paths import data_dir, data_path
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
@@ -58,6 +59,14 @@ class Journal:
         except JournalUnwritable as problem:
             return cls(path, None, problem=problem)
         return cls(path, database, notice=notice)
+
+    @classmethod
+    def of_user(cls) -> Journal:
+        """The one in the user's folder; never raises, as `open`: what costs must end also where there can be none."""
+        try:
+            return cls.open(data_dir())
+        except JournalUnwritable as problem:
+            return cls(data_path() / FILE_NAME, None, problem=problem)
 
     def close(self) -> None:
         """Close the file; further calls raise `JournalUnwritable`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -30,6 +31,8 @@ def data_dir() -> Path:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
     except OSError as error:
+        if error.errno == errno.EROFS and path.is_dir():  # nobody writes there any more; what is there can be read
+            return path
         raise JournalUnwritable(
             f"The folder {path} cannot be made or closed to other users ({error.strerror}).",
             hint=f"Free disk space or mend its permissions, or name another folder in {DATA_DIR_VARIABLE}.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import re
+import stat
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -89,7 +90,8 @@ def _create(path: Path) -> None:
 
 def _public_line(path: Path) -> str:
     try:
-        path.chmod(0o600)
+        if stat.S_IMODE(path.stat().st_mode) != 0o600:
+            path.chmod(0o600)
         return asyncssh.read_private_key(str(path)).export_public_key().decode().strip()
     except (OSError, asyncssh.KeyImportError) as error:
         raise BadInput(

@@ -100,3 +100,22 @@ def test_a_damaged_journal_is_told_of_when_a_node_is_looked_for_in_it(terminal: 
         "warning: The journal was damaged."
         in terminal.tpu("delete", "nobody", "--yes", JUPYTER_TPU_DATA_DIR=str(folder)).stderr
     )
+
+
+def test_what_ends_a_charge_needs_no_folder_of_ours(terminal: Terminal, blocked: str) -> None:
+    for name in ("one", "two", "three"):
+        assert terminal.tpu("create", name, *V5E).returncode == 0
+    elsewhere = {"JUPYTER_TPU_DATA_DIR": blocked}
+    assert "one" in terminal.tpu("list", **elsewhere).stdout
+    assert_in_words(terminal.tpu("create", "four", *V5E, **elsewhere))
+
+    stopped = terminal.tpu("stop", "one", *HERE, "--yes", **elsewhere)
+    assert (stopped.returncode, stopped.stdout) == (0, "one is stopped: its disk is kept.\n"), stopped.stderr
+    deleted = terminal.tpu("delete", "two", *HERE, "--yes", **elsewhere)
+    assert (deleted.returncode, deleted.stdout) == (0, "two is deleted.\n"), deleted.stderr
+    assert "The cloud is asked all the same." in deleted.stderr
+    panicked = terminal.tpu("panic", "--yes", **elsewhere)
+    assert "stopped   projects/demo-project/locations/us-central1-a/nodes/three" in panicked.stdout
+
+    assert terminal.cloud.billing() == []
+    terminal.tpu("sweep", "--delete", "one", "three", "--yes")
