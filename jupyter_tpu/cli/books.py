@@ -34,9 +34,9 @@ class Looked:
 @contextmanager
 def open_books(place: Place) -> Iterator[Books]:
     """The books of a project in a cloud."""
-    from jupyter_tpu.journal import Journal, data_dir
+    from jupyter_tpu.journal import Journal
 
-    with closing(Journal.open(data_dir())) as journal:
+    with closing(Journal.of_user()) as journal:
         for notice in journal.notices:
             warn(notice)
         yield Books(journal, place)
@@ -70,24 +70,24 @@ async def looked(options: argparse.Namespace) -> Looked:
         return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
 
 
-def costs_of_list(place: Place, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
+async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
     """What nodes have cost, after this look at all of them, or at one zone's."""
     if zone:
-        return costs_of_nodes(place, listed.nodes, as_of)
-    return _costs(place, look_of(listed, as_of=as_of, is_first=True))
+        return await costs_of_nodes(cloud, listed.nodes, as_of)
+    return await _costs(cloud, look_of(listed, as_of=as_of, is_first=True))
 
 
-def costs_of_nodes(place: Place, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
+async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
     """What nodes have cost, after a look at these only."""
     seen_at = {node.name: as_of for node in nodes}
-    return _costs(place, look_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
+    return await _costs(cloud, look_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
 
 
-def _costs(place: Place, look: Look) -> NodeCosts:
+async def _costs(cloud: CloudApi, look: Look) -> NodeCosts:
     """A ledger that cannot be written keeps nobody from looking at nodes."""
-    with open_books(place) as books:
+    with open_books(cloud.settings) as books:
         try:
-            books.take_in(look)
+            await write_down(cloud, books, look)
         except JournalUnwritable:  # the notice of the journal has said so
             return {}
         return books.node_costs(time.time())

@@ -73,7 +73,7 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts]
     async with open_cloud(cloud_settings(options)) as cloud:
         asked_at = time.time()
         listed = await cloud.list_nodes(options.zone or "-")
-        return listed, costs_of_list(cloud.settings, listed, asked_at, zone=options.zone)
+        return listed, await costs_of_list(cloud, listed, asked_at, zone=options.zone)
 
 
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
@@ -124,7 +124,7 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
     async with open_cloud(cloud_settings(options)) as cloud:
         asked_at = time.time()
         node = await find_node(cloud, options.node, options.zone)
-        return node, node_cost(costs_of_nodes(cloud.settings, (node,), asked_at), node)
+        return node, node_cost(await costs_of_nodes(cloud, (node,), asked_at), node)
 
 
 def _say_node(node: Node, view: dict[str, Any]) -> None:
