@@ -12,6 +12,9 @@ from jupyter_tpu.errors import BadInput
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
 
+_GOOGLE = "tpu.googleapis.com:443"
+_LOOPBACK = "127.0.0.1"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CloudSettings:
@@ -20,7 +23,8 @@ class CloudSettings:
     Attributes:
         project: project id; empty = the one of the Application Default Credentials.
         endpoint: ``HOST:PORT`` of the gRPC API; empty = tpu.googleapis.com. A loopback host is an emulator and is
-            spoken to in clear text; every other endpoint gets TLS and Application Default Credentials.
+            spoken to in clear text; every other endpoint gets TLS and Application Default Credentials. It is kept in
+            one spelling, because budgets and all that is written down belong to a project of an endpoint.
 
     Raises:
         BadInput: the endpoint is not ``HOST:PORT``.
@@ -31,17 +35,38 @@ class CloudSettings:
 
     def __post_init__(self) -> None:
         host, colon, port = self.endpoint.rpartition(":")
-        if self.endpoint and not (colon and host and port.isdecimal() and "/" not in host):
+        if self.endpoint and not (colon and host and _is_port(port) and "/" not in host):
             raise BadInput(
                 f"{self.endpoint[:200]!r} is not an endpoint.",
                 hint=f"Use HOST:PORT in {ENDPOINT_VARIABLE} or --endpoint; leave it empty for Google Cloud.",
             )
+        object.__setattr__(self, "endpoint", _one_spelling(host, port))
 
     @property
     def is_emulated(self) -> bool:
         """Whether the endpoint is on this machine, so an emulator."""
         host = self.endpoint.rpartition(":")[0].strip("[]")
-        return host == "localhost" or _is_loopback(host)
+        return _is_loopback(host)
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 9
+
+
+def _one_spelling(host: str, port: str) -> str:
+    """The same for all names of one endpoint: in lower case, loopback by its number, Google's own host as empty."""
+    if not host:
+        return ""
+    spelled = f"{_one_host(host.lower().removesuffix('.'))}:{int(port)}"
+    return "" if spelled == _GOOGLE else spelled
+
+
+def _one_host(host: str) -> str:
+    try:
+        address = ipaddress.ip_address(host.strip("[]"))
+    except ValueError:
+        return _LOOPBACK if host == "localhost" else host
+    return str(address) if address.version == 4 else f"[{address}]"
 
 
 def _is_loopback(host: str) -> bool:

@@ -24,7 +24,27 @@ def test_only_a_loopback_endpoint_is_an_emulator(endpoint: str, is_emulated: boo
     assert CloudSettings(endpoint=endpoint).is_emulated is is_emulated
 
 
-@pytest.mark.parametrize("endpoint", ["localhost", "http://127.0.0.1:1", ":80", "127.0.0.1:", "a:b"])
+@pytest.mark.parametrize(
+    ("endpoint", "spelled"),
+    [
+        ("", ""),
+        ("tpu.googleapis.com:443", ""),
+        ("TPU.GoogleAPIs.com.:0443", ""),
+        ("tpu.googleapis.com:444", "tpu.googleapis.com:444"),
+        ("127.0.0.1:8470", "127.0.0.1:8470"),
+        ("127.0.0.1:08470", "127.0.0.1:8470"),
+        ("localhost:8470", "127.0.0.1:8470"),
+        ("LocalHost.:8470", "127.0.0.1:8470"),
+        ("[0:0:0:0:0:0:0:1]:8470", "[::1]:8470"),
+        ("Proxy.Example:8470", "proxy.example:8470"),
+    ],
+)
+def test_one_endpoint_has_one_spelling(endpoint: str, spelled: str) -> None:
+    assert CloudSettings(endpoint=endpoint).endpoint == spelled
+    assert CloudSettings(endpoint=spelled) == CloudSettings(endpoint=endpoint)
+
+
+@pytest.mark.parametrize("endpoint", ["localhost", "http://127.0.0.1:1", ":80", "127.0.0.1:", "a:b", "a:²"])
 def test_a_malformed_endpoint_is_refused(endpoint: str) -> None:
     with pytest.raises(BadInput, match="is not an endpoint") as refused:
         CloudSettings(endpoint=endpoint)
