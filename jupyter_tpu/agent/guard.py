@@ -33,6 +33,7 @@ _AGAIN_AFTER_S = 30.0
 _MOST_REFUSALS = 5
 # ends that no cell moves away once they are near
 _SURE = ("session", "deadline")
+_OFF = ("off", "no rule ends the node")
 
 
 class Guard:
@@ -77,7 +78,7 @@ class Guard:
 
     async def _turn(self) -> None:
         if self._orders.rules is None or self._orders.rules.is_off:
-            self._state = ("off", "no rule ends the node")
+            self._state = _OFF
             self._save()
             return
         self._activity = await self._looked()
@@ -181,6 +182,10 @@ class Guard:
         if orders.rules is not None and orders.ready_since is None:
             orders = replace(orders, ready_since=now)
         self._orders, self._refusals, self._checked, self._again_at = orders, 0, False, -math.inf
+        if orders.rules is None or orders.rules.is_off:
+            self._state = _OFF
+        elif self._state == _OFF:
+            self._state = ("unknown", "it was told this moment, and finds out whether it can end the node")
         self._save()
         self._news.set()
 

@@ -125,7 +125,7 @@ def _failed_here(error: OSError, *, as_json: bool) -> int:
     what = f"{error.filename}: " if error.filename else ""
     told = TpuError(
         f"This machine refused to read or write: {what}{error.strerror or error}.",
-        hint="Free disk space or mend the permissions, then try again; `jupyter tpu list` shows what exists.",
+        hint=_hint_for(error),
         raw=repr(error),
     )
     try:
@@ -135,6 +135,12 @@ def _failed_here(error: OSError, *, as_json: bool) -> int:
         _drop_output()
         report(told, as_json=False)
     return 1
+
+
+def _hint_for(error: OSError) -> str:
+    if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
+        return "Check the path. `jupyter tpu list` shows which nodes exist."
+    return "Free disk space or mend the permissions, then try again; `jupyter tpu list` shows what exists."
 
 
 def _drop_output() -> None:

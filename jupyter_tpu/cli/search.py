@@ -24,7 +24,7 @@ from jupyter_tpu.cli.options import (
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
 from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.work import SIGINT_EXIT
-from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
+from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
 from jupyter_tpu.fleet.getting_views import search_view, searches_view
 from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
 from jupyter_tpu.models import NodeName
@@ -198,12 +198,10 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
         OutOfCapacity: no node was found.
     """
     if search.phase != "found":
-        refusals = " ".join(dict.fromkeys(_OUTCOMES[each.outcome] + "." for each in search.tries))
-        hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
         if options.json:
             say_json(search_view(search))
             return 1
-        raise OutOfCapacity(search.message, exists=f"Nothing is left of it. {refusals}".strip(), hint=hint)
+        raise _not_found(search)
     if options.json:
         say_json(search_view(search))
     else:
@@ -214,6 +212,19 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
     if cloud_settings(options).is_emulated:
         note(EMULATED)
     return 0
+
+
+def _not_found(search: Search) -> TpuError:
+    """Why there is no node, and what to do where something can be done."""
+    exists = "Nothing is left of it."
+    if search.is_cancelled:
+        return WrongState(search.message, exists=exists)
+    outcomes = [_OUTCOMES[each.outcome] for each in search.tries if each.outcome != "other"]
+    refusals = [f"{outcome[0].upper()}{outcome[1:]}." for outcome in outcomes]
+    if not refusals:  # something else than the cloud's want of room; its message says what to do
+        return OutOfCapacity(search.message, exists=exists)
+    hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
+    return OutOfCapacity(search.message, exists=" ".join((exists, *dict.fromkeys(refusals))), hint=hint)
 
 
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:

@@ -73,6 +73,16 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
     await comes_true(lambda: not cloud.is_billed(node))
 
 
+async def test_the_guard_says_at_once_whether_a_rule_ends_the_node(node: Node, open_link: Any) -> None:
+    link = await open_link(node)
+    none = {"idle_after_s": None, "session_s": None, "action": "stop"}
+    told = [
+        await link.call("set_brakes", {"rules": rules, "revision": 1}) for rules in (A_LONG_TIME, none, A_LONG_TIME)
+    ]
+    assert [each["guard"]["state"] == "off" for each in told] == [False, True, False]
+    await link.call("set_brakes", {"rules": none, "revision": 1})
+
+
 async def test_the_guards_rules_outlive_a_killed_agent(cloud: Any, make_node: Any, open_link: Any) -> None:
     node = await make_node("killed-agent")
     link = await open_link(node)
