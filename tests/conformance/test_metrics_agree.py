@@ -16,7 +16,7 @@ from jupyter_tpu.accelerators import accelerator
 RUN = Path(__file__).with_name("metrics_agree_run.py")
 GIB = 2**30
 TYPES = ("v3-8", "v4-8", "v5litepod-8", "v6e-8", "v4-16")
-USE = re.compile(r"\| (\d+) +\| (\d+\.\d+) GiB / (\d+)\.00 GiB \| (\d+\.\d+)% +\|")
+USE = re.compile(r"\| (\d+) +\| (\d+\.\d+) GiB / (\d+)\.00 GiB +\| (\d+\.\d+)% +\|")
 
 Rows = list[tuple[str, str, str]]
 """Of each device: memory in use and in all, in GiB, and duty cycle, as tpu-info writes them."""
