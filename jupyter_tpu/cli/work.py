@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import Progress, say, say_json, warn
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import TpuError, WrongState
 from jupyter_tpu.fleet.views import intent_view
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.settings import CloudSettings
     from jupyter_tpu.fleet import Fleet, FleetChange, Intent
+    from jupyter_tpu.fleet.records import FleetSnapshot
     from jupyter_tpu.journal import Journal
 
 Ask = Callable[["Fleet"], Awaitable["Intent"]]
@@ -61,7 +62,11 @@ def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) 
 
 
 async def performed(work: Work, ask: Ask, *, ssh_user: str = "") -> Intent:
-    """Ask for something, wait until it is settled, and make the kernelspecs fit."""
+    """Ask for something, wait until it is settled, and make the kernelspecs fit.
+
+    Raises:
+        WrongState: the node became READY, and is being ended already.
+    """
     intent = await ask(work.fleet)
     settled = await work.fleet.wait(intent.intent_id)
     snapshot = await work.fleet.refresh()
@@ -69,7 +74,21 @@ async def performed(work: Work, ask: Ask, *, ssh_user: str = "") -> Intent:
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
     except OSError as error:  # the node is as it was wanted, and what it costs must be said
         work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+    _refuse_if_ending(settled, snapshot)
     return settled
+
+
+def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
+    """A budget may be used up by then, and what it ends at once is no success."""
+    if settled.verb not in ("create", "start") or not settled.succeeded:
+        return
+    for each in snapshot.intents:
+        if each.node_name == settled.node_name and each.verb in ("stop", "delete") and not each.settled:
+            raise WrongState(
+                f"{each.node_name.node_id} became READY, but its {each.verb} has begun already.",
+                exists=each.message,
+                hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how far budgets are used.",
+            )
 
 
 def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user: str) -> None:
