@@ -56,7 +56,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
         "--warn-only",
         action="store_true",
         help="at the cap only warn; without it all READY nodes are stopped, and those that cannot be (spot nodes and "
-        "nodes of several VMs) are deleted",
+        "nodes of several VMs, and what the cloud refuses to stop for 5 min) are deleted with their disks",
     )
 
 

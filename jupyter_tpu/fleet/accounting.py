@@ -6,13 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import BadInput, BudgetExceeded, CloudRefused, JournalUnwritable, TpuError
+from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.fleet.stopping import LAST_RESORT_S, is_for_good, may_pass
 from jupyter_tpu.fleet.unwatched import write_down
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
@@ -36,12 +37,26 @@ _NOTHING_ASKED = "Nothing was asked of the cloud."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What was asked for a node at the cap, the last time of several."""
+    """What was asked for a node at the cap, the last time of several.
+
+    Attributes:
+        refused_since: since when every request to stop it was refused for a reason that may pass; None: none was.
+        cannot_be_stopped: by the word of the cloud.
+    """
 
     intent_id: str = ""
     at: float = 0.0
     times: int = 0
-    was_refused: bool = False
+    refused_since: float | None = None
+    cannot_be_stopped: bool = False
+
+    def why_delete(self, now: float) -> str:
+        """Why it is not asked again to stop the node; empty: it is."""
+        if self.cannot_be_stopped:
+            return "The cloud says that this node cannot be stopped, so it is deleted."
+        if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:
+            return f"The cloud has refused for {LAST_RESORT_S / 60:.0f} min to stop it, so it is deleted."
+        return ""
 
 
 _NEVER = _Asked()
@@ -157,19 +172,26 @@ class Accounting:
             return
         if self._saving is not None and not await self._saving.is_ready(node, reason):
             return
-        refused = await self._was_refused(fleet, asked)
-        verb: Verb = "delete" if refused or "create" in open_verbs or not can_stop(node) else "stop"
+        asked = self._asked[key] = await self._heard(fleet, asked)
+        why_delete = asked.why_delete(now)
+        verb: Verb = "delete" if why_delete or "create" in open_verbs or not can_stop(node) else "stop"
         intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
-        self._asked[key] = _Asked(intent_id=intent.intent_id, at=now, times=asked.times + 1, was_refused=refused)
-        await self._note_stop(intent, now, reason)
+        self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)
+        await self._note_stop(intent, now, f"{reason} {why_delete}".strip())
 
-    async def _was_refused(self, fleet: Fleet, asked: _Asked) -> bool:
-        """The cloud does not stop every node: what was refused once is deleted. The refusal is no longer shown."""
+    async def _heard(self, fleet: Fleet, asked: _Asked) -> _Asked:
+        """With what became of the last request; a refusal is no longer shown."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
-        if intent is None or intent.error is None:
-            return asked.was_refused
+        if intent is None:
+            return asked
+        if intent.error is None:
+            return replace(asked, refused_since=None)
         await fleet.dismiss(intent.intent_id)
-        return asked.was_refused or isinstance(intent.error, (CloudRefused, BadInput))
+        if intent.verb == "stop" and is_for_good(intent.error):
+            return replace(asked, cannot_be_stopped=True)
+        if not may_pass(intent.error) or asked.refused_since is not None:
+            return asked
+        return replace(asked, refused_since=asked.at)
 
     async def _note_stop(self, intent: Intent, now: float, reason: str) -> None:
         """Once per intent: another process may have asked for the same."""

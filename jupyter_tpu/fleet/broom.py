@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.fleet.stopping import LAST_RESORT_OF_PANIC_S, may_pass
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, Operation, QueuedName
@@ -67,6 +68,7 @@ class Broom:
     Args:
         tell: hears each result as it comes.
         accepted_s: for how long the cloud may take to accept each.
+        refused_s: for how long a node is asked to stop again before it is deleted with its disk.
     """
 
     def __init__(
@@ -77,8 +79,10 @@ class Broom:
         wait: bool,
         tell: Callable[[Result], None] = say_nothing,
         accepted_s: float = ACCEPTED_S,
+        refused_s: float = LAST_RESORT_OF_PANIC_S,
     ) -> None:
         self._tell = tell
+        self._refused_s = refused_s
         self._accepted_s = accepted_s
         self._fleet = opened.fleet
         self._cloud = opened.cloud
@@ -104,10 +108,21 @@ class Broom:
         return Result(name=name, action="delete", error=await self._tried("delete", kind, name))
 
     async def stopped(self, name: str) -> Result:
-        """Stop a node; where that is refused, delete it."""
-        if await self._tried("stop", "node", name) is None:
-            return Result(name=name, action="stop")
-        return await self.deleted("node", name)
+        """Stop a node; where the cloud says that it cannot be, or goes on refusing, delete it."""
+        error = await self._tried("stop", "node", name)
+        waits_s = self._waits()
+        while error is not None and may_pass(error) and (wait_s := next(waits_s, None)) is not None:
+            await asyncio.sleep(wait_s)
+            error = await self._tried("stop", "node", name)
+        return Result(name=name, action="stop") if error is None else await self.deleted("node", name)
+
+    def _waits(self) -> Iterator[float]:
+        """Between requests that are refused: 2 s, 4 s and so on, together at most what is allowed for that."""
+        wait_s, left_s = 2.0, self._refused_s
+        while left_s > 0:
+            yield min(wait_s, left_s)
+            left_s -= wait_s
+            wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
         """What came of something else, noted as well."""

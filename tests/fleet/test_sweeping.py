@@ -257,7 +257,8 @@ async def test_panic_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, open
     their_node(bench, "spot", schedulingConfig={"spot": True})
     their_node(bench, "stubborn")
     control.add_fault("DeleteNode", "permission_denied", target=str(bench.name("held")))
-    control.add_fault("StopNode", "permission_denied", target=str(bench.name("stubborn")))
+    refusal = {"code": "INVALID_ARGUMENT", "message": "stop is not supported for this node"}
+    control.add_fault("StopNode", "error", target=str(bench.name("stubborn")), **refusal)
 
     results = {result.name.rpartition("/")[2]: result.error for result in await panic(opened)}
 

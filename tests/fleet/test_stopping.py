@@ -1,0 +1,140 @@
+"""A refusal to stop a node that passes by costs nobody a disk; the cloud's own ledger is the judge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from money_judge import Judge
+from money_world import PROJECT, Process, World, folder_of_a_story
+
+from jupyter_tpu.emulator.protos import State
+from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, PermissionDenied, RateExceeded, WrongState
+from jupyter_tpu.fleet.broom import Broom, Result
+from jupyter_tpu.fleet.stopping import is_for_good, may_pass
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.models import NodeName, NodeSpec
+
+NAME = NodeName(project=PROJECT, zone="us-central1-a", node_id="n1")
+SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
+FOR_GOOD = {"code": "INVALID_ARGUMENT", "message": "stop is not supported for a node like this"}
+PASSING: list[tuple[str, dict[str, Any]]] = [
+    ("permission_denied", {}),
+    ("error", {"code": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for quota metric 'Requests' per minute"}),
+    ("error", {"code": "INVALID_ARGUMENT", "message": "something is wrong with this request"}),
+]
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    with folder_of_a_story() as folder:
+        made = World(Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()
+
+
+async def ready(world: World) -> Process:
+    process = await world.open()
+    await process.does(process.fleet.create(SPEC))
+    await asyncio.sleep(120.0)
+    return process
+
+
+def use_up(process: Process) -> None:
+    process.books.set_budget("mine", {"amount": 0.01, "unit": "usd", "period": "total"}, now=1.0)
+
+
+def noted(process: Process, *actions: str) -> list[Entry]:
+    settings = process.cloud.settings
+    audit = Audit(process.journal, endpoint=settings.endpoint, project=settings.project)
+    return [entry for entry in reversed(audit.newest()) if entry.action in actions]
+
+
+def states(world: World) -> list[int]:
+    return [node.state for node in world.nodes()]
+
+
+@pytest.mark.parametrize(("kind", "options"), PASSING)
+def test_at_the_cap_a_refusal_that_passes_by_deletes_nothing(world: World, kind: str, options: dict[str, Any]) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", kind, times=2, **options)
+        use_up(process)
+        await asyncio.sleep(240.0)
+        assert states(world) == [State.STOPPED]
+        assert all(span.ended is not None for span in world.spans())
+        assert noted(process, "delete") == []
+
+    world.run(story())
+
+
+def test_at_the_cap_a_node_is_deleted_when_its_stop_is_refused_for_minutes(world: World) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", "permission_denied", times=None)
+        use_up(process)
+        await asyncio.sleep(250.0)
+        assert states(world) == [State.READY]
+        await asyncio.sleep(350.0)
+        assert states(world) == []
+        (entry,) = noted(process, "delete")
+        assert entry.reason.endswith("The cloud has refused for 5 min to stop it, so it is deleted.")
+
+    world.run(story())
+
+
+def test_at_the_cap_a_node_that_cannot_be_stopped_is_deleted_at_once(world: World) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", "error", times=None, **FOR_GOOD)
+        use_up(process)
+        await asyncio.sleep(150.0)
+        assert states(world) == []
+        assert Judge(world).used("usd") < 1.0
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "times", "action"),
+    [
+        *((kind, options, 2, "stop") for kind, options in PASSING),
+        ("permission_denied", {}, None, "delete"),
+        ("error", FOR_GOOD, 1, "delete"),
+    ],
+)
+def test_panic_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
+    world: World, kind: str, options: dict[str, Any], times: int | None, action: str
+) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", kind, times=times, **options)
+        broom = Broom(process, reason="Panic.", wait=True)
+        result = await process.does(broom.stopped(str(NAME)))
+        assert result == Result(name=str(NAME), action=action)
+        assert states(world) == ([State.STOPPED] if action == "stop" else [])
+        assert all(span.ended is not None for span in world.spans())
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("error", "for_good", "passing"),
+    [
+        (BadInput("No.", raw="stop is not supported for a node with more than one worker"), True, False),
+        (WrongState("No.", raw="Stopping of spot nodes is unsupported."), True, False),
+        (CloudRefused("No.", raw="This node cannot be stopped."), True, False),
+        (BadInput("No.", raw="the request is not valid"), False, True),
+        (PermissionDenied("No.", raw="cannot be stopped by you"), False, True),
+        (RateExceeded("No.", raw="too many requests"), False, True),
+        (WrongState("No.", raw="while in state STARTING"), False, True),
+        (CloudUnavailable("No answer."), False, False),
+    ],
+)
+def test_only_the_refusal_that_says_so_is_for_good(error: Any, for_good: bool, passing: bool) -> None:
+    assert (is_for_good(error), may_pass(error)) == (for_good, passing)
