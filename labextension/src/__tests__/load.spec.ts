@@ -229,7 +229,7 @@ describe('the model of the load', () => {
     model.isWatched = true;
     looks.push(load.look(64));
     await until(() => load.part.dated !== null);
-    expect(server.queries[0].get('points')).toBe('112');
+    expect(server.queries[0].get('points')).toBe('60');
   });
 
   it('keeps what was said last when it is not answered', async () => {

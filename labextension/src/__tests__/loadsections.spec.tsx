@@ -14,6 +14,19 @@ import { core, GIB, holder, metrics, NOW, sample, v3Sample, worker } from './loa
 
 afterEach(cleanup);
 
+/** A browser's window in which everything is in sight; jsdom lays nothing out. */
+class AllInSight {
+  constructor(private readonly _tell: (entries: { isIntersecting: boolean }[]) => void) {}
+
+  observe(): void {
+    this._tell([{ isIntersecting: true }]);
+  }
+
+  disconnect(): void {}
+}
+
+window.IntersectionObserver = AllInSight as unknown as typeof IntersectionObserver;
+
 const HOSTILE = '<img src=x onerror="alert(1)">';
 
 /** A load that says what a test tells it to. */

@@ -3,9 +3,9 @@ import { RefObject, useEffect, useState } from 'react';
 /** What is about to be scrolled to counts as in sight. */
 const MARGIN = '200px 0px';
 
-/** Whether an element of the panel can be seen; yes until the browser says otherwise. */
-export function useInSight(element: RefObject<HTMLElement>): boolean {
-  const [isInSight, setInSight] = useState(true);
+/** Whether an element of the panel can be seen; `atFirst` until the browser has told. */
+export function useInSight(element: RefObject<HTMLElement>, atFirst: boolean): boolean {
+  const [isInSight, setInSight] = useState(atFirst);
   useEffect(() => {
     if (!element.current) {
       return;

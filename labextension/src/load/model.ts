@@ -19,7 +19,7 @@ const HISTORY_S = 3_600;
 const MOST_POINTS = 360;
 const FEWEST_POINTS = 60;
 /** Of all workers together, so that the first answer of a large slice is no larger than a later one by much. */
-const POINTS_OF_ALL = 7_200;
+const POINTS_OF_ALL = 3_600;
 
 export class LoadModel implements ILoadModel {
   constructor(private readonly _client: LoadClient) {}

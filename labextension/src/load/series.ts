@@ -1,6 +1,6 @@
 /** The past of a node as lines of a chart; pure. */
 
-import { IHistory, IMetrics, IWorkerLoad } from './records';
+import { IMetrics, IWorkerLoad } from './records';
 import { known, mean, percentOf, samplesOf, totalsOf } from './totals';
 
 /** Lines over the same moments, in percent; null where nothing was measured. */
@@ -27,7 +27,12 @@ export function seriesOf({ workers }: IMetrics, step_s: number): ISeries {
   for (const worker of workers) {
     for (const [at, point] of pointsOf(worker)) {
       const step = Math.floor(at / step_s);
-      steps.set(step, [...(steps.get(step) ?? []), point]);
+      const points = steps.get(step);
+      if (points) {
+        points.push(point);
+      } else {
+        steps.set(step, [point]);
+      }
     }
   }
   const rising = [...steps].sort(([left], [right]) => left - right);
@@ -110,23 +115,33 @@ function pointsOf({ sample, history, as_of }: IWorkerLoad): [number, Point][] {
   const hbmTotals = new Map(
     (sample?.cores ?? []).map(({ core, hbm_total_bytes }) => [String(core), hbm_total_bytes])
   );
-  return history.at.map((at, index) => [at + ahead_s, pointAt(history, index, hbmTotals)]);
+  const columns = {
+    duty: Object.values(history.duty_percent),
+    hbm: Object.entries(history.hbm_used_bytes).map(
+      ([core, used]) => [used, hbmTotals.get(core) ?? null] as const
+    ),
+    cpu: history.cpu_percent
+  };
+  return history.at.map((at, index) => [at + ahead_s, pointAt(columns, index)]);
 }
 
-function pointAt(
-  history: IHistory,
-  index: number,
-  hbmTotals: ReadonlyMap<string, number | null>
-): Point {
-  const duties = known(Object.values(history.duty_percent).map(column => column[index]));
-  const hbm = Object.entries(history.hbm_used_bytes).map(([core, column]) =>
-    percentOf(column[index] ?? null, hbmTotals.get(core) ?? null)
-  );
+/** What a worker remembers; memory with its size. */
+interface IColumns {
+  readonly duty: readonly Column[];
+  readonly hbm: readonly (readonly [used: Column, total: number | null])[];
+  readonly cpu: Column;
+}
+
+type Column = readonly (number | null)[];
+
+function pointAt(columns: IColumns, index: number): Point {
+  const duties = known(columns.duty.map(column => column[index]));
+  const hbm = columns.hbm.map(([used, total]) => percentOf(used[index] ?? null, total));
   return {
     duty: mean(duties),
     busiest: duties.length > 0 ? Math.max(...duties) : null,
     hbm: mean(known(hbm)),
-    cpu: history.cpu_percent[index] ?? null
+    cpu: columns.cpu[index] ?? null
   };
 }
 

@@ -49,17 +49,35 @@ interface ISparkProps {
   kind: 'duty' | 'hbm';
 }
 
-/** A small bar for each chip or core, for the eye alone: the words beside it say the sum. */
+/** Of a small bar and the gap after it, in pixels. */
+const PITCH = 5;
+const WIDTH = 4;
+const HEIGHT = 16;
+
+/**
+ * A small bar for each chip or core, for the eye alone: the words beside it say the sum.
+ *
+ * One drawing, not an element for each: a slice may have hundreds. What is unknown has no ground.
+ */
 export function Spark({ percents, kind }: ISparkProps): JSX.Element {
+  const ground = percents.map((percent, index) => (percent === null ? '' : barAt(index, 1)));
+  const bars = percents.map((percent, index) => barAt(index, scaleOf(percent ?? 0)));
   return (
-    <span className={`jp-tpu-Spark jp-mod-${kind}`} aria-hidden="true">
-      {percents.map((percent, index) => (
-        <span key={index} className={percent === null ? 'jp-mod-unknown' : undefined}>
-          <i style={{ transform: `scaleY(${scaleOf(percent ?? 0)})` }} />
-        </span>
-      ))}
-    </span>
+    <svg
+      className={`jp-tpu-Spark jp-mod-${kind}`}
+      width={PITCH * percents.length}
+      height={HEIGHT}
+      aria-hidden="true"
+    >
+      <path className="jp-tpu-Spark-ground" d={ground.join('')} />
+      <path d={bars.join('')} />
+    </svg>
   );
+}
+
+function barAt(index: number, scale: number): string {
+  const height = HEIGHT * scale;
+  return `M${PITCH * index} ${HEIGHT}v${-height}h${WIDTH}v${height}z`;
 }
 
 function scaleOf(percent: number): number {

@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { caretDownIcon, caretRightIcon } from '@jupyterlab/ui-components';
-import React, { useCallback, useId, useRef, useState } from 'react';
+import React, { startTransition, useCallback, useEffect, useId, useRef, useState } from 'react';
 import { Button } from '../../components/button';
 import { useInSight } from '../../components/insight';
 import { useNow } from '../../components/now';
@@ -38,13 +38,12 @@ export function Workers({ dated, trans }: IProps): JSX.Element {
   if (workers.length === 1) {
     return <WorkerBody worker={workers[0]} dated={dated} where="" trans={trans} />;
   }
-  const isAll = open.size === workers.length;
+  const ids = workers.map(({ worker_id }) => worker_id);
+  const isAll = open.size === ids.length;
   return (
     <>
       <div className="jp-tpu-Actions">
-        <Button
-          onClick={() => setOpen(new Set(isAll ? [] : workers.map(({ worker_id }) => worker_id)))}
-        >
+        <Button onClick={() => startTransition(() => setOpen(new Set(isAll ? [] : ids)))}>
           {isAll ? trans.__('Close all workers') : trans.__('Open all workers')}
         </Button>
       </div>
@@ -81,7 +80,7 @@ interface IWorkerProps extends IProps {
 /** A worker in sight is drawn each second, any other now and then: a slice may have hundreds of cores. */
 function Worker(props: IWorkerProps): JSX.Element {
   const element = useRef<HTMLLIElement>(null);
-  const isInSight = useInSight(element);
+  const isInSight = useInSight(element, true);
   const turn = Math.floor(props.dated.server_s) + props.worker.worker_id;
   return (
     <li ref={element} className="jp-tpu-Worker">
@@ -99,7 +98,7 @@ const Drawn = React.memo(
   (before, after) => !after.isDue && before.isOpen === after.isOpen
 );
 
-function WorkerLine({ worker, isOpen, isDue, dated, trans, onToggle }: IDrawnProps): JSX.Element {
+function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JSX.Element {
   const id = useId();
   const { worker_id, hostname, sample } = worker;
   const totals = totalsOf(sample ? [sample] : []);
@@ -122,25 +121,39 @@ function WorkerLine({ worker, isOpen, isDue, dated, trans, onToggle }: IDrawnPro
         </span>
       </button>
       {isOpen && (
-        <div
+        <OpenBody
           id={id}
-          className="jp-tpu-Worker-body"
-          style={{ minHeight: isDue ? undefined : `${(sample?.cores.length ?? 0) * CORE_EM}em` }}
-        >
-          {isDue && (
-            <>
-              {hostname && <div className="jp-tpu-Muted">{hostname}</div>}
-              <WorkerBody
-                worker={worker}
-                dated={dated}
-                where={trans.__('worker %1', worker_id)}
-                trans={trans}
-              />
-            </>
-          )}
-        </div>
+          worker={worker}
+          dated={dated}
+          where={trans.__('worker %1', worker_id)}
+          trans={trans}
+        />
       )}
     </>
+  );
+}
+
+/** Drawn from when it is first seen on: when all are opened, few are in sight. */
+function OpenBody({ id, ...rest }: IBodyProps & { id: string }): JSX.Element {
+  const { hostname, sample } = rest.worker;
+  const element = useRef<HTMLDivElement>(null);
+  const isInSight = useInSight(element, false);
+  const [wasSeen, setSeen] = useState(false);
+  useEffect(() => setSeen(before => before || isInSight), [isInSight]);
+  return (
+    <div
+      ref={element}
+      id={id}
+      className="jp-tpu-Worker-body"
+      style={{ minHeight: wasSeen ? undefined : `${(sample?.cores.length ?? 0) * CORE_EM}em` }}
+    >
+      {wasSeen && (
+        <>
+          {hostname && <div className="jp-tpu-Muted">{hostname}</div>}
+          <WorkerBody {...rest} />
+        </>
+      )}
+    </div>
   );
 }
 
