@@ -29,6 +29,7 @@ PYTHONS = {
 PATIENCE_S = 280
 RECIPES = Path(__file__).parents[2] / "docs" / "recipes"
 EMULATED = {"JUPYTER_TPU_EMULATED": "1", "TPU_ACCELERATOR_TYPE": "v5litepod-8"}
+FOUR_CHIPS = {**EMULATED, "TPU_ACCELERATOR_TYPE": "v5litepod-4"}
 ON_A_NODE = {"TPU_ACCELERATOR_TYPE": "v5litepod-8"}
 SHELL = """
 import sys
@@ -282,7 +283,7 @@ def test_torch_xla_that_cannot_ask_for_its_type_is_told(machine: Machine, python
 def test_a_recipe_runs_on_the_stand_in_of_an_emulated_worker(python_with, recipe, package, words) -> None:
     notebook = nbformat.read(RECIPES / f"{recipe}.ipynb", as_version=4)
     lines = [cell["source"] for cell in notebook.cells if cell["cell_type"] == "code"]
-    told = run_program(*cells(python_with(package), *lines, "print('the end')"), **EMULATED)
+    told = run_program(*cells(python_with(package), *lines, "print('the end')"), **FOUR_CHIPS)
     assert words in told
     assert "Error" not in told
     assert told.rstrip().endswith("the end")
