@@ -38,10 +38,17 @@ def run_audit(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"entries": [entry.to_json() for entry in entries]})
     elif entries:
-        say_table(_HEADER, ((_time(entry.at), entry.action, entry.subject, entry.reason) for entry in entries))
+        say_table(_HEADER, map(_row, entries))
     else:
         note("Nothing is in the audit log.")
     return 0
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    """A line of the table; what failed is not shown as done."""
+    if entry.error is None:
+        return (_time(entry.at), entry.action, entry.subject, entry.reason)
+    return (_time(entry.at), f"{entry.action} (failed)", entry.subject, f"{entry.reason} It failed: {entry.error}")
 
 
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:

@@ -186,6 +186,7 @@ class Accounting:
             return asked
         if intent.error is None:
             return replace(asked, refused_since=None)
+        await self._note_failure(intent)
         await fleet.dismiss(intent.intent_id)
         if intent.verb == "stop" and is_for_good(intent.error):
             return replace(asked, cannot_be_stopped=True)
@@ -197,6 +198,15 @@ class Accounting:
         """Once per intent: another process may have asked for the same."""
         detail = {"intent_id": intent.intent_id}
         entry = Entry(at=now, action=intent.verb, subject=str(intent.node_name), reason=reason, detail=detail)
+        await asyncio.to_thread(self._books.note_once, entry)
+
+    async def _note_failure(self, intent: Intent) -> None:
+        """That it was asked for is written down already."""
+        if intent.error is None:
+            return
+        detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}
+        subject, reason = str(intent.node_name), "A budget is used up."
+        entry = Entry(at=self._clock(), action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._books.note_once, entry)
 
     # The guard

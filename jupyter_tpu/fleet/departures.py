@@ -79,11 +79,13 @@ class Departures:
             log.warning("%s: %s", span.name, reason)
 
     def _was_asked_here(self, span: Span) -> bool:
+        """And was not refused; whether a wish failed, the journal knows better than the audit log."""
         meant = self._journal.meant(span.name, endpoint=self._endpoint, since=span.began_at)
-        noted = self._audit.newest(1000)
-        return any(each.verb in _ASKED_HERE and not each.error for each in meant) or any(
-            each.subject == str(span.name) and each.action in _ASKED_HERE and each.at >= span.began_at for each in noted
-        )
+        if any(each.verb in _ASKED_HERE and not each.error for each in meant):
+            return True
+        done = _ASKED_HERE - {each.verb for each in meant}
+        noted = (each for each in self._audit.newest(1000) if each.subject == str(span.name))
+        return any(each.action in done and each.error is None and each.at >= span.began_at for each in noted)
 
     def _how(self, span: Span, node: Node | None, rules: Rules) -> str:
         state = node.state if node is not None and node.uid == span.uid else ""

@@ -29,6 +29,12 @@ class Entry:
     reason: str
     detail: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def error(self) -> str | None:
+        """Why it failed, for people; None where it did not, as far as is known."""
+        told = self.detail.get("error")
+        return str(told.get("message") or "unknown") if isinstance(told, Mapping) else None
+
     def to_json(self) -> dict[str, Any]:
         return {
             "at": self.at,

@@ -101,3 +101,19 @@ async def test_nothing_is_said_of_nodes_that_others_have_made(bench: Any) -> Non
     await until_open(journal, 0)
     await Departures(bench.cloud, journal).tick(fleet, time.time())
     assert entries(bench, journal, "ended") == []
+
+
+async def test_what_was_asked_for_here_and_refused_is_not_taken_for_its_end(bench: Any) -> None:
+    journal = bench.journal()
+    fleet = await watched(bench, journal)
+    node = await ready(bench, fleet, journal)
+    bench.emulator.control.add_fault("DeleteNode", "permission_denied")
+    refused = await fleet.wait((await fleet.delete(node.name)).intent_id)
+    assert refused.error is not None
+    settings = bench.cloud.settings
+    audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
+    failed = {"error": refused.error.to_json()}
+    audit.note(Entry(at=time.time(), action="delete", subject=str(node.name), reason="The user asked for it."))
+    audit.note(Entry(at=time.time(), action="stop", subject=str(node.name), reason="A budget.", detail=failed))
+    await bench.cloud.delete_node(node.name)
+    assert "nothing here asked for that" in (await ended(bench, journal)).reason

@@ -69,6 +69,9 @@ def test_at_the_cap_a_refusal_that_passes_by_deletes_nothing(world: World, kind:
         assert states(world) == [State.STOPPED]
         assert all(span.ended is not None for span in world.spans())
         assert noted(process, "delete") == []
+        asked = noted(process, "stop")
+        assert sum(entry.error is None for entry in asked) == 3
+        assert len([entry.error for entry in asked if entry.error]) == 2
 
     world.run(story())
 
