@@ -30,7 +30,9 @@ FIELDS = ("amount", "unit", "period", "resets_on", "resets_at", "action")
 
 _DAY_S = 86_400.0
 _MOST = 1_000_000_000.0
+_LEAST = 1e-9
 _WORTH_A_WORD = 0.01
+_FAR_OFF_S = 100 * 365 * _DAY_S
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
 _NOTHING_DONE = "The budgets are as they were."
@@ -77,7 +79,8 @@ class Usage:
         used: in its unit, at worst: what nobody watched counts as READY.
         watched: what of it was seen; the rest is at most that.
         fraction: of its amount; may be more than 1.
-        runs_out_at: at the present rate; None where nothing is READY, or where its window ends before.
+        runs_out_at: at the present rate; None where nothing is READY, where its window ends before, and where it lasts
+            for more than 100 years.
     """
 
     window: Window
@@ -132,9 +135,9 @@ def _one_of(choices: tuple[str, ...], value: object, what: str) -> Any:
 
 
 def _amount(value: object) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value <= _MOST:
+    if isinstance(value, int | float) and not isinstance(value, bool) and _LEAST <= value <= _MOST:
         return float(value)
-    raise _bad(f"{str(value)[:40]} is not an amount for a budget", f"a number above 0, at most {_MOST:,.0f}")
+    raise _bad(f"{str(value)[:40]} is not an amount for a budget", f"a number above {_LEAST:.9f}, at most {_MOST:,.0f}")
 
 
 def _weekday(value: object, period: Period) -> str | None:
@@ -214,7 +217,7 @@ def _runs_out_at(left: float, rate: float, window: Window, now: float) -> float 
     if left <= 0:
         return now
     at = now + left / rate * HOUR_S if rate > 0 else math.inf
-    return None if at == math.inf or (window.ends_at is not None and at >= window.ends_at) else at
+    return None if at - now > _FAR_OFF_S or (window.ends_at is not None and at >= window.ends_at) else at
 
 
 def amount_text(budget: Budget, amount: float) -> str:

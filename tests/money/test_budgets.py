@@ -59,6 +59,7 @@ def test_a_budget_is_read_back_as_it_was_written() -> None:
         ({"amount": 0}, "0 is not an amount"),
         ({"amount": math.nan}, "nan is not an amount"),
         ({"amount": math.inf}, "inf is not an amount"),
+        ({"amount": 5e-324}, "5e-324 is not an amount"),
         ({"amount": 10**400}, "is not an amount"),
         ({"amount": True}, "True is not an amount"),
         ({"amount": "20"}, "20 is not an amount"),
@@ -147,6 +148,10 @@ def test_at_the_present_rate_it_runs_out_or_the_window_ends_before() -> None:
     assert usage_of(budget(amount=19.2), running, NOON, 0.0).runs_out_at == pytest.approx(NOON + 3600)
     assert usage_of(budget(amount=9.6), running, NOON, 0.0).runs_out_at == NOON
     assert usage_of(budget(amount=5000), running, NOON, 0.0).runs_out_at is None
+    assert usage_of(budget(amount=1e9, period="total"), running, NOON, 0.0).runs_out_at is None
+    lasting = usage_of(budget(amount=8e6, period="total"), running, NOON, 0.0).runs_out_at
+    assert lasting is not None
+    assert moment_text(lasting, 0.0).startswith("21")
 
 
 def test_what_nobody_watched_counts_within_the_window_and_is_said() -> None:
