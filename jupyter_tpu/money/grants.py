@@ -198,11 +198,22 @@ def _usd(kind: str, usd: Any) -> float | None:
         if usd is not None:
             raise _bad("A TRC grant is chips and has no amount of money.", "Send rows, or the kind credit.")
         return None
-    if isinstance(usd, bool) or not isinstance(usd, int | float) or not math.isfinite(usd):
+    if isinstance(usd, bool) or not isinstance(usd, int | float) or math.isnan(_as_float(usd)):
         raise _bad("The amount of the credit is missing or is not a number.", "Send usd, in US dollars.")
     if not 0 < usd <= _MOST_USD:
-        raise _bad(f"{usd:g} is no amount of a credit.", f"Send more than 0 and at most {_MOST_USD:,.0f} US dollars.")
+        raise _bad(
+            f"{_as_float(usd):g} is no amount of a credit.",
+            f"Send more than 0 and at most {_MOST_USD:,.0f} US dollars.",
+        )
     return float(usd)
+
+
+def _as_float(number: float) -> float:
+    """Without an error for whole numbers that are longer than any float."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def _chips(chips: Any) -> int:

@@ -6,6 +6,7 @@ Pure. Every field is named and typed here, so nothing else of a body can reach t
 from __future__ import annotations
 
 import json
+import sys
 from typing import Any
 
 from jupyter_tpu.errors import BadInput
@@ -115,7 +116,7 @@ def number_field(data: dict[str, Any], name: str) -> float | None:
     value = data.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float("inf"):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
         raise BadInput(f"The field {name!r} is not a number above 0.", hint=f"Send {name!r} as a number, or leave it.")
     return float(value)
 

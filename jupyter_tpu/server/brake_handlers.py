@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from typing import Any
 
@@ -112,9 +113,10 @@ def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _number(data: dict[str, Any], name: str) -> float:
-    if type(data[name]) not in (int, float):
+    value = data[name]
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"The field {name!r} is not a number.", hint=f"Send {name!r} in seconds.")
-    return float(data[name])
+    return float(value)
 
 
 BRAKE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
