@@ -52,6 +52,14 @@ async def books_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[Clo
             yield cloud, books
 
 
+async def warn_unseen(cloud: CloudApi) -> None:
+    """Say it where what was written down is for a project that cannot be looked at: its name may be wrong."""
+    try:
+        await cloud.list_nodes()
+    except TpuError as error:
+        warn(f"The project {cloud.settings.project} cannot be looked at now. Is this its id? {error.message}")
+
+
 async def looked(options: argparse.Namespace) -> Looked:
     """The books after a look at all nodes; without an answer, what was READY counts as READY still.
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.cli.books import books_of_cloud, looked
+from jupyter_tpu.cli.books import books_of_cloud, looked, warn_unseen
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import dollars_text
@@ -133,8 +133,9 @@ def _set(options: argparse.Namespace) -> int:
 
 async def _written(options: argparse.Namespace) -> dict[str, Any]:
     now = time.time()
-    async with books_of_cloud(options) as (_, books):
+    async with books_of_cloud(options) as (cloud, books):
         books.set_budget(options.name, _wanted(options), now=now)
+        await warn_unseen(cloud)
         (view,) = [view for view in budgets_view(books.account(now)) if view["name"] == options.name]
     return view
 

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.cli.books import books_of_cloud, warn_unseen
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.errors import BadInput, TpuError
@@ -104,12 +105,17 @@ def _add(options: argparse.Namespace) -> int:
 
 def _remove(options: argparse.Namespace) -> int:
     _refuse(options, _ADD_OPTIONS)
-    asyncio.run(_write(options, lambda grants: grants.remove(options.name, now=time.time())))
+    asyncio.run(_removed(options))
     if options.json:
         say_json({"removed": options.name})
     else:
-        say(f"The grant {options.name} is removed: what it covered counts as billed from now on.")
+        say(f"The grant {options.name} is removed: what it covered counts as billed, also in the past.")
     return 0
+
+
+async def _removed(options: argparse.Namespace) -> None:
+    async with books_of_cloud(options) as (_, books):
+        await asyncio.to_thread(books.remove_grant, options.name, now=time.time())
 
 
 _ACTIONS = {"list": _list, "add": _add, "remove": _remove}
@@ -194,6 +200,7 @@ async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) 
             settings = cloud.settings
             grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)
             await asyncio.to_thread(change, grants)
+        await warn_unseen(cloud)
 
 
 async def _listed(options: argparse.Namespace) -> dict[str, Any]:

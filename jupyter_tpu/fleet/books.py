@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
-from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable
+from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, WrongState
 from jupyter_tpu.fleet.views import node_price
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -20,8 +20,9 @@ from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.losses import Losses
 from jupyter_tpu.models import Node, NodeList
 from jupyter_tpu.money.accrual import Accrual, Look, Sight
-from jupyter_tpu.money.budgets import BrokenBudget, Budget, amount_text, budget_from_json
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
 from jupyter_tpu.money.granted import as_billed
+from jupyter_tpu.money.project_ids import check_project
 from jupyter_tpu.money.spans import Span, at_worst
 from jupyter_tpu.money.spending import Account, NodeCosts, node_costs
 
@@ -46,6 +47,7 @@ class Books:
 
     def __init__(self, journal: Journal, place: Place) -> None:
         endpoint, project = place.endpoint, place.project
+        self._project = project
         self._ledger = Ledger(journal, endpoint=endpoint, project=project)
         self._documents = Documents(journal, endpoint=endpoint, project=project)
         self._audit = Audit(journal, endpoint=endpoint, project=project)
@@ -68,8 +70,8 @@ class Books:
         """Whether there are any, readable or not, or lost ones; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
 
-    def account(self, now: float) -> Account:
-        """Ledger and budgets as they stand.
+    def account(self, now: float, *, without_grant: str = "") -> Account:
+        """Ledger and budgets as they stand, or as they would without one grant.
 
         Raises:
             JournalUnwritable: the ledger cannot be read; a budget that cannot be is part of the account.
@@ -77,7 +79,8 @@ class Books:
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         offset = time.localtime(now).tm_gmtoff
-        grants, spans = self._grants.read().grants, self._ledger.spans()
+        grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
+        spans = self._ledger.spans()
         return Account(
             spans=as_billed(grants, spans, now),
             worst=as_billed(grants, tuple(map(at_worst, spans)), now),
@@ -104,6 +107,7 @@ class Books:
             BadInput: it makes no sense.
             JournalUnwritable: it is as it was.
         """
+        check_project(self._project)
         budget = budget_from_json(name, wanted)
         per = "in all" if budget.period == "total" else f"per {budget.period}"
         reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
@@ -137,6 +141,20 @@ class Books:
             raise BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
+    def remove_grant(self, name: str, *, now: float) -> None:
+        """Take a grant away; what it paid for counts as billed from then on, also for the time that has passed.
+
+        Raises:
+            BadInput: there is none of that name.
+            WrongState: a budget would be used up by that.
+            JournalUnwritable: it is as it was.
+        """
+        used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
+        for budget, usage in self.account(now, without_grant=name).usages():
+            if usage.is_used_up and budget.action == "stop" and budget.name not in used_up:
+                raise _needed(name, budget, usage)
+        self._grants.remove(name, now=now)
+
     def note_once(self, entry: Entry) -> bool:
         """Add a line unless there is one with the same action, subject and detail; whether it was added.
 
@@ -158,6 +176,16 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
             hint="Write it anew, or remove it, with `jupyter tpu budget`.",
         )
         return BrokenBudget(name=read.name, error=told)
+
+
+def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
+    return WrongState(
+        f"The grant {grant} paid for nodes of the time that has passed: without it the budget {budget.name} is used "
+        f"up, {usage_text(budget, usage)}, and READY nodes would be stopped.",
+        exists="The grant is as it was.",
+        hint=f"Raise or remove the budget {budget.name} first, or let the grant end by entering it anew with its last "
+        "day: what it has paid for stays paid then.",
+    )
 
 
 def look_of(listed: NodeList, *, as_of: float, is_first: bool = False, **changes: Any) -> Look:

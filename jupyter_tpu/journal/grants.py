@@ -11,6 +11,7 @@ from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Document, Documents
 from jupyter_tpu.journal.journal import Journal
 from jupyter_tpu.money.grants import Grant, checked_name, grant_from_json
+from jupyter_tpu.money.project_ids import check_project
 
 _KIND = "grant"
 
@@ -27,6 +28,7 @@ class Grants:
     """The grants of a project in a cloud."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
+        self._project = project
         self._documents = Documents(journal, endpoint=endpoint, project=project)
         self._audit = Audit(journal, endpoint=endpoint, project=project)
 
@@ -54,8 +56,10 @@ class Grants:
         """Write one down, in place of what had this name.
 
         Raises:
+            BadInput: the project can have no such id.
             JournalUnwritable: it is as it was.
         """
+        check_project(self._project)
         self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
         self._note(grant.name, f"The user entered the grant: {_summary(grant)}.", grant.to_json(), now)
 
@@ -68,7 +72,7 @@ class Grants:
         """
         if not self._documents.remove(_KIND, checked_name(name)):
             raise BadInput(f"There is no grant {name}.", hint="`jupyter tpu grant list` shows those that there are.")
-        reason = "The user removed the grant: what it covered counts as billed from now on."
+        reason = "The user removed the grant: what it covered counts as billed, also in the past."
         self._note(name, reason, {}, now)
 
     def _note(self, name: str, reason: str, detail: Mapping[str, Any], now: float) -> None:

@@ -71,8 +71,8 @@ class GrantHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
-        written = self.written(await self.app.fleet.get())
-        await asyncio.to_thread(written.remove, name, now=time.time())
+        books = await self.books()
+        await asyncio.to_thread(books.remove_grant, name, now=time.time())
         self.set_status(204)
         self.finish()
 
