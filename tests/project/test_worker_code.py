@@ -16,7 +16,17 @@ PACKAGE = Path(jupyter_tpu.__file__).parent
 WORKER_PYTHON = (3, 10)  # Ubuntu 22.04, the system of most TPU VM images
 
 FOLDERS = ("agent", "notebook", "wire")
-MODULES = ("__init__", "accelerators", "brakes", "errors", "findings", "frameworks", "metrics", "models", "provisioning")
+MODULES = (
+    "__init__",
+    "accelerators",
+    "brakes",
+    "errors",
+    "findings",
+    "frameworks",
+    "metrics",
+    "models",
+    "provisioning",
+)
 WORKER_FILES = sorted(
     [path for folder in FOLDERS for path in (PACKAGE / folder).rglob("*.py")]
     + [PACKAGE / f"{module}.py" for module in MODULES]
