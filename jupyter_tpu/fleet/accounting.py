@@ -6,14 +6,14 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, look_of
-from jupyter_tpu.fleet.stopping import LAST_RESORT_S, is_for_good, may_pass
+from jupyter_tpu.fleet.stopping import NEVER_ASKED, Asked
 from jupyter_tpu.fleet.unwatched import write_down
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
@@ -33,33 +33,6 @@ log = logging.getLogger(__name__)
 
 _FRESH_S = 60.0
 _NOTHING_ASKED = "Nothing was asked of the cloud."
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    """What was asked for a node at the cap, the last time of several.
-
-    Attributes:
-        refused_since: since when every request to stop it was refused for a reason that may pass; None: none was.
-        cannot_be_stopped: by the word of the cloud.
-    """
-
-    intent_id: str = ""
-    at: float = 0.0
-    times: int = 0
-    refused_since: float | None = None
-    cannot_be_stopped: bool = False
-
-    def why_delete(self, now: float) -> str:
-        """Why it is not asked again to stop the node; empty: it is."""
-        if self.cannot_be_stopped:
-            return "The cloud says that this node cannot be stopped, so it is deleted."
-        if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:
-            return f"The cloud has refused for {LAST_RESORT_S / 60:.0f} min to stop it, so it is deleted."
-        return ""
-
-
-_NEVER = _Asked()
 
 
 class Accounting:
@@ -88,7 +61,7 @@ class Accounting:
         self._clock = clock
         self._saving = saving
         self._taken_in: tuple[float, dict[NodeName, float]] = (0.0, {})
-        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._asked: dict[tuple[str, str], Asked] = {}
         self._told: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
 
@@ -167,7 +140,7 @@ class Accounting:
         if any(each.verb == "start" and each.phase != BOOTING for each in open_intents):
             return  # the cloud stops it when it is READY, and not before
         key = (str(node.name), node.uid)
-        asked = self._asked.get(key, _NEVER)
+        asked = self._asked.get(key, NEVER_ASKED)
         if now - asked.at < self._ask_again_s * asked.times:  # the cloud needs its time, and so do lists
             return
         if self._saving is not None and not await self._saving.is_ready(node, reason):
@@ -179,7 +152,7 @@ class Accounting:
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)
         await self._note_stop(intent, now, f"{reason} {why_delete}".strip())
 
-    async def _heard(self, fleet: Fleet, asked: _Asked) -> _Asked:
+    async def _heard(self, fleet: Fleet, asked: Asked) -> Asked:
         """With what became of the last request; a refusal is no longer shown."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None:
@@ -188,11 +161,7 @@ class Accounting:
             return replace(asked, refused_since=None)
         await self._note_failure(intent)
         await fleet.dismiss(intent.intent_id)
-        if intent.verb == "stop" and is_for_good(intent.error):
-            return replace(asked, cannot_be_stopped=True)
-        if not may_pass(intent.error) or asked.refused_since is not None:
-            return asked
-        return replace(asked, refused_since=asked.at)
+        return asked.refused(intent.verb, intent.error)
 
     async def _note_stop(self, intent: Intent, now: float, reason: str) -> None:
         """Once per intent: another process may have asked for the same."""
