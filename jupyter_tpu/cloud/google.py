@@ -83,6 +83,12 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
             "No Google Cloud project is chosen.",
             hint=f"Name it with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
         )
+    if project.isdecimal():
+        raise BadInput(
+            f"{project[:40]} is the number of a project, and budgets belong to its id.",
+            exists="The cloud was not asked.",
+            hint=f"Name the id with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
+        )
     return replace(settings, project=project)
 
 

@@ -65,6 +65,11 @@ async def test_without_credentials_the_command_to_run_is_named(monkeypatch: pyte
     assert "jupyter tpu demo" in refused.value.hint
 
 
+async def test_the_number_of_a_project_is_not_taken_for_its_id() -> None:
+    with pytest.raises(BadInput, match="123456789012 is the number of a project, and budgets belong to its id"):
+        await connect_cloud(CloudSettings(project="123456789012", endpoint="127.0.0.1:1"))
+
+
 async def test_without_a_project_the_ways_to_name_one_are_told() -> None:
     with pytest.raises(BadInput, match="No Google Cloud project is chosen") as refused:
         await connect_cloud(CloudSettings(endpoint="127.0.0.1:1"))
