@@ -4,40 +4,25 @@ import { Dialog, InputDialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
 import { DeleteQuestion, StopQuestion } from './components/confirm';
+import { ask } from './components/question';
 import { INode, ITpuModel } from './tokens';
 
-export async function confirmDelete(
+export function confirmDelete(
   node: INode,
   emulated: boolean,
   trans: TranslationBundle
 ): Promise<boolean> {
-  const result = await showDialog({
-    title: trans.__('Delete %1?', node.node_id),
-    body: <DeleteQuestion node={node} emulated={emulated} trans={trans} />,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: trans.__('Delete') })
-    ],
-    defaultButton: 0
-  });
-  return result.button.accept;
+  const body = <DeleteQuestion node={node} emulated={emulated} trans={trans} />;
+  return ask(trans.__('Delete %1?', node.node_id), trans.__('Delete'), body, trans);
 }
 
-export async function confirmStop(
+export function confirmStop(
   node: INode,
   emulated: boolean,
   trans: TranslationBundle
 ): Promise<boolean> {
-  const result = await showDialog({
-    title: trans.__('Stop %1?', node.node_id),
-    body: <StopQuestion node={node} emulated={emulated} trans={trans} />,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: trans.__('Stop') })
-    ],
-    defaultButton: 0
-  });
-  return result.button.accept;
+  const body = <StopQuestion node={node} emulated={emulated} trans={trans} />;
+  return ask(trans.__('Stop %1?', node.node_id), trans.__('Stop'), body, trans);
 }
 
 /** Let the user choose one of the nodes that an act is possible on. */

@@ -12,7 +12,7 @@ interface IProps {
 /** What deleting a node ends and destroys. */
 export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
   return (
-    <div className="jp-tpu-Question">
+    <>
       <Subject node={node} trans={trans} />
       <p>{trans.__('Its disk and every file on it are lost, and its kernels end.')}</p>
       <Saving node={node} emulated={emulated} trans={trans} />
@@ -23,14 +23,14 @@ export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
           </strong>
         </p>
       )}
-    </div>
+    </>
   );
 }
 
 /** What stopping a node ends and keeps. */
 export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
   return (
-    <div className="jp-tpu-Question">
+    <>
       <Subject node={node} trans={trans} />
       <p>{trans.__('Its kernels end. Its disk is kept, and it can be started again.')}</p>
       {node.spot && (
@@ -39,7 +39,7 @@ export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
         </p>
       )}
       <Saving node={node} emulated={emulated} trans={trans} />
-    </div>
+    </>
   );
 }
 

@@ -1,8 +1,8 @@
 /** What the user is asked before a process that holds chips is ended. */
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
+import { ask } from '../components/question';
 import { IHeld } from './holders';
 import { formatSince, holderName } from './words';
 
@@ -84,22 +84,4 @@ function describe({ worker_id, holder }: IHeld, trans: TranslationBundle): strin
     trans.__('worker %1, pid %2', worker_id, holder.pid),
     formatSince(holder, Date.now() / 1000, trans)
   ].join(' · ');
-}
-
-async function ask(
-  title: string,
-  accept: string,
-  body: JSX.Element,
-  trans: TranslationBundle
-): Promise<boolean> {
-  const result = await showDialog({
-    title,
-    body: <div className="jp-tpu-Question">{body}</div>,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: accept })
-    ],
-    defaultButton: 0
-  });
-  return result.button.accept;
 }

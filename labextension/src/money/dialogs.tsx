@@ -1,8 +1,8 @@
 /** What the user is asked before something is deleted for money's sake. */
 
-import { Dialog, showDialog } from '@jupyterlab/apputils';
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
+import { ask } from '../components/question';
 import { IQueued, ISweepItem } from './records';
 import { formatSweepCost } from './words';
 
@@ -91,22 +91,4 @@ export function confirmPanic(rate: string, { emulated, trans }: IQuestion): Prom
     </>,
     trans
   );
-}
-
-async function ask(
-  title: string,
-  accept: string,
-  body: JSX.Element,
-  trans: TranslationBundle
-): Promise<boolean> {
-  const result = await showDialog({
-    title,
-    body: <div className="jp-tpu-Question">{body}</div>,
-    buttons: [
-      Dialog.cancelButton({ label: trans.__('Cancel') }),
-      Dialog.warnButton({ label: accept })
-    ],
-    defaultButton: 0
-  });
-  return result.button.accept;
 }
