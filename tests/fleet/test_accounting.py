@@ -58,7 +58,7 @@ class Desk:
         for intent in self.fleet.snapshot().intents:
             await self.fleet.wait(intent.intent_id)
         entries = self.noted_actions("stop", "delete")
-        return sorted((entry.action, entry.subject.rpartition("/")[2]) for entry in entries)
+        return sorted((each.action, each.subject.rpartition("/")[2]) for each in entries if each.error is None)
 
     def noted_actions(self, *actions: str) -> list[Entry]:
         return [entry for entry in reversed(self.audit.newest()) if entry.action in actions]
