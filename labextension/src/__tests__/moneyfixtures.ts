@@ -33,6 +33,7 @@ export function budget(rest: Partial<IBudget> = {}): IBudget {
     resets_at: '00:00',
     action: 'stop',
     used: 8.5,
+    unwatched: 0,
     fraction: 0.85,
     level: '80',
     window_start: 0,

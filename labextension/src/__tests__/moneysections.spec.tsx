@@ -139,6 +139,16 @@ describe('the sections', () => {
   });
 });
 
+describe('the activity log', () => {
+  it('tells what was done from what was only asked for', () => {
+    const entry = { at: 1, action: 'stop', subject: 'nodes/a', reason: '', detail: {} };
+    const refused = { ...entry, subject: 'nodes/b', detail: { error: { message: 'No.' } } };
+    show({ audit: answered({ entries: [entry, refused] }) }, 'audit');
+    screen.getByText('stop · a');
+    screen.getByText('stop · b (failed)');
+  });
+});
+
 describe('budgets that cannot be read', () => {
   it('are told of whatever is open, as text', () => {
     show({ spend: answered(spend({ budgets: [budget({ error: HOSTILE })] })) });
@@ -174,6 +184,11 @@ describe('the section of spend', () => {
     expect(bar.getAttribute('aria-valuenow')).toBe('85');
     await click('Remove the budget weekly');
     expect(doing.onRemoveBudget).toHaveBeenCalledWith('weekly');
+  });
+
+  it('says where more may have been used than anybody saw', () => {
+    show({ spend: answered(spend({ budgets: [budget({ unwatched: 2 })] })) }, 'spend');
+    screen.getByText('Up to $8.50 of $10.00 a week: for some of the time nobody looked');
   });
 
   it('shows a budget that cannot be read as used up, with its error', () => {

@@ -44,6 +44,8 @@ export interface IBudget {
   readonly resets_at: string | null;
   readonly action: BudgetAction | null;
   readonly used: number | null;
+  /** How much of it is of time in which nobody looked, so that it may be less. */
+  readonly unwatched: number | null;
   readonly fraction: number | null;
   readonly level: 'ok' | '50' | '80' | '100';
   readonly window_start: number | null;

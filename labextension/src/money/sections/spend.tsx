@@ -197,9 +197,13 @@ function usedOf(budget: IBudget, trans: TranslationBundle): string {
   }
   const amount = formatAmount(budget.amount, budget.unit, trans);
   const period = periodName(budget.period, trans);
-  return budget.used === null
-    ? trans.__('Use unknown, of %1 %2', amount, period)
-    : trans.__('%1 of %2 %3', formatAmount(budget.used, budget.unit, trans), amount, period);
+  if (budget.used === null) {
+    return trans.__('Use unknown, of %1 %2', amount, period);
+  }
+  const used = formatAmount(budget.used, budget.unit, trans);
+  return budget.unwatched
+    ? trans.__('Up to %1 of %2 %3: for some of the time nobody looked', used, amount, period)
+    : trans.__('%1 of %2 %3', used, amount, period);
 }
 
 /** What happens at the cap, and when. */
