@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from jupyter_tpu.agent.environment import KERNEL_NEEDS
-from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, names
+from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, name_and_version, names, normalised
 from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
 from jupyter_tpu.agent.environment_uv import Report, can_run, failed, find_uv, in_turn, run, run_aloud
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
@@ -50,7 +50,7 @@ class Build:
         """
         made = self.files.usable()
         release = self._release(made)
-        requirements = _merged(made.requirements if made else (), self.order.requirements)
+        requirements = merged(made.requirements if made else (), self.order.requirements)
         if made is None or requirements != made.requirements:
             self.files.set_order(self.order)
             made = self._install(release, requirements, is_new=made is None)
@@ -125,8 +125,14 @@ class Build:
                 str(lock),
                 str(wanted),
             ]
-            in_turn(self.files.home, lambda more: _compile([*argv, *more], release, requirements))
+            in_turn(self.files.home, lambda more: self._compile([*argv, *more], release, requirements))
             return tuple(line.strip() for line in lock.read_text().splitlines() if line[:1].isalnum())
+
+    def _compile(self, argv: Sequence[str], release: Release, requirements: Sequence[str]) -> None:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            earlier = [line for line in requirements if line not in self.order.requirements]
+            raise _no_versions(release, requirements, earlier, done.stderr)
 
     def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
         with tempfile.TemporaryDirectory() as folder:
@@ -167,25 +173,32 @@ class Build:
             self.report(PHASE, line[:200], fraction)
 
 
-def _merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys((*before, *more)))
+def merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """What was required before and what is now; for a package that is named again only the new lines count.
+
+    >>> merged(["Tiny_Plots==1", "chex"], ["tiny-plots==2"])
+    ('chex', 'tiny-plots==2')
+    """
+    again = set(map(_package, more))
+    kept = (line for line in before if line in more or _package(line) not in again)
+    return tuple(dict.fromkeys((*kept, *more)))
 
 
-def _compile(argv: Sequence[str], release: Release, requirements: Sequence[str]) -> None:
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise _no_versions(release, requirements, done.stderr)
+def _package(line: str) -> str:
+    return normalised(name_and_version(line)[0])
 
 
-def _no_versions(release: Release, requirements: Sequence[str], said: str) -> EnvironmentFailed:
+def _no_versions(release: Release, requirements: Sequence[str], earlier: Sequence[str], said: str) -> EnvironmentFailed:
     if _NO_SOLUTION not in said or not requirements:
         error = failed(f"choose versions for {release.title}", said)
         error.message = f"{error.message} {reason(said)}"
         return error
+    forget = f"`jupyter tpu env remove NODE {release.framework}`"
     return EnvironmentFailed(
         f"What the notebook's folder requires cannot be installed beside {release.title}: {reason(said)}",
         exists="Nothing was installed or changed.",
-        hint=f"Change the folder's requirements ({names(requirements)}), or use the environment of another framework.",
+        hint=f"Change the folder's requirements ({names(requirements)}), or use the environment of another framework."
+        + (f" What was asked for earlier ({names(earlier)}) counts until {forget}." if earlier else ""),
         raw=said[-2000:],
     )
 

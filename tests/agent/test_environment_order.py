@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from jupyter_tpu.agent.environment_build import merged
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, name_and_version, names
 from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
 from jupyter_tpu.agent.paths import Home
@@ -88,3 +89,19 @@ def test_a_line_says_which_package_in_which_version(line: str, found: tuple[str,
 def test_many_names_are_cut_short() -> None:
     assert names(["a==1", "b"]) == "a, b"
     assert names([f"p{number}" for number in range(10)]).endswith("p7 and 2 more")
+
+
+@pytest.mark.parametrize(
+    ("before", "more", "now"),
+    [
+        (["a==1", "b"], ["a==1"], ("a==1", "b")),
+        (["a==1", "b"], ["A>=2"], ("b", "A>=2")),
+        (["a_b>1", "a.b<3"], ["a-b>1"], ("a-b>1",)),
+        (["a>1"], ["a>1", "a<3"], ("a>1", "a<3")),
+        (["a[x]==1"], ["a @ https://example.org/a.whl"], ("a @ https://example.org/a.whl",)),
+    ],
+)
+def test_a_package_that_is_required_anew_counts_only_as_it_is_required_now(
+    before: list[str], more: list[str], now: tuple[str, ...]
+) -> None:
+    assert merged(before, more) == now
