@@ -33,7 +33,10 @@ _VARIABLES = (
     "VIRTUAL_ENV",
     "CONDA_PREFIX",
 )
-_SECRET = re.compile("TOKEN|SECRET|PASSW|KEY|CREDENTIAL", re.IGNORECASE)
+_SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
+# A password may hold slashes and more of "@", so all before the last one of the address goes, rather too much than less.
+_SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
+_NOT_SHOWN = "(set, not shown)"
 _LOG_BYTES = 256 * 1024
 _LINES, _MOST_LINES = 20, 1000
 
@@ -76,10 +79,10 @@ def _version(name: str) -> str:
 
 
 def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What frameworks read; what may be secret is named and not shown."""
+    """What frameworks read; what may be secret is named and not shown, and of addresses not who signs in."""
     for name in sorted(environ):
         if name.startswith(_VARIABLES):
-            yield name, "(set, not shown)" if _SECRET.search(name) else environ[name]
+            yield name, _NOT_SHOWN if _SECRET.search(name) else _SIGNED_IN.sub("(not shown)@", environ[name])
 
 
 def logs(here: Here, words: Sequence[str]) -> Shown:

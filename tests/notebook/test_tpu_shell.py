@@ -136,13 +136,29 @@ def test_a_machine_without_a_log_says_so(tmp_path: Path) -> None:
         perform("logs", Here({"HOME": str(tmp_path)}))
 
 
-def test_variables_that_may_be_secret_are_named_and_not_shown() -> None:
-    environ = {"TPU_NAME": "a", "TPU_API_KEY": "s3cret", "HOME": "/h", "JAX_PLATFORMS": "tpu"}
-    assert dict(variables_shown(environ)) == {
-        "TPU_NAME": "a",
-        "TPU_API_KEY": "(set, not shown)",
-        "JAX_PLATFORMS": "tpu",
-    }
+def test_variables_of_frameworks_are_shown_and_no_others() -> None:
+    environ = {"TPU_NAME": "a", "HOME": "/h", "JAX_PLATFORMS": "tpu"}
+    assert dict(variables_shown(environ)) == {"TPU_NAME": "a", "JAX_PLATFORMS": "tpu"}
+
+
+@pytest.mark.parametrize("name", ["TPU_API_KEY", "TPU_PASS", "TPU_AUTH", "TF_PWD", "JAX_Password", "XLA_TOKENS"])
+def test_variables_that_may_be_secret_are_named_and_not_shown(name: str) -> None:
+    assert dict(variables_shown({name: "s3cret"})) == {name: "(set, not shown)"}
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("https://me:pw123@host/a", "https://(not shown)@host/a"),
+        ("git+https://pw123@host", "git+https://(not shown)@host"),
+        ("--proxy=http://me:pw/pw@12@host:80 --v=1", "--proxy=http://(not shown)@host:80 --v=1"),
+        ("me:pw123@host:3128", "(not shown)@host:3128"),
+        ("http://host:80/a", "http://host:80/a"),
+        ("--xla_dump_to=/tmp/a --v=1", "--xla_dump_to=/tmp/a --v=1"),
+    ],
+)
+def test_who_signs_in_at_an_address_is_not_shown(value: str, shown: str) -> None:
+    assert dict(variables_shown({"JAX_PROXY": value})) == {"JAX_PROXY": shown}
 
 
 @pytest.mark.parametrize(
