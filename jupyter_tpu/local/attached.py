@@ -24,29 +24,27 @@ class AttachedNodes:
         self._kernels: dict[str, RemoteKernel] = {}
         atexit.register(self.close)
 
-    def find(self, node: str) -> InstalledSpec:
+    def find(self, node: str, environment: str = "") -> InstalledSpec:
         """The kernelspec of the node of this id or full name, or of the one that is meant where `node` is empty.
+
+        Args:
+            environment: that of a framework; empty: the worker's own Python, or what is current.
 
         Raises:
             NodeNotFound: there is none, or none that can be used.
             BadInput: several are meant.
         """
         endpoint = settings_from_environment().endpoint
-        found = [spec for spec in list_kernelspecs() if spec.endpoint == endpoint and self._is_meant(spec, node)]
-        if not found:
-            raise NodeNotFound(
-                f"No node {node[:70]} has a kernelspec." if node else "No node has a kernelspec.",
-                hint="`%tpu list` shows the nodes; `%tpu attach NODE` makes a READY one usable here.",
+        known = [spec for spec in list_kernelspecs() if spec.endpoint == endpoint]
+        if not node and (current := [spec for spec in known if spec.name == self.current]):
+            return current[0]
+        found = [spec for spec in known if not node or node in (spec.node_name, spec.node_name.rpartition("/")[2])]
+        names = sorted({spec.node_name for spec in found})
+        if len(names) > 1:
+            raise BadInput(
+                "Several nodes are meant.", exists=f"They are {', '.join(names)}.", hint="Name one: %%tpu NODE."
             )
-        if len(found) > 1:
-            names = ", ".join(spec.node_name for spec in found)
-            raise BadInput("Several nodes are meant.", exists=f"They are {names}.", hint="Name one: %%tpu NODE.")
-        return found[0]
-
-    def _is_meant(self, spec: InstalledSpec, node: str) -> bool:
-        if node:
-            return node in (spec.node_name, spec.node_name.rpartition("/")[2])
-        return spec.name == self.current or not self.current
+        return _only(found, node, environment)
 
     def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
         """Its kernel; a new one the first time, which takes a while.
@@ -77,3 +75,21 @@ class AttachedNodes:
         kernels, self._kernels = self._kernels, {}
         for kernel in kernels.values():
             kernel.close()
+
+
+def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledSpec:
+    """The one of this environment, of those of one node."""
+    if not specs:
+        raise NodeNotFound(
+            f"No node {node[:70]} has a kernelspec." if node else "No node has a kernelspec.",
+            hint="`%tpu list` shows the nodes; `%tpu attach NODE` makes a READY one usable here.",
+        )
+    for spec in specs:
+        if spec.environment == environment:
+            return spec
+    there = ", ".join(spec.environment for spec in specs if spec.environment) or "none"
+    raise BadInput(
+        f"{specs[0].node_name.rpartition('/')[2]} has no environment {environment[:40]!r}.",
+        exists=f"It has {there}.",
+        hint=f"%tpu env make {specs[0].node_name.rpartition('/')[2]} FRAMEWORK makes one.",
+    )

@@ -12,7 +12,7 @@ from jupyter_tpu.local.showing import CellFailed, Screen
 from jupyter_tpu.local.variables import fetch
 from jupyter_tpu.notebook.magic_complete import register_completion
 
-_HOW = "Use %%tpu, %%tpu NODE, and -o NAME for each variable that comes back."
+_HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable that comes back."
 
 
 def register_magics(shell: Any) -> None:
@@ -40,12 +40,13 @@ class LocalMagics:
         """Manage TPU nodes from here, and run cells on them.
 
         ``%tpu COMMAND …`` does what ``jupyter tpu COMMAND …`` does in a terminal: ``%tpu list``, ``%tpu create``,
-        ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` chooses the node of the cells that follow, ``%tpu detach``
-        ends its kernel.
+        ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` chooses the node of the cells that follow, ``%tpu attach
+        NODE FRAMEWORK`` its environment for a framework as well; ``%tpu detach`` ends its kernel.
 
-        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one, in a kernel that lives as long as this one
-        and keeps its variables; ``-o NAME`` brings a variable back when the cell has run (numbers, texts, lists,
-        dictionaries, arrays). An interrupt goes to the node; a second one leaves the cell running there.
+        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one (``%%tpu NODE FRAMEWORK`` in the environment
+        for that framework), in a kernel that lives as long as this one and keeps its variables. ``-o NAME`` brings a
+        variable back when the cell has run (numbers, texts, lists, dictionaries, arrays). An interrupt goes to the
+        node; a second one leaves the cell running there.
         """
         words = _words(line)
         if cell is not None:
@@ -60,9 +61,12 @@ class LocalMagics:
     def _attach(self, words: list[str]) -> None:
         if not words:
             raise BadInput("Which node?", hint="%tpu attach NODE; `%tpu list` shows them.")
-        if run_command(["kernelspec", *words]):
+        node, environment, options = words[0], "", words[1:]
+        if options and not options[0].startswith("-"):
+            environment, options = options[0], options[1:]
+        if run_command(["kernelspec", node, *options]):
             raise CommandFailed
-        spec = self._nodes.find(words[0])
+        spec = self._nodes.find(node, environment)
         self._nodes.kernel_of(spec)
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
@@ -73,17 +77,18 @@ class LocalMagics:
         self._say(f"The kernel on {spec.display_name} has ended." if ended else "No kernel on a node is in use here.")
 
     def _run_cell(self, words: list[str], cell: str) -> None:
-        node, wanted = _cell_words(words)
-        spec = self._nodes.find(node)
+        (node, environment), wanted = _cell_words(words)
+        spec = self._nodes.find(node, environment)
         kernel = self._nodes.kernel_of(spec)
         try:
             reply = kernel.run(cell, Screen(self._shell, kernel.answer).show)
+            if reply.get("status") != "ok":
+                raise CellFailed(reply)
+            for name in wanted:
+                self._shell.user_ns[name] = fetch(kernel, name)
         except KernelFailed:
             self._nodes.forget(spec)
             raise
-        if reply.get("status") != "ok":
-            raise CellFailed(reply)
-        self._shell.user_ns.update({name: fetch(kernel, name) for name in wanted})
 
     def _say(self, text: str) -> None:
         self._shell.display_pub.publish(data={"text/plain": text})
@@ -103,8 +108,8 @@ def _words(line: str) -> list[str]:
         raise BadInput(f"The line cannot be read: {error}.", hint="Close the quotes.") from error
 
 
-def _cell_words(words: list[str]) -> tuple[str, list[str]]:
-    """The node, empty where none is named, and the variables that are to come back.
+def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:
+    """Node and environment, empty where they are not named, and the variables that are to come back.
 
     Raises:
         BadInput: the words say something else.
@@ -114,8 +119,9 @@ def _cell_words(words: list[str]) -> tuple[str, list[str]]:
         at = rest.index("-o")
         wanted += rest[at + 1 : at + 2] or [""]
         del rest[at : at + 2]
-    if len(rest) > 1 or any(word.startswith("-") for word in rest):
+    if len(rest) > 2 or any(word.startswith("-") for word in rest):
         raise BadInput(f"%%tpu does not know {' '.join(rest)[:60]!r}.", hint=_HOW)
     if not all(name.isidentifier() for name in wanted):
         raise BadInput(f"{' '.join(wanted)[:60]!r} is no name of a variable.", hint=_HOW)
-    return "".join(rest), wanted
+    node, environment, *_ = (*rest, "", "")
+    return (node, environment), wanted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import threading
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -120,18 +120,27 @@ class RemoteKernel:
     async def _run(self, code: str, tell: Show) -> Mapping[str, Any]:
         client = self._ready()
         msg_id = client.execute(code, allow_stdin=True)
-        work = asyncio.gather(self._follow(client, msg_id, tell), self._reply(client, msg_id))
-        beside = [asyncio.create_task(self._questions(client, tell)), asyncio.create_task(self._until_dead())]
+        questions = asyncio.create_task(self._questions(client, tell))
         try:
-            await asyncio.wait([work, beside[1]], return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                raise KernelFailed("The kernel on the node has died.", hint="%tpu attach NODE starts another one.")
-            _, reply = await work
+            work = asyncio.gather(self._follow(client, msg_id, tell), self._reply(client, msg_id))
+            _, reply = await self._while_alive(work)
             return dict(reply)
         finally:
-            for task in (work, *beside):
+            questions.cancel()
+            await asyncio.gather(questions, return_exceptions=True)
+
+    async def _while_alive(self, work: Awaitable[T]) -> T:
+        """What `work` gives; raises `KernelFailed` when the kernel dies before."""
+        working, dead = asyncio.ensure_future(work), asyncio.create_task(self._until_dead())
+        try:
+            await asyncio.wait([working, dead], return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise KernelFailed("The kernel on the node has died.", hint="%tpu attach NODE starts another one.")
+            return await working
+        finally:
+            for task in (working, dead):
                 task.cancel()
-            await asyncio.gather(work, *beside, return_exceptions=True)
+            await asyncio.gather(working, dead, return_exceptions=True)
 
     async def _interrupt(self) -> None:
         await self._manager.interrupt_kernel()
@@ -139,7 +148,7 @@ class RemoteKernel:
     async def _evaluate(self, expression: str) -> Mapping[str, Any]:
         client = self._ready()
         msg_id = client.execute("", silent=True, user_expressions={"value": expression}, allow_stdin=False)
-        reply = await self._reply(client, msg_id)
+        reply = await self._while_alive(self._reply(client, msg_id))
         return dict(reply.get("user_expressions", {}).get("value", {}))
 
     async def _close(self) -> None:

@@ -11,12 +11,15 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 
 MOST_BYTES = 16 * 1024 * 1024
-_PLAIN = (type(None), bool, int, float, str)
+_PLAIN = (type(None), bool, int, float)
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+_ARRAYS = ("jax", "jaxlib", "tensorflow", "torch")
+# of JAX's own types, which NumPy does not know; those of the right hold each of their values
+_WIDER = (("bfloat", "float32"), ("float", "float32"), ("int", "int8"), ("uint", "uint8"))
 
 
 def pack(name: str, namespace: Mapping[str, Any]) -> str:
-    """The variable `name` as JSON text; arrays of JAX and tensors of PyTorch become arrays of NumPy.
+    """The variable `name` as JSON text; arrays of JAX and tensors of PyTorch and TensorFlow become arrays of NumPy.
 
     Raises:
         BadInput: there is no such variable, it holds something that cannot travel, or it is too large.
@@ -24,49 +27,73 @@ def pack(name: str, namespace: Mapping[str, Any]) -> str:
     if name not in namespace:
         raise BadInput(f"There is no variable {name!r} on the node.", hint="Set it in the cell.")
     try:
-        text = json.dumps(packed(namespace[name]))
+        return json.dumps(_Packing(name).packed(namespace[name]))
     except RecursionError:
         raise BadInput(f"{name} is nested too deeply, or holds itself.") from None
-    if len(text) > MOST_BYTES:
-        sizes = f"{len(text) / 2**20:.0f} MiB of at most {MOST_BYTES // 2**20}"
-        raise BadInput(f"{name} is too large to come back ({sizes}).", hint="Save it to a file.")
-    return text
 
 
-def packed(value: Any) -> Any:
-    """What `json.dumps` takes; `jupyter_tpu.local.variables` knows the tags.
+class _Packing:
+    """Of one variable; gives up before it has built more than may travel."""
 
-    Raises:
-        BadInput: it cannot travel.
-    """
-    if type(value) in _PLAIN:
-        return value
-    if type(value) is bytes:
-        return {"bytes": _text(value)}
-    if type(value) in _LISTS:
-        return {_LISTS[type(value)]: [packed(item) for item in value]}
-    if type(value) is dict:
-        return {"dict": [[packed(key), packed(item)] for key, item in value.items()]}
-    return _array(value)
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._left = MOST_BYTES
 
+    def packed(self, value: Any) -> Any:
+        """What `json.dumps` takes; `jupyter_tpu.local.variables` knows the tags."""
+        self._spend(8)
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if kind is str:
+            self._spend(len(value))
+            return value
+        if kind is bytes:
+            return {"bytes": self._text(value)}
+        if kind in _LISTS:
+            return {_LISTS[kind]: [self.packed(item) for item in value]}
+        if kind is dict:
+            return {"dict": [[self.packed(key), self.packed(item)] for key, item in value.items()]}
+        return self._array(value)
 
-def _array(value: Any) -> dict[str, Any]:
-    if hasattr(value, "detach") and hasattr(value, "cpu"):  # a tensor of PyTorch
-        value = value.detach().cpu()
-    if not hasattr(value, "__array__"):
-        raise BadInput(
-            f"A {type(value).__name__} cannot come back from the node.",
-            hint="Numbers, texts, lists, dictionaries and arrays can: turn it into those.",
+    def _array(self, value: Any) -> dict[str, Any]:
+        package = type(value).__module__.partition(".")[0]
+        if package not in ("numpy", *_ARRAYS):
+            raise self._refusal(f"A {type(value).__name__}")
+        numpy = importlib.import_module("numpy")
+        if package == "torch" and hasattr(value, "detach"):
+            value = value.detach().cpu()
+        elif package == "numpy" and type(value) is not numpy.ndarray and not isinstance(value, numpy.generic):
+            raise self._refusal(f"A {type(value).__name__}")  # such as a masked array, whose mask would be lost
+        value = numpy.asarray(value)
+        if value.dtype.names is not None:
+            raise self._refusal("A structured array")
+        if value.dtype.kind == "V":
+            value = value.astype(self._wider(value.dtype.name))
+        if value.dtype.hasobject:
+            return {"list": [self.packed(item) for item in value.tolist()]}
+        self._spend(value.nbytes)
+        content = base64.b64encode(value.tobytes()).decode()
+        return {"array": {"dtype": value.dtype.str, "shape": list(value.shape), "content": content}}
+
+    def _wider(self, name: str) -> str:
+        for beginning, wider in _WIDER:
+            if name.startswith(beginning):
+                return wider
+        raise self._refusal(f"An array of {name}")
+
+    def _refusal(self, what: str) -> BadInput:
+        return BadInput(
+            f"{what} cannot come back from the node.",
+            hint="Numbers, texts, lists, dictionaries and plain arrays can: turn it into those.",
         )
-    numpy = importlib.import_module("numpy")
-    array = numpy.asarray(value)
-    if array.dtype.kind == "V":  # bfloat16 and its like, which NumPy does not know; float32 holds each of their values
-        array = array.astype(numpy.float32)
-    if array.dtype.hasobject:
-        return {"list": [packed(item) for item in array.tolist()]}
-    content = _text(numpy.ascontiguousarray(array).tobytes())
-    return {"array": {"dtype": array.dtype.str, "shape": list(array.shape), "content": content}}
 
+    def _text(self, content: bytes) -> str:
+        self._spend(len(content))
+        return base64.b64encode(content).decode()
 
-def _text(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+    def _spend(self, size: int) -> None:
+        self._left -= size
+        if self._left < 0:
+            most = f"{MOST_BYTES // 2**20} MiB"
+            raise BadInput(f"{self._name} is too large to come back: more than {most}.", hint="Save it to a file.")

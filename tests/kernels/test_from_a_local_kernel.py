@@ -13,6 +13,8 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
+from jupyter_tpu.kernels.environment_memory import Remembered
+from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 from jupyter_tpu.models import Node
 
 if TYPE_CHECKING:
@@ -138,13 +140,35 @@ def test_variables_come_back(local: LocalKernel) -> None:
         ("%%tpu -o nothing\n1", "no variable 'nothing'"),
         ("%%tpu -o thing\nthing = object()", "A object cannot come back"),
         ("%%tpu -o loop\nloop = []\nloop.append(loop)", "holds itself"),
-        ("%%tpu -o big\nbig = 'x' * 17_000_000", "too large to come back"),
+        ("%%tpu -o big\nbig = 'x' * 17_000_000", "too large to come back: more than 16 MiB"),
     ],
 )
 def test_a_variable_that_cannot_come_back_says_why(local: LocalKernel, cell: str, said: str) -> None:
     ran = local.run(cell)
     assert ran.status == "error"
     assert said in ran.traceback
+
+
+def test_variables_before_one_that_cannot_come_back_are_kept(local: LocalKernel) -> None:
+    assert local.run("%%tpu -o kept -o missing\nkept = 5").status == "error"
+    assert local.run("kept").data == [{"text/plain": "5"}]
+
+
+def test_a_kernel_that_dies_with_its_variable_is_told(local: LocalKernel) -> None:
+    deadly = "class Deadly:\n    def detach(self): import os; os._exit(3)\n    __module__ = 'torch'\ndeadly = Deadly()"
+    ran = local.run(f"%%tpu -o deadly\n{deadly}")
+    assert ran.status == "error"
+    assert "has died" in ran.traceback
+    assert local.run("%%tpu my-node\n1 + 1").data == [{"text/plain": "2"}]
+
+
+def test_the_environments_of_a_node_are_no_other_nodes(local: LocalKernel, cloud: Cloud, node: Node) -> None:
+    write_kernelspec(node, cloud.settings, environment=Remembered(framework="jax", version="0.10.2"))
+    assert local.run("%%tpu my-node\n1 + 1").data == [{"text/plain": "2"}]
+    assert local.run("%tpu attach my-node").status == "ok"
+    unknown = local.run("%%tpu my-node tf\n1")
+    assert "no environment 'tf'" in unknown.traceback
+    assert "It has jax." in unknown.traceback
 
 
 def test_an_error_on_the_node_is_the_cells_error(local: LocalKernel) -> None:

@@ -59,6 +59,29 @@ def test_an_array_comes_back_as_it_was(dtype: str, shape: tuple[int, ...]) -> No
     assert (back.dtype, back.shape, back.flags.writeable) == (array.dtype, shape, True)
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        numpy.zeros(2, [("a", "i8")]),
+        numpy.zeros(2, [("a", "i8"), ("b", "f8")]),
+        numpy.ma.array([1, 2], mask=[0, 1]),
+        numpy.array([object()]),
+        object(),
+    ],
+)
+def test_what_would_be_changed_on_the_way_is_refused(value: Any) -> None:
+    with pytest.raises(BadInput, match="cannot come back"):
+        pack("x", {"x": [value]})
+
+
+@pytest.mark.parametrize(
+    "value", [numpy.zeros(3_000_000), "x" * 17_000_000, [b"x" * 1_000_000] * 17, list(range(3_000_000))]
+)
+def test_what_is_too_large_is_refused_before_it_is_built(value: Any) -> None:
+    with pytest.raises(BadInput, match="too large to come back"):
+        pack("x", {"x": value})
+
+
 def test_arrays_of_jax_become_arrays_of_numpy() -> None:
     import jax.numpy
 
