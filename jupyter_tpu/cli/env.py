@@ -171,7 +171,7 @@ def _requirements(folder: Path | None) -> list[str]:
 
     needs = folder_needs(folder)
     if needs.fault:
-        raise BadInput(f"{needs.source} in {folder} cannot be read: {needs.fault}", exists="Nothing was changed.")
+        raise BadInput(f"{needs.source} in {folder} cannot be used: {needs.fault}", exists="Nothing was changed.")
     if folder and not needs.source:
         raise BadInput(f"There is no requirements.txt or pyproject.toml in {folder}.", exists="Nothing was changed.")
     for line in needs.left_out:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _REQUIREMENTS = "requirements.txt"
 _PROJECT = "pyproject.toml"
@@ -14,6 +15,8 @@ _MOST_BYTES = 256 * 1024
 _DEEPEST = 5
 _INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]+(.+)")
 _COMMENT = re.compile(r"(^|\s)#.*$")
+_USER_OF_ADDRESS = re.compile(r"//[^/\s]*@")
+_WAY_OUT = "name them in a requirements.txt beside it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +26,9 @@ class FolderNeeds:
     Attributes:
         source: the name of the file; empty if there is none.
         lines: PEP 508 requirements.
-        left_out: lines that mean nothing on a worker, such as paths of this machine and options of pip.
-        fault: why the file could not be read; empty if it could.
+        left_out: lines that mean nothing on a worker, such as paths of this machine and options of pip; for people,
+            so users and passwords in addresses are not shown.
+        fault: why the file does not say what is required; empty if it does.
     """
 
     source: str = ""
@@ -49,7 +53,8 @@ def _read(path: Path, read: Callable[[Path], Iterator[str]]) -> FolderNeeds:
     except (OSError, ValueError, TypeError, AttributeError) as error:
         return FolderNeeds(source=path.name, fault=str(error))
     lines = tuple(line for line in found if _is_requirement(line))
-    return FolderNeeds(source=path.name, lines=lines, left_out=tuple(line for line in found if line not in lines))
+    left_out = tuple(_without_user(line) for line in found if line not in lines)
+    return FolderNeeds(source=path.name, lines=lines, left_out=left_out)
 
 
 def _lines_of(path: Path, depth: int = 0) -> Iterator[str]:
@@ -63,8 +68,31 @@ def _lines_of(path: Path, depth: int = 0) -> Iterator[str]:
 
 
 def _dependencies(path: Path) -> Iterator[str]:
-    project = tomllib.loads(_text_of(path)).get("project", {})
-    yield from map(str, project.get("dependencies", ()))
+    data = tomllib.loads(_text_of(path))
+    project = _table(data, "project")
+    if "dependencies" not in project:
+        _refuse_what_is_elsewhere(data, project)
+    found = project.get("dependencies", [])
+    if not isinstance(found, list) or not all(isinstance(line, str) and line.strip() for line in found):
+        raise ValueError('project.dependencies must be a list of requirements, such as ["numpy>=2"]')
+    yield from (line.strip() for line in found)
+
+
+def _refuse_what_is_elsewhere(data: Mapping[str, Any], project: Mapping[str, Any]) -> None:
+    if "dependencies" in project.get("dynamic", []):
+        raise ValueError(f"its dependencies are dynamic, known only once the project is built; {_WAY_OUT}")
+    if set(_table(data, "tool", "poetry", "dependencies")) - {"python"}:
+        raise ValueError(f"its dependencies are in [tool.poetry.dependencies], in Poetry's own words; {_WAY_OUT}")
+
+
+def _table(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    """The table of that name; an empty one where there is none."""
+    found: Any = data
+    for name in names:
+        found = found.get(name, {})
+        if not isinstance(found, dict):
+            raise ValueError(f"{name} is no table")
+    return dict(found)
 
 
 def _text_of(path: Path) -> str:
@@ -78,4 +106,8 @@ def _is_requirement(line: str) -> bool:
     name, _, address = line.partition("@")
     is_path = "/" in name or "\\" in name or (not address and line.endswith((".whl", ".tar.gz", ".zip")))
     is_local = is_path or address.strip().startswith(("file:", ".", "/"))
-    return line[0].isalnum() and line.isprintable() and not is_local
+    return line[:1].isalnum() and line.isprintable() and not is_local
+
+
+def _without_user(line: str) -> str:
+    return _USER_OF_ADDRESS.sub("//…@", line)

@@ -159,7 +159,7 @@ class KernelEnvironment:
 
 def _show(needs: FolderNeeds, on_progress: OnProgress) -> None:
     if needs.fault:
-        on_progress(_step_of(f"{needs.source} of the notebook's folder cannot be read: {needs.fault}"))
+        on_progress(_step_of(f"{needs.source} of the notebook's folder cannot be used: {needs.fault}"))
     if needs.lines:
         on_progress(_step_of(f"{needs.source} of the notebook's folder asks for {', '.join(needs.lines)}"))
     if needs.left_out:

@@ -38,6 +38,18 @@ from jupyter_tpu.kernels.environment_folder import FolderNeeds, folder_needs
             FolderNeeds(source="pyproject.toml", lines=("optax", "chex; python_version > '3.9'")),
         ),
         ({"pyproject.toml": "[tool.ruff]"}, FolderNeeds(source="pyproject.toml")),
+        (
+            {"pyproject.toml": '[project]\ndependencies = []\n[tool.poetry.dependencies]\ntorch = "2"'},
+            FolderNeeds(source="pyproject.toml"),
+        ),
+        ({"pyproject.toml": '[tool.poetry.dependencies]\npython = "^3.11"'}, FolderNeeds(source="pyproject.toml")),
+        (
+            {"requirements.txt": "-i https://me:pw@1@example.org/a\n--extra-index-url=http://key@example.org/b@c\n"},
+            FolderNeeds(
+                source="requirements.txt",
+                left_out=("-i https://…@example.org/a", "--extra-index-url=http://…@example.org/b@c"),
+            ),
+        ),
     ],
 )
 def test_requirements_are_found_in_a_folder(tmp_path: Path, files: dict[str, str], needs: FolderNeeds) -> None:
@@ -63,6 +75,28 @@ def test_a_file_that_cannot_be_read_is_a_fault_in_words(tmp_path: Path, name: st
     assert needs.source == name
     assert needs.fault or needs.left_out
     assert needs.lines == ()
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("project.dependencies = ['']", "must be a list of requirements"),
+        ("project.dependencies = 'numpy'", "must be a list of requirements"),
+        ("project.dependencies = {numpy = '2'}", "must be a list of requirements"),
+        ("project.dependencies = ['numpy', 2]", "must be a list of requirements"),
+        ("project.dynamic = ['version', 'dependencies']", "are dynamic, known only once"),
+        ("tool.poetry.dependencies.torch = '2'", "in [tool.poetry.dependencies]"),
+        ("tool.poetry = 3", "poetry is no table"),
+        ("project = 3", "project is no table"),
+    ],
+)
+def test_a_project_that_does_not_say_what_it_requires_is_a_fault_in_words(
+    tmp_path: Path, content: str, words: str
+) -> None:
+    (tmp_path / "pyproject.toml").write_text(content)
+    needs = folder_needs(tmp_path)
+    assert words in needs.fault
+    assert (needs.lines, needs.left_out) == ((), ())
 
 
 def test_without_a_folder_nothing_is_required() -> None:
