@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.terminal import plain
+from jupyter_tpu.cli.terminal import note, plain
 from jupyter_tpu.errors import BadInput, WrongState
 from jupyter_tpu.metrics import Holder
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from jupyter_tpu.models import Node
 
 PATIENCE_S = 60.0
+_SLOW_AFTER_S = 5.0
+
+Found = TypeVar("Found")
 
 
 class NodeChips:
@@ -33,7 +37,8 @@ class NodeChips:
 
     async def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
         """What all workers say; one that does not says why."""
-        return await self._looks.look(self._keys, method, params, patience_s=patience_s)
+        asked = self._looks.look(self._keys, method, params, patience_s=patience_s)
+        return await (asked if patience_s is None else tell_if_slow(asked, self._say_that_it_waits))
 
     async def ask_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """What one worker says.
@@ -44,10 +49,14 @@ class NodeChips:
         """
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
-        (answer,) = await self._looks.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
+        asked = self._looks.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
+        (answer,) = await tell_if_slow(asked, self._say_that_it_waits)
         if answer.said is None or answer.error is not None:
             raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
         return answer.said
+
+    def _say_that_it_waits(self) -> None:
+        note(f"Waiting for the agent on {self.node.name.node_id}, for up to {PATIENCE_S:.0f} s …")
 
     async def close(self) -> None:
         await self._looks.close()
@@ -74,6 +83,15 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
         yield chips
     finally:
         await chips.close()
+
+
+async def tell_if_slow(work: Awaitable[Found], tell: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
+    """What `work` gives; `tell` is called once if that takes longer than `after_s`."""
+    timer = asyncio.get_running_loop().call_later(after_s, tell)
+    try:
+        return await work
+    finally:
+        timer.cancel()
 
 
 def holder_text(holder: Holder) -> str:

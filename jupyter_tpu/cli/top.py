@@ -34,11 +34,11 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_top(options: argparse.Namespace) -> int:
-    asyncio.run(_top(options))
-    return 0
+    return 0 if asyncio.run(_top(options)) else 1
 
 
-async def _top(options: argparse.Namespace) -> None:
+async def _top(options: argparse.Namespace) -> bool:
+    """Whether all workers have answered."""
     async with node_chips(options) as chips:
         view = await _view(chips, PATIENCE_S)
         if options.json:
@@ -47,6 +47,7 @@ async def _top(options: argparse.Namespace) -> None:
             say("\n".join(screen(chips.node.name.node_id, view)))
         else:
             await _repeat(chips, view)
+        return bool(view["is_complete"])
 
 
 async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:

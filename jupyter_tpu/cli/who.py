@@ -55,7 +55,7 @@ def run_who(options: argparse.Namespace) -> int:
     else:
         for view in views:
             _say_worker(view)
-    return 0
+    return 1 if any(view["error"] for view in views) else 0
 
 
 def run_free(options: argparse.Namespace) -> int:
@@ -66,7 +66,12 @@ def run_free(options: argparse.Namespace) -> int:
         say_json(view)
     else:
         _say_freed(view)
-    return 1 if view["left"] and not view["freed"] else 0
+    return 0 if is_as_wished(view, options.pid) else 1
+
+
+def is_as_wished(view: Mapping[str, Any], pid: int | None) -> bool:
+    """Whether the process that was named has ended; where none was, whether nobody holds the chips."""
+    return not view["left"] if pid is None else pid in [holder["pid"] for holder in view["freed"]]
 
 
 async def _who(options: argparse.Namespace) -> list[Answer]:

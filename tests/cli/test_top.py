@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from jupyter_tpu.cli.chips import holder_text
+from jupyter_tpu.cli.chips import holder_text, tell_if_slow
 from jupyter_tpu.cli.top import screen
+from jupyter_tpu.cli.who import is_as_wished
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
 
 if TYPE_CHECKING:
@@ -44,6 +49,8 @@ def until(look: Callable[[], Any], is_it: Callable[[Any], bool]) -> Any:
 def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> None:
     terminal.tpu("create", "busy", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
     assert terminal.tpu("free", "busy", "--yes").stdout == "No process holds the chips.\n"
+    nobody = terminal.tpu("free", "busy", "--yes", "--pid", "999999")
+    assert (nobody.returncode, nobody.stdout) == (1, "Process 999999 does not hold the chips.\n")
 
     terminal.cloud.lay_down_metrics("busy", duty_percent=[12.5], memory_percent=[25])
     with program_with_the_chips(terminal, "busy"):
@@ -59,6 +66,78 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
         assert ([each["pid"] for each in freed["freed"]], freed["left"]) == ([holder["pid"]], [])
     assert "no process holds the chips" in terminal.tpu("who", "busy").stdout
     terminal.tpu("delete", "busy", "--yes")
+
+
+@contextmanager
+def agent_stopped(terminal: Terminal, node: str) -> Iterator[None]:
+    """The agent of the node's first worker stands still; its socket takes what it is asked."""
+    home = terminal.cloud.workers(node)[0]["home"]
+    pids = [int(path.parts[2]) for path in Path("/proc").glob("[0-9]*/cmdline") if is_agent(path, home)]
+    assert pids
+    for pid in pids:
+        os.kill(pid, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+
+
+def is_agent(path: Path, home: str) -> bool:
+    try:
+        words = path.read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    return "agent" in words and any(word.startswith(home) for word in words)
+
+
+@pytest.mark.timeout(300)
+def test_a_worker_that_does_not_answer_is_waited_for_in_words_and_fails_the_command(terminal: Terminal) -> None:
+    terminal.tpu("create", "mute", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
+    assert terminal.tpu("who", "mute").returncode == 0
+
+    with agent_stopped(terminal, "mute"):
+        asked = terminal.start("who", "mute")
+        assert asked.stderr is not None
+        assert any(line.startswith("Waiting for the agent on mute") for line in asked.stderr)
+    asked.communicate(timeout=PATIENCE_S)
+    assert asked.returncode == 0
+
+    terminal.cloud.change_host_key("mute")
+    who, top = terminal.tpu("who", "mute"), terminal.tpu("top", "mute", "--json")
+    assert (who.returncode, "worker 0" in who.stderr, top.returncode, '"is_complete": false' in top.stdout) == (
+        1,
+        True,
+        1,
+        True,
+    )
+    terminal.tpu("delete", "mute", "--yes")
+
+
+async def test_who_waits_long_is_told_so() -> None:
+    told = asyncio.Event()
+
+    assert await tell_if_slow(told.wait(), told.set, after_s=0.0) is True
+
+
+@pytest.mark.parametrize(
+    ("pid", "freed", "left", "expected"),
+    [
+        (None, [], [], True),
+        (None, [7], [], True),
+        (None, [7], [8], False),
+        (None, [], [8], False),
+        (7, [7], [8], True),
+        (7, [], [8], False),
+        (7, [], [], False),
+    ],
+)
+def test_free_succeeds_only_if_what_was_wished_has_come_about(
+    pid: int | None, freed: list[int], left: list[int], expected: bool
+) -> None:
+    view = {"freed": [{"pid": each} for each in freed], "left": [{"pid": each} for each in left]}
+
+    assert is_as_wished(view, pid) is expected
 
 
 def test_another_users_process_is_ended_only_by_its_number(terminal: Terminal) -> None:
