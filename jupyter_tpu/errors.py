@@ -37,7 +37,16 @@ Knows nothing of the systems that raise these: the doors translate.
 
 from __future__ import annotations
 
+import unicodedata
 from typing import Any, ClassVar
+
+# Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
+_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def harmless(text: str) -> str:
+    """The text without what could steer a terminal; its lines and tabs stay."""
+    return "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _UNSAFE)
 
 
 class TpuError(Exception):
@@ -57,11 +66,12 @@ class TpuError(Exception):
         return "\n".join(part for part in (self.message, self.exists, self.hint) if part)
 
     def _render_traceback_(self) -> list[str]:
-        """IPython calls this in the place of a traceback: the words help the user, our frames would not."""
-        return [
-            f"\x1b[31m{type(self).__name__}\x1b[39m: {self.message}",
-            *filter(None, (self.exists, self.hint, self.raw)),
-        ]
+        """IPython calls this in the place of a traceback: the words help the user, our frames would not.
+
+        Any of them may quote a process, a file or another machine.
+        """
+        message, *rest = map(harmless, (self.message, self.exists, self.hint, self.raw))
+        return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:
         """Whether both say the same: records hold errors, and are compared with what the journal gives back."""

@@ -15,7 +15,7 @@ _ORDER = (FAULT, WARNING)
 def doctor(here: Here, words: Sequence[str]) -> Shown:
     given = take_apart(words, flags=("--json",))
     findings = examine(here.environ)
-    return _as_json(findings) if "--json" in given.flags else shown(findings)
+    return as_json(findings) if "--json" in given.flags else shown(findings)
 
 
 def shown(findings: Sequence[Finding]) -> Shown:
@@ -30,7 +30,8 @@ def _rank(finding: Finding) -> int:
     return _ORDER.index(finding.state) if finding.state in _ORDER else len(_ORDER)
 
 
-def _as_json(findings: Sequence[Finding]) -> Shown:
+def as_json(findings: Sequence[Finding]) -> Shown:
+    """The same for programs: one JSON document, whole."""
     import json
 
     text = json.dumps([each.to_json() for each in findings], indent=1)

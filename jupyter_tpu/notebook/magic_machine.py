@@ -11,7 +11,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
-from jupyter_tpu.notebook.magic_shown import Section, Shown, said
+from jupyter_tpu.notebook.magic_shown import Section, Shown, plain, said
 from jupyter_tpu.notebook.magic_words import Here, Word, take_apart, whole_number
 
 PACKAGES = (
@@ -34,7 +34,7 @@ _VARIABLES = (
     "CONDA_PREFIX",
 )
 _SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
-# A password may hold slashes and more of "@", so all before the last one of the address goes, rather too much than less.
+# A password may hold slashes and more of "@", so all before the last one of the address goes.
 _SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
 _NOT_SHOWN = "(set, not shown)"
 _LOG_BYTES = 256 * 1024
@@ -97,7 +97,9 @@ def logs(here: Here, words: Sequence[str]) -> Shown:
         raise EnvironmentFailed(f"The agent's log cannot be read: {error}.") from error
     if not lines:
         return said("The agent's log is empty.")
-    return Shown(sections=[Section(title=f"The last {len(lines)} lines of {path}"), Section(verbatim=lines)])
+    return Shown(
+        sections=[Section(title=f"The last {len(lines)} lines of {path}"), Section(verbatim=list(map(plain, lines)))]
+    )
 
 
 def log_path(environ: Mapping[str, str]) -> Path:

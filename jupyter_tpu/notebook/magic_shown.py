@@ -7,24 +7,29 @@ text, and everything is escaped in the HTML.
 from __future__ import annotations
 
 import html
-import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jupyter_tpu.brakes import span_text
+from jupyter_tpu.errors import harmless
 
 UNKNOWN = "unknown"
 
 _LONGEST = 2000
 _LEFT = ' style="text-align: left"'
-# Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
-_UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_TO_SPACES = str.maketrans("\t\n\r", "   ")
 
 
 def plain(text: object) -> str:
-    """One line of harmless text: control, formatting and line-breaking characters become spaces or vanish."""
-    kept = (" " if char in "\t\n\r" else char for char in str(text)[:_LONGEST])
-    return "".join(char for char in kept if unicodedata.category(char) not in _UNSAFE)
+    """One line of harmless text: control, formatting and line-breaking characters become spaces or vanish.
+
+    Cut where it is very long.
+    """
+    return _line(str(text)[:_LONGEST])
+
+
+def _line(text: str) -> str:
+    return harmless(text.translate(_TO_SPACES))
 
 
 def age_text(at: float, now: float) -> str:
@@ -38,7 +43,8 @@ class Section:
 
     Attributes:
         age: how old it is, such as ``as of 40 s ago``.
-        lines: shown above the table; `header` and `rows` are the table, `verbatim` is text as it stands in a file.
+        lines: shown above the table; `header` and `rows` are the table.
+        verbatim: lines for programs, or of a file; they alone are never cut.
     """
 
     title: str = ""
@@ -56,7 +62,7 @@ class Section:
             indent = "  "
         yield from (indent + plain(line) for line in self.lines)
         yield from (indent + line for line in self._table())
-        yield from (plain(line) for line in self.verbatim)
+        yield from map(_line, self.verbatim)
 
     def _table(self) -> Iterator[str]:
         if not self.rows:
@@ -76,7 +82,7 @@ class Section:
             header = "".join(f'<th scope="col"{_LEFT}>{_escaped(cell)}</th>' for cell in self.header)
             yield f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(map(_html_row, self.rows))}</tbody></table>"
         if self.verbatim:
-            yield "<pre>" + "\n".join(map(_escaped, self.verbatim)) + "</pre>"
+            yield "<pre>" + "\n".join(html.escape(_line(line)) for line in self.verbatim) + "</pre>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -12,6 +14,7 @@ from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding, summary
 from jupyter_tpu.notebook.doctor import Facts
 from jupyter_tpu.notebook.doctor_checks import examine_agent, examine_environment, examine_machine
+from jupyter_tpu.notebook.magic_doctor import as_json
 from jupyter_tpu.notebook.worker import this_worker
 
 JAX = {"jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": "0.0.42.1"}
@@ -132,6 +135,15 @@ def test_an_emulated_worker_may_compute_on_the_cpu() -> None:
         versions={"jax": {**JAX, "libtpu": ""}},
     )
     assert [each for each in examined(facts) if each.state != OK] == []
+
+
+@pytest.mark.parametrize("text", ["0," * 5000, "\x1b[2J\u202e\n\ud800<b>"])
+def test_json_for_programs_is_whole_whatever_was_found(text: str) -> None:
+    finding = Finding(check="variables", state=WARNING, text=text)
+    told = as_json([finding])
+    page = html.unescape(told.to_html()).removeprefix("<pre>").removesuffix("</pre>")
+    assert json.loads(str(told)) == json.loads(page) == [finding.to_json()]
+    assert "<b>" not in told.to_html()
 
 
 def test_a_finding_travels_as_json() -> None:
