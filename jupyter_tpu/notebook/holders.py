@@ -9,12 +9,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_tpu.notebook.magic_shown import plain
+
 PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that holds the accelerator; what could not be read is empty."""
+    """A process that holds the accelerator; what could not be read is empty.
+
+    Its words are its own: a notebook may have any name, which as text is made harmless.
+    """
 
     pid: int
     command: str = ""
@@ -23,8 +28,8 @@ class Holder:
     def __str__(self) -> str:
         name = f"process {self.pid}"
         if self.notebook:
-            return f"{name}, the kernel of the notebook {self.notebook}"
-        return f"{name} ({self.command})" if self.command else name
+            return f"{name}, the kernel of the notebook {plain(self.notebook)}"
+        return f"{name} ({plain(self.command)})" if self.command else name
 
 
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:

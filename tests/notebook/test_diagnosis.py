@@ -40,6 +40,19 @@ def test_a_holder_that_is_no_notebook_is_named_with_its_command():
     assert "%tpu free ends that process after asking" in error.hint
 
 
+@pytest.mark.parametrize("field", ["notebook", "command"])
+def test_a_name_that_would_steer_the_terminal_is_told_as_text(field):
+    error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, **{field: "\x1b[31mevil\u202e\n2"}))
+    assert "[31mevil 2" in error.message
+
+
+def test_what_a_framework_said_is_shown_in_its_lines_and_steers_no_terminal():
+    error = diagnose_start("first\n\tsecond\x1b[2J\x07\u202e\r third", ON_A_NODE)
+    head, *rest = error._render_traceback_()
+    assert head.startswith("\x1b[31mAcceleratorFailed\x1b[39m: ")
+    assert rest[-1] == "first\n\tsecond[2J third"
+
+
 def test_the_notebook_of_a_living_process_is_read_from_its_environment():
     environ = {**os.environ, "JPY_SESSION_NAME": "/home/me/näh.ipynb"}
     script = "print('up', flush=True); input()"
