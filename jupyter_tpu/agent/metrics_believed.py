@@ -25,6 +25,10 @@ TENSORCORE = "tensorcore_util"
 SERVED = (HBM_TOTAL, HBM_USED, DUTY_CYCLE, HBM_BANDWIDTH, IDLE_TIME, QUEUE_SIZE)
 """The metrics that libtpu's service is asked for."""
 
+_LONGEST_IDLE_S = 10 * 365 * 86400.0
+_MOST_HBM_BYTES = 2**40
+_MOST_QUEUED = 10**6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Told:
@@ -50,32 +54,41 @@ class Believed:
 
 
 def _percent(value: float) -> float | None:
-    return value if 0 <= value <= 100 else None
+    return abs(value) if 0 <= value <= 100 else None
 
 
 def _seconds(value: float) -> float | None:
-    return value if value >= 0 else None
+    return abs(value) if 0 <= value <= _LONGEST_IDLE_S else None
 
 
-def _count(value: float) -> int | None:
-    return int(value) if value >= 0 else None
+def _queue(value: float) -> int | None:
+    return int(value) if 0 <= value <= _MOST_QUEUED else None
+
+
+def _used(value: float) -> int | None:
+    return int(value) if 0 <= value <= _MOST_HBM_BYTES else None
+
+
+def _total(value: float) -> int | None:
+    return int(value) if 1 <= value <= _MOST_HBM_BYTES else None
 
 
 _CORE_FIELDS: Mapping[str, tuple[str, Callable[[float], float | None]]] = {
     "tensorcore_percent": (TENSORCORE, _percent),
-    "hbm_used_bytes": (HBM_USED, _count),
-    "hbm_total_bytes": (HBM_TOTAL, _count),
+    "hbm_used_bytes": (HBM_USED, _used),
+    "hbm_total_bytes": (HBM_TOTAL, _total),
     "hbm_bandwidth_percent": (HBM_BANDWIDTH, _percent),
     "idle_s": (IDLE_TIME, _seconds),
-    "queued": (QUEUE_SIZE, _count),
+    "queued": (QUEUE_SIZE, _queue),
 }
 
 
-def believed(told: Told, cores_per_chip: int, expected_cores: int | None) -> Believed:
+def believed(told: Told, cores_per_chip: int, expected_cores: int | None, *, is_whole_node: bool = False) -> Believed:
     """What of it makes sense.
 
     Args:
         expected_cores: of this worker; None where its type is not known.
+        is_whole_node: whether this worker is all of its node, so that ids begin with 0.
     """
     unknown: dict[str, str] = {}
     columns = {name: _column(told, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
@@ -86,14 +99,21 @@ def believed(told: Told, cores_per_chip: int, expected_cores: int | None) -> Bel
     duty = _column(told, "duty_percent", DUTY_CYCLE, _percent, unknown)
     chips = sorted({core // cores_per_chip for core in ids} or duty)
     _explain("duty_percent", duty, chips, unknown)
-    if expected_cores is not None and len(ids) != expected_cores:
-        unknown["cores"] = f"libtpu tells of {len(ids)} cores, this worker has {expected_cores}"
+    if expected_cores is not None:
+        _explain_cores(ids, expected_cores, is_whole_node, unknown)
     return Believed(
         duty_per="chip" if cores_per_chip > 1 else "core",
         chips=tuple(Chip(chip=chip, duty_percent=duty.get(chip)) for chip in chips),
         cores=tuple(_core(core, core // cores_per_chip, columns) for core in ids),
         unknown=unknown,
     )
+
+
+def _explain_cores(ids: Sequence[int], expected: int, is_whole_node: bool, unknown: dict[str, str]) -> None:
+    if len(ids) != expected:
+        unknown["cores"] = f"libtpu tells of {len(ids)} cores, this worker has {expected}"
+    elif is_whole_node and ids[-1] >= expected:
+        unknown["cores"] = f"libtpu tells of cores {ids[0]} to {ids[-1]}, this worker has 0 to {expected - 1}"
 
 
 def _core(core: int, chip: int, columns: Mapping[str, Mapping[int, Any]]) -> Core:
@@ -115,7 +135,7 @@ def _column(
             unknown[name] = f"libtpu tells of a core {number}"
         elif number in column:
             column[number] = None
-            unknown[name] = f"several processes tell of core {number}"
+            unknown[name] = f"libtpu tells of core {number} more than once"
         else:
             column[number] = known
             if known is None:

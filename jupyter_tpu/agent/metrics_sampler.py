@@ -94,7 +94,8 @@ class Sampler:
         told = self._with_tensorcores(told, holders)
         cores_per_chip = _cores_per_chip(self._kind, told)
         expected = self._kind.chips_per_worker * cores_per_chip if self._kind else None
-        found = believed(told, cores_per_chip, expected)
+        is_whole_node = self._kind is not None and self._kind.workers == 1
+        found = believed(told, cores_per_chip, expected, is_whole_node=is_whole_node)
         return replace(
             sample,
             state=MEASURED,

@@ -13,6 +13,7 @@ from jupyter_tpu.agent.metrics_believed import (
     DUTY_CYCLE,
     HBM_TOTAL,
     HBM_USED,
+    IDLE_TIME,
     QUEUE_SIZE,
     TENSORCORE,
     Told,
@@ -45,9 +46,12 @@ def test_two_cores_share_the_duty_of_their_chip() -> None:
         (HBM_USED, [(0, -1), (1, 5)], "hbm_used_bytes", "-1, which cannot be"),
         (HBM_USED, [(0, 17 * GIB), (1, 5)], "hbm_used_bytes", "more memory in use than core 0 has"),
         (HBM_USED, [(1, 5)], "hbm_used_bytes", "leaves out 0"),
-        (HBM_USED, [(0, 1), (0, 2), (1, 5)], "hbm_used_bytes", "several processes tell of core 0"),
+        (HBM_USED, [(0, 1), (0, 2), (1, 5)], "hbm_used_bytes", "libtpu tells of core 0 more than once"),
         (TENSORCORE, [(0, 100.1), (1, 5)], "tensorcore_percent", "100.1, which cannot be"),
         (QUEUE_SIZE, [(0, math.inf), (1, 5)], "queued", "inf, which cannot be"),
+        (QUEUE_SIZE, [(0, 2**62), (1, 5)], "queued", "4.61169e+18, which cannot be"),
+        (IDLE_TIME, [(0, 1e300), (1, 5)], "idle_s", "1e+300, which cannot be"),
+        (HBM_USED, [(0, 2**62), (1, 5)], "hbm_used_bytes", "4.61169e+18, which cannot be"),
     ],
 )
 def test_a_number_that_cannot_be_is_unknown_with_the_reason(
@@ -58,6 +62,23 @@ def test_a_number_that_cannot_be_is_unknown_with_the_reason(
 
     assert [getattr(core, field) for core in found.cores] == [None, 5]
     assert reason in found.unknown[field]
+
+
+@pytest.mark.parametrize("total", [0, -1, 2**62, math.inf])
+def test_a_size_that_no_memory_has_is_unknown_and_what_is_used_of_it_is_not(total: float) -> None:
+    told = Told(values={HBM_TOTAL: [(0, total)], HBM_USED: [(0, 5)]})
+    found = believed(told, cores_per_chip=1, expected_cores=1)
+
+    assert [(core.hbm_used_bytes, core.hbm_total_bytes) for core in found.cores] == [(5, None)]
+    assert "which cannot be" in found.unknown["hbm_total_bytes"]
+
+
+def test_minus_zero_is_zero() -> None:
+    told = Told(values={DUTY_CYCLE: [(0, -0.0)], IDLE_TIME: [(0, -0.0)], TENSORCORE: [(0, -0.0)]})
+    found = believed(told, cores_per_chip=1, expected_cores=1)
+
+    (chip,), (core,) = found.chips, found.cores
+    assert [str(value) for value in (chip.duty_percent, core.idle_s, core.tensorcore_percent)] == ["0.0"] * 3
 
 
 @pytest.mark.parametrize("duty", [math.nan, -1.0, 100.5, math.inf])
@@ -72,6 +93,24 @@ def test_missing_cores_are_said_to_be_missing() -> None:
     found = believed(Told(values={HBM_USED: [(0, 1)] * 1}), cores_per_chip=1, expected_cores=8)
 
     assert found.unknown["cores"] == "libtpu tells of 1 cores, this worker has 8"
+
+
+@pytest.mark.parametrize(
+    ("first", "is_whole_node", "why"),
+    [
+        (100, True, "libtpu tells of cores 100 to 107, this worker has 0 to 7"),
+        (1, True, "libtpu tells of cores 1 to 8, this worker has 0 to 7"),
+        (0, True, None),
+        (8, False, None),
+    ],
+)
+def test_cores_that_a_node_of_one_worker_cannot_have_are_remarked_on(
+    first: int, is_whole_node: bool, why: str | None
+) -> None:
+    told = Told(values={HBM_USED: [(first + core, 1) for core in range(8)]})
+    found = believed(told, cores_per_chip=1, expected_cores=8, is_whole_node=is_whole_node)
+
+    assert found.unknown.get("cores") == why
 
 
 def test_the_reason_of_a_metric_that_did_not_come_is_kept() -> None:
