@@ -30,14 +30,14 @@ def _keep(words: list[str], now: float) -> dict[str, Any]:
         return {"while_busy": True}
     if len(words) == 2 and words[0] == "until":
         return {"until": _next_time(words[1], now)}
-    if len(words) == 1 and (found := re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)(s|m|min|h|d)", words[0])):
+    if len(words) == 1 and (found := re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)(s|m|min|h|d)", words[0])):
         return {"for_s": float(found[1]) * _SECONDS[found[2]]}
     raise BadInput(f"{' '.join(words)[:60]!r} does not say for how long.", hint=_HOW)
 
 
 def _next_time(text: str, now: float) -> float:
     """By the clock and the time zone of the node, which is UTC unless somebody has set it."""
-    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text)
+    found = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", text)
     if not found:
         raise BadInput(f"{text[:40]!r} is no time of a day.", hint=_HOW)
     today = datetime.datetime.fromtimestamp(now)
@@ -50,6 +50,13 @@ def _next_time(text: str, now: float) -> float:
 def told(said: Mapping[str, Any]) -> list[str]:
     """What the agent says of this node, in lines for people. This cell is one of those that run."""
     return [*source_lines(said), *end_lines(said)]
+
+
+def kept(said: Mapping[str, Any]) -> list[str]:
+    """The same after a wish to keep it, which may have been one for no time at all."""
+    keep = said["keep"]
+    is_kept = keep["for_s"] is not None or keep["while_busy"]
+    return [*told(said), *([] if is_kept else ["Nothing keeps it now."])]
 
 
 def source_lines(said: Mapping[str, Any]) -> list[str]:

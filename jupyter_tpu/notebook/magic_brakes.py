@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.keep import end_lines, parse_keep, told
+from jupyter_tpu.notebook.keep import end_lines, kept, parse_keep, told
 from jupyter_tpu.notebook.magic_shown import Section, Shown, plain, said
 from jupyter_tpu.notebook.magic_words import Answer, Here, Word, take_apart
 
@@ -25,7 +25,7 @@ def keep(here: Here, words: Sequence[str]) -> Shown:
     except WorkerUnreachable as error:
         error.exists = "Whether the node is kept is not known: %tpu idle shows it."
         raise
-    return _shown(answer, told)
+    return _shown(answer, kept)
 
 
 def brakes_section(answer: Answer) -> Section:

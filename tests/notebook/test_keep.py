@@ -30,7 +30,19 @@ def test_a_line_says_what_the_agent_is_asked(line: str, params: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["forever", "until noon", "-1h", "until", "1h 2h", "9999999h", "while_busy", "off now"]
+    "line",
+    [
+        "forever",
+        "until noon",
+        "-1h",
+        "until",
+        "1h 2h",
+        "9999999h",
+        "while_busy",
+        "off now",
+        "\u0661h",
+        "until 1\u0668:00",
+    ],
 )
 def test_any_other_line_is_refused_with_what_there_is(line: str) -> None:
     with pytest.raises(BadInput) as caught:
