@@ -34,7 +34,7 @@ def perform(line: str, here: Here) -> Shown:
     """
     first, *rest = line.split() or [""]
     if first in HELP:
-        return _help_of_all() if not rest else help_of(_word(rest[0]))
+        return _help_of_all() if not rest or rest[0] in HELP else help_of(_word(rest[0]))
     word = _word(first)
     if set(rest) & {"--help", "-h"}:
         return help_of(word)

@@ -322,6 +322,13 @@ def test_an_answer_that_is_no_object_is_nonsense(start: Any) -> None:
     assert isinstance(answers["a"], AgentBroken)
 
 
+@pytest.mark.parametrize(("for_s", "is_said"), [(None, True), (60.0, False)])
+def test_a_keep_that_keeps_nothing_says_so(start: Any, for_s: float | None, is_said: bool) -> None:
+    answer = {**ACTIVITY, "keep": {"for_s": for_s, "while_busy": False}}
+    shown = str(perform("keep 0h", start(answering({"keep": answer})).here))
+    assert ("Nothing keeps it now." in shown) is is_said
+
+
 def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
     with pytest.raises(WorkerUnreachable) as caught:
         perform("keep", start(closing).here)
@@ -335,6 +342,6 @@ def test_without_an_agent_each_word_says_so(line: str) -> None:
         perform(line, Here({}, NOW))
 
 
-@pytest.mark.parametrize("line", ["--help", "help", "-h", "keep --help", "help keep", "free -h"])
+@pytest.mark.parametrize("line", ["--help", "help", "-h", "help help", "-h -h", "keep --help", "help keep", "free -h"])
 def test_help_needs_no_agent(line: str) -> None:
     assert "%tpu keep" in str(perform(line, Here({}, NOW))) or "%tpu free" in str(perform(line, Here({}, NOW)))
