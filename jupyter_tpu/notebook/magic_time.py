@@ -6,6 +6,7 @@ import ast
 import itertools
 import math
 import os
+import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -34,6 +35,18 @@ _LEAST_COVERED = 0.8
 _HOUR_S = 3600.0
 
 
+class CellSyntaxError(Exception):
+    """Python cannot read the cell. Shown as IPython shows a syntax error, without the frames of the magic."""
+
+    def __init__(self, error: Exception, shown: list[str]) -> None:
+        super().__init__(f"{type(error).__name__}: {error}")
+        self._shown = shown
+
+    def _render_traceback_(self) -> list[str]:
+        """IPython calls this in the place of a traceback."""
+        return self._shown
+
+
 @dataclass(frozen=True)
 class Timed:
     """When a cell ran, in Unix seconds, and for how long by a clock that nobody sets."""
@@ -50,6 +63,7 @@ def time_cell(shell: Any, line: str, cell: str | None) -> Any:
 
     Raises:
         BadInput: there is nothing to run, or it awaits.
+        CellSyntaxError: it is no Python.
     """
     __tracebackhide__ = True
     if line.strip() in ("--help", "-h"):
@@ -76,17 +90,21 @@ def _source(line: str, cell: str | None) -> str:
 
 def _compiled(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
     """All but the last expression, and that."""
+    try:
+        return _parts(shell, source)
+    except (SyntaxError, ValueError) as error:  # ValueError: older Pythons say so of null bytes
+        if re.search("await|async", str(error)):
+            raise BadInput("%%tpu_time cannot time a cell that awaits.", exists="It was not run.") from error
+        raise CellSyntaxError(error, shell.SyntaxTB.structured_traceback(type(error), error, [])) from error
+
+
+def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
     code = _above(source) * "\n" + shell.transform_cell(source)
     name = shell.compile.cache(code, shell.execution_count, raw_code=source)
-    try:
-        tree = shell.transform_ast(shell.compile.ast_parse(code, filename=name))
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
-        expression = shell.compile(ast.Expression(last.value), name, "eval") if last is not None else None
-        return shell.compile(tree, name, "exec"), expression
-    except SyntaxError as error:
-        if "await" in str(error.msg) or "asynchronous" in str(error.msg):
-            raise BadInput("%%tpu_time cannot time a cell that awaits.", exists="It was not run.") from error
-        raise
+    tree = shell.transform_ast(shell.compile.ast_parse(code, filename=name))
+    last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+    expression = shell.compile(ast.Expression(last.value), name, "eval") if last is not None else None
+    return shell.compile(tree, name, "exec"), expression
 
 
 def _above(source: str) -> int:

@@ -68,10 +68,33 @@ def plain_kernel() -> Iterator[Any]:
     manager.shutdown_kernel(now=True)
 
 
+def reply_to(client: Any, code: str) -> dict[str, Any]:
+    """Of a cell; its error does not abort the next one, which may be on its way."""
+    reply: dict[str, Any] = client.execute(code, reply=True, timeout=60, stop_on_error=False)["content"]
+    return reply
+
+
 def test_a_kernel_that_somebody_else_has_started_says_that_no_agent_is_here(plain_kernel: Any) -> None:
-    reply = plain_kernel.execute("%tpu top", reply=True, timeout=60)["content"]
+    reply = reply_to(plain_kernel, "%tpu top")
     assert (reply["status"], reply["ename"]) == ("error", "WorkerUnreachable")
-    assert plain_kernel.execute("1", reply=True, timeout=60)["content"]["status"] == "ok"
+    assert reply_to(plain_kernel, "1")["status"] == "ok"
+
+
+@pytest.mark.parametrize("source", ["answer = (", "def f():\npass", "return 1", "if 1:\n    2\n  3", "'\x00'"])
+def test_a_timed_cell_that_is_no_python_is_shown_as_such_without_our_frames(plain_kernel: Any, source: str) -> None:
+    reply = reply_to(plain_kernel, f"%%tpu_time\n{source}")
+    shown = "\n".join(reply["traceback"])
+    assert (reply["status"], reply["ename"]) == ("error", "CellSyntaxError")
+    assert "SyntaxError" in shown or "IndentationError" in shown or "null bytes" in shown
+    assert "jupyter_tpu" not in shown
+    assert "interactiveshell" not in shown
+
+
+@pytest.mark.parametrize("source", ["await x", "async with x: pass", "[y async for y in x]"])
+def test_a_cell_that_awaits_is_not_timed_and_not_run(plain_kernel: Any, source: str) -> None:
+    reply = reply_to(plain_kernel, f"%%tpu_time\n{source}")
+    assert reply["ename"] == "BadInput"
+    assert "cannot time a cell that awaits" in reply["evalue"]
 
 
 def test_its_words_are_completed_all_the_same(plain_kernel: Any) -> None:
