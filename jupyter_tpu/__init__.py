@@ -12,12 +12,12 @@ try:
 except ImportError:  # a checkout that was never built: _version.py is written by the build
     __version__ = "0.0.0"
 
-_WIDGETS = ("IdleTimer", "QuotaAndCredit", "TpuMonitor")
+__all__ = ["IdleTimer", "QuotaAndCredit", "TpuMonitor"]
 
 
 def __getattr__(name: str) -> Any:
     """The widgets of `jupyter_tpu.notebook.widgets`, loaded when a notebook asks for one."""
-    if name not in _WIDGETS:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from jupyter_tpu.notebook import widgets
 

@@ -236,6 +236,13 @@ def test_a_busy_kernel_is_fed_on_and_its_pages_wishes_are_done_until_it_is_close
 
 # -- in a shell --------------------------------------------------------------------------------------------------------
 
+
+def test_all_widgets_come_by_a_star() -> None:
+    names: dict[str, Any] = {}
+    exec("from jupyter_tpu import *", names)
+    assert {name for name in names if name[0] != "_"} == {"IdleTimer", "QuotaAndCredit", "TpuMonitor"}
+
+
 SHOW = "from jupyter_tpu import IdleTimer, QuotaAndCredit, TpuMonitor\ndisplay({}())"
 WITHOUT = "import sys; sys.modules['anywidget'] = None"
 
