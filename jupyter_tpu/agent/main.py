@@ -152,6 +152,8 @@ async def run(home: Home, python: str, listener: socket.socket) -> None:
 def main(arguments: list[str]) -> None:
     """``ROOT PYTHON``; the listening socket is descriptor 3, the supervisor's reports come on standard input."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")
+    # It warns of each write to a client that has left without a word, which a link that is cut does all day.
+    logging.getLogger("asyncio").setLevel(logging.ERROR)
     # The supervisor blocks the signals it waits for, and children inherit that.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)

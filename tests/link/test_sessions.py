@@ -93,6 +93,19 @@ async def test_who_breaks_the_protocol_is_hung_up_on_and_nobody_else(client: Any
     assert client.link.state == "live"
 
 
+async def test_a_client_that_leaves_without_a_word_does_not_flood_the_log(worker: Any, client: Any, dial: Dial) -> None:
+    leaving = await dial()
+    leaving.greet()
+    await leaving.frame(Kind.HELLO)
+    leaving.write(encode_frame(Kind.PING) * 1000)
+    leaving.close()
+    await client.link.call("status")
+    other = await dial()
+    other.greet("b" * 32)
+    await other.frame(Kind.HELLO)
+    assert "socket.send() raised exception" not in (worker.home / ".jupyter-tpu/agent.log").read_text()
+
+
 async def test_requests_for_no_stream_and_odd_acknowledgements_are_ignored(dial: Dial) -> None:
     raw = await dial()
     raw.greet()
