@@ -7,7 +7,7 @@ all workers of a slice, so that those of a worker need not begin with 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -108,6 +108,14 @@ class Sample:
     unknown: Mapping[str, str] = field(default_factory=dict)
     host: Host = Host()
     holders: tuple[Holder, ...] = ()
+
+    def unknown_lines(self, titles: Mapping[str, str]) -> Iterator[str]:
+        """What is not known and why, in words, with these titles of fields."""
+        for name, why in self.unknown.items():
+            title = titles.get(name, name.replace("_", " "))
+            is_partial = any(getattr(row, name, None) is not None for row in (*self.chips, *self.cores))
+            how = f"{'partly ' if is_partial else ''}{UNKNOWN}, " if name != "cores" else ""
+            yield f"{title}: {how}{why}"
 
     def to_json(self) -> dict[str, Any]:
         return {

@@ -62,19 +62,19 @@ class Calls:
         with suppress(OSError):  # whoever takes no question does not answer it either
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
-    def answers(self) -> list[bytes | None]:
+    def answers(self) -> list[bytes | Unreadable | None]:
         """The message of each reply, in the order of the questions; None for one that was refused.
 
-        Raises:
-            Unreadable: it hangs, or talks nonsense.
+        What hangs or is nonsense has its reason instead, and costs the others nothing that has come by then.
         """
         self._deadline = max(self._deadline, time.monotonic() + _LAST_MOMENT_S)
+        failure = None
         try:
             while self._open:
                 self._take(*self._next_frame())
-            return [_message(body) for body in self._bodies.values()]
         except (OSError, ValueError, IndexError, struct.error) as error:
-            raise Unreadable(_reason(error)) from error
+            failure = Unreadable(_reason(error))
+        return [failure if stream in self._open else _message_or_reason(body) for stream, body in self._bodies.items()]
 
     def close(self) -> None:
         self._socket.close()
@@ -142,6 +142,13 @@ def _text(text: str) -> bytes:
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack("!I", len(payload))[1:] + struct.pack("!BBI", kind, flags, stream) + payload
+
+
+def _message_or_reason(body: bytes) -> bytes | Unreadable | None:
+    try:
+        return _message(body)
+    except (ValueError, struct.error) as error:
+        return Unreadable(_reason(error))
 
 
 def _message(body: bytes) -> bytes | None:

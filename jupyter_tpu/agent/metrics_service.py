@@ -9,7 +9,7 @@ from __future__ import annotations
 import struct
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import TypeAlias
 
 from jupyter_tpu.agent.metrics_believed import Told
@@ -38,19 +38,28 @@ def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = A
     why_not: dict[str, str] = {}
     opened = list(_opened(ports, messages, deadline, why_not))
     for calls in opened:
-        try:
-            for name, answer in zip(names, calls.answers(), strict=True):
-                if answer is not None:
-                    values.setdefault(name, []).extend(_pairs(answer))
-        except (Unreadable, ValueError, IndexError, struct.error) as error:
-            why_not[""] = str(error) if isinstance(error, Unreadable) else f"libtpu talks nonsense: {error}"
-        finally:
-            calls.close()
+        with closing(calls):
+            answers = calls.answers()
+        for name, answer in zip(names, answers, strict=True):
+            _take(name, answer, values, why_not)
     if not opened and not why_not:
         return None
     refused = why_not.pop("", None)
-    unsaid = {name: refused or _NOT_SERVED for name in names if refused or name not in values}
-    return Told(values=values, why_not=unsaid)
+    unsaid = {name: why_not.get(name) or refused or _NOT_SERVED for name in names if refused or name not in values}
+    return Told(values=values, why_not=unsaid | why_not)
+
+
+def _take(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs], why_not: dict[str, str]) -> None:
+    """All of an answer, or nothing of it and why."""
+    if isinstance(answer, Unreadable):
+        why_not[name] = str(answer)
+    elif answer is not None:
+        try:
+            pairs = list(_pairs(answer))
+        except (ValueError, IndexError, struct.error) as error:
+            why_not[name] = f"libtpu talks nonsense: {error}"
+        else:
+            values.setdefault(name, []).extend(pairs)
 
 
 def _opened(ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]) -> Iterator[Calls]:

@@ -22,6 +22,14 @@ if TYPE_CHECKING:
 INTERVAL_S = 1.0
 _CLEAR = "\x1b[H\x1b[2J"
 _GIB = 2**30
+_TITLES = {
+    "duty_percent": "duty",
+    "hbm_used_bytes": "HBM used",
+    "hbm_total_bytes": "HBM in all",
+    "tensorcore_percent": "TensorCore",
+    "hbm_bandwidth_percent": "bandwidth",
+    "idle_s": "idle",
+}
 
 
 def add_commands(commands: Commands) -> None:
@@ -101,8 +109,8 @@ def _chips(sample: Sample) -> Iterator[str]:
     cores = sample.cores or tuple(Core(core=chip.chip, chip=chip.chip) for chip in sample.chips)
     for line in table_lines(header, (_row(core, duties.get(core.chip)) for core in cores)):
         yield f"  {line}"
-    for name, why in sample.unknown.items():
-        yield plain(f"  {name} unknown: {why}")
+    for line in sample.unknown_lines(_TITLES):
+        yield plain(f"  {line}")
 
 
 def _row(core: Core, duty: float | None) -> tuple[str, ...]:

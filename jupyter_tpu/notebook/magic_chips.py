@@ -26,7 +26,11 @@ _FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
     ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else span_text(core.idle_s)),
     ("queued", "queued", lambda core: UNKNOWN if core.queued is None else str(core.queued)),
 )
-_TITLES = {"duty_percent": "load", **{name: title for name, title, _ in _FIELDS}}
+_TITLES = {
+    "duty_percent": "load",
+    "hbm_total_bytes": "HBM in all",
+    **{name: title for name, title, _ in _FIELDS},
+}
 _LONGEST_COMMAND = 80
 
 
@@ -98,7 +102,7 @@ def _why_not(sample: Sample) -> Iterator[str]:
         yield "No process holds the chips, so nobody tells their load."
     elif sample.state != MEASURED:
         yield f"Their load is unknown{_because(sample.reason)}"
-    yield from (f"{_TITLES.get(name, name)}: {UNKNOWN}, {why}" for name, why in sample.unknown.items())
+    yield from sample.unknown_lines(_TITLES)
 
 
 def _because(reason: str) -> str:

@@ -176,7 +176,7 @@ def test_what_is_not_known_is_shown_as_unknown_with_the_reason() -> None:
         "0 0 50.0 % 1.0 of 16.0 GiB ? ? ? ?",
         "1 0 50.0 % ? of ? GiB ? ? ? ?",
     ]
-    assert lines[6] == "  tensorcore_percent unknown: needs libtpu's SDK"
+    assert lines[6] == "  TensorCore: unknown, needs libtpu's SDK"
 
 
 def test_a_worker_that_does_not_answer_shows_the_age_of_what_it_said() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import tracemalloc
+from collections.abc import Callable, Iterable
 
 import pytest
 from hypothesis import given, settings
@@ -20,9 +22,13 @@ from jupyter_tpu.agent.metrics_believed import (
     believed,
 )
 from jupyter_tpu.agent.metrics_ring import Ring, thinned
+from jupyter_tpu.cli.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
+from jupyter_tpu.notebook.magic_chips import chips_section
 
 GIB = 2**30
+VIEW = {"as_of": 1.0, "accelerator_type": "v5litepod-8"}
+WORKER = {"worker_id": 0, "hostname": "t1v", "as_of": 1.0, "error": None}
 
 
 def test_two_cores_share_the_duty_of_their_chip() -> None:
@@ -118,6 +124,37 @@ def test_the_reason_of_a_metric_that_did_not_come_is_kept() -> None:
 
     assert found.unknown["duty_percent"] == "it hangs"
     assert (found.chips, found.cores) == ((), ())
+
+
+@pytest.mark.parametrize(
+    "lines_of",
+    [
+        lambda sample: chips_section(sample, "").lines,
+        lambda sample: screen("mine", {**VIEW, "workers": [{**WORKER, "sample": sample.to_json()}]}),
+    ],
+    ids=["%tpu top", "jupyter tpu top"],
+)
+def test_a_person_reads_no_name_of_a_field(lines_of: Callable[[Sample], Iterable[str]]) -> None:
+    fields = {each.name for each in (*dataclasses.fields(Core), *dataclasses.fields(Chip))} - {"core", "chip"}
+    sample = Sample(at=1.0, state="measured", unknown=dict.fromkeys(fields, "libtpu lies"))
+
+    said = [line.strip() for line in lines_of(sample) if "libtpu lies" in line]
+
+    assert len(said) == len(fields)
+    assert "HBM in all: unknown, libtpu lies" in said
+    assert not [line for line in said if any(word in line for word in ("bytes", "percent", "_"))]
+
+
+def test_what_is_not_known_is_said_by_its_title_and_as_far_as_that_is_so() -> None:
+    why = {"hbm_total_bytes": "it is 0", "hbm_used_bytes": "it hangs", "duty_percent": "nonsense", "cores": "one lacks"}
+    sample = Sample(at=1.0, chips=(Chip(chip=0),), cores=(Core(core=0, chip=0, hbm_used_bytes=1),), unknown=why)
+
+    assert list(sample.unknown_lines({"hbm_total_bytes": "HBM in all"})) == [
+        "HBM in all: unknown, it is 0",
+        "hbm used bytes: partly unknown, it hangs",
+        "duty percent: unknown, nonsense",
+        "cores: one lacks",
+    ]
 
 
 @settings(deadline=None)

@@ -136,8 +136,16 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
     return struct.pack("!I", len(payload))[1:] + struct.pack("!BBI", kind, flags, stream) + payload
 
 
-def answer_of(message: bytes) -> bytes:
-    return frame(0, 0, 1, struct.pack("!BI", 0, len(message)) + message) + frame(1, 5, 1, b"")
+def answer_of(message: bytes, stream: int = 1) -> bytes:
+    return frame(0, 0, stream, struct.pack("!BI", 0, len(message)) + message) + frame(1, 5, stream, b"")
+
+
+def message_of(device: int, value: float) -> bytes:
+    gauge = b"\x09" + struct.pack("<d", value)
+    number = b"\x0a\x09device-id\x12\x02\x18" + bytes([device])
+    metric = b"\x0a" + bytes([len(number)]) + number + b"\x1a" + bytes([len(gauge)]) + gauge
+    tpu_metric = b"\x1a" + bytes([len(metric)]) + metric
+    return b"\x0a" + bytes([len(tpu_metric)]) + tpu_metric
 
 
 @pytest.mark.parametrize(
@@ -163,12 +171,29 @@ def test_who_talks_nonsense_is_told_so(answer: bytes) -> None:
     assert told.why_not[DUTY_CYCLE]
 
 
+@pytest.mark.parametrize(
+    ("garbled", "reason"),
+    [
+        (answer_of(b"\xff\xff\xff", stream=3), "nonsense"),
+        (answer_of(message_of(3, 1.0)[:-1], stream=3), "nonsense"),
+        (frame(0, 1, 3, b"\1\0\0\0\1x"), "no message of gRPC"),
+        (frame(0, 1, 3, b"x"), "cannot be read"),
+        (b"", "closed"),
+    ],
+)
+def test_a_garbled_metric_does_not_hide_the_others(garbled: bytes, reason: str) -> None:
+    sound = answer_of(message_of(0, 1.0)), answer_of(message_of(0, 2.0), stream=5)
+    with saying(sound[0] + sound[1] + garbled) as port:
+        told = read_metrics([port], [HBM_USED, DUTY_CYCLE, HBM_TOTAL], 30.0)
+
+    assert told is not None
+    assert told.values == {HBM_USED: [(0, 1.0)], HBM_TOTAL: [(0, 2.0)]}
+    assert list(told.why_not) == [DUTY_CYCLE]
+    assert reason in told.why_not[DUTY_CYCLE]
+
+
 def test_an_answer_in_single_bytes_is_read() -> None:
-    gauge = b"\x09" + struct.pack("<d", 42.5)
-    device = b"\x0a\x09device-id\x12\x02\x18\x03"
-    metric = b"\x0a" + bytes([len(device)]) + device + b"\x1a" + bytes([len(gauge)]) + gauge
-    tpu_metric = b"\x1a" + bytes([len(metric)]) + metric
-    with saying(answer_of(b"\x0a" + bytes([len(tpu_metric)]) + tpu_metric), in_pieces=True) as port:
+    with saying(answer_of(message_of(3, 42.5)), in_pieces=True) as port:
         told = read_metrics([port], [DUTY_CYCLE], 30.0)
 
     assert told == Told(values={DUTY_CYCLE: [(3, 42.5)]})
