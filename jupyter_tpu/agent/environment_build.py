@@ -17,7 +17,17 @@ from pathlib import Path
 from jupyter_tpu.agent.environment import KERNEL_NEEDS
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, name_and_version, names, normalised
 from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
-from jupyter_tpu.agent.environment_uv import Report, can_run, failed, find_uv, in_turn, run, run_aloud
+from jupyter_tpu.agent.environment_uv import (
+    Report,
+    can_run,
+    failed,
+    find_uv,
+    in_turn,
+    reason,
+    run,
+    run_aloud,
+    way_out,
+)
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 
@@ -25,7 +35,7 @@ PHASE = "environment"
 _NEEDS = (*KERNEL_NEEDS, "pip")  # for %pip
 _COMPILE = ("--quiet", "--no-header", "--no-annotate")
 _NO_SOLUTION = "No solution found"
-_MOST_REASON = 600
+_NEVER = (_NO_SOLUTION, "Couldn't parse")
 
 
 @dataclass
@@ -74,11 +84,19 @@ class Build:
             self._make_folder(uv, release)
             lock = self._lock(uv, release, requirements, is_new=is_new)
         except EnvironmentFailed as error:
-            if is_new and _NO_SOLUTION in error.raw:  # nothing is left of what can never be
-                self.files.remove()
+            if is_new:
+                self._tidy(error)
             self.files.end_order()
             raise
         return Made(release.version, self.files.python_version(), requirements, lock)
+
+    def _tidy(self, error: EnvironmentFailed) -> None:
+        """Leave nothing of what can never be, and say so where something stays for the next try."""
+        if any(words in error.raw for words in _NEVER):
+            self.files.remove()
+        elif self.files.folder.exists():
+            remove = f"`jupyter tpu env remove NODE {self.files.framework}`"
+            error.exists = f"What is there of it stays, and the next try goes on from there; {remove} frees its space."
 
     def _make_folder(self, uv: str, release: Release) -> None:
         if can_run(self.files.python, "pass"):
@@ -92,10 +110,10 @@ class Build:
         try:
             run([uv, "venv", "--quiet", "--python", python, str(self.files.folder)], "make a Python environment")
         except EnvironmentFailed as error:
-            if wanted is None:
+            if wanted is None or way_out(error.raw):
                 raise
-            message, way_out = no_python(release, own)
-            raise EnvironmentFailed(message, hint=f"{error.hint} {way_out}".strip(), raw=error.raw) from error
+            message, older = no_python(release, own)
+            raise EnvironmentFailed(message, hint=f"{error.hint} {older}".strip(), raw=error.raw) from error
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
         """Install all of it; the lines that were installed."""
@@ -190,9 +208,7 @@ def _package(line: str) -> str:
 
 def _no_versions(release: Release, requirements: Sequence[str], earlier: Sequence[str], said: str) -> EnvironmentFailed:
     if _NO_SOLUTION not in said or not requirements:
-        error = failed(f"choose versions for {release.title}", said)
-        error.message = f"{error.message} {reason(said)}"
-        return error
+        return failed(f"choose versions for {release.title}", said)
     forget = f"`jupyter tpu env remove NODE {release.framework}`"
     return EnvironmentFailed(
         f"What the notebook's folder requires cannot be installed beside {release.title}: {reason(said)}",
@@ -201,14 +217,3 @@ def _no_versions(release: Release, requirements: Sequence[str], earlier: Sequenc
         + (f" What was asked for earlier ({names(earlier)}) counts until {forget}." if earlier else ""),
         raw=said[-2000:],
     )
-
-
-def reason(said: str) -> str:
-    """uv's explanation in one line, without its frame.
-
-    >>> reason("error: No solution found\\n  cause: Because a is b and\\n you require c, no.\\nhint: look")
-    'Because a is b and you require c, no.'
-    """
-    words = " ".join(said.replace("╰─▶", " ").replace("×", " ").split())
-    _, because, rest = words.partition("Because ")
-    return (because + rest.partition(" hint:")[0] if because else words)[:_MOST_REASON]

@@ -99,6 +99,10 @@ class EnvironmentFiles:
         except (OSError, ValueError, TypeError, AttributeError, TpuError):
             return None
 
+    def is_unfinished(self) -> bool:
+        """Whether it is not whole, and something of it is there, or was begun."""
+        return self.order() is not None or (self.made() is None and self.folder.exists())
+
     def set_order(self, order: Order) -> None:
         _write(self._order, order.to_json())
 
@@ -193,6 +197,10 @@ def _line_of(distribution: metadata.Distribution) -> str:
 
 def _write(path: Path, content: Mapping[str, Any]) -> None:
     descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump(content, file)
-    Path(draft).replace(path)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        Path(draft).replace(path)
+    except OSError:
+        Path(draft).unlink(missing_ok=True)
+        raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,18 @@ NO_INDEX = (
     "The worker must reach a Python package index: give the node an external IP or Cloud NAT, name a mirror in "
     "~/.config/uv/uv.toml on the worker, or send the packages from here: `jupyter tpu env make NODE jax --push`."
 )
+_WAYS_OUT = (
+    (
+        re.compile(r"No space left on device|os error 28\b|Errno 28\b|Disk quota exceeded"),
+        "The worker's disk is full: free space on it by `jupyter tpu ssh`.",
+    ),
+    (
+        re.compile(r"Couldn't parse"),
+        "Mend that requirement: it is no line such as 'numpy>=2' or 'name @ https://…'.",
+    ),
+)
+_MOST_REASON = 600
+_BEGINS = re.compile(r"\berror: |× ", re.IGNORECASE)
 # Less than the link's patience, so that what hangs is named by the worker.
 STEP_S = 9 * 60.0
 _TAIL = 2000
@@ -70,7 +83,9 @@ def run(argv: Sequence[str], purpose: str) -> None:
             f"Could not {purpose} on the worker within {STEP_S / 60:.0f} minutes.", hint=NO_INDEX
         ) from None
     except OSError as error:
-        raise EnvironmentFailed(f"Could not {purpose} on the worker.", raw=str(error)) from error
+        raise EnvironmentFailed(
+            f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+        ) from error
     if done.returncode != 0:
         raise failed(purpose, done.stderr or done.stdout)
 
@@ -92,14 +107,37 @@ def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) ->
                 said = [*said[-40:], line]
                 hear(line.strip())
     except OSError as error:
-        raise EnvironmentFailed(f"Could not {purpose} on the worker.", raw=str(error)) from error
+        raise EnvironmentFailed(
+            f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+        ) from error
     if process.returncode != 0:
         raise failed(purpose, "".join(said))
 
 
 def failed(purpose: str, said: str) -> EnvironmentFailed:
     """The error for a step that ended with words."""
-    return EnvironmentFailed(f"Could not {purpose} on the worker.", hint=NO_INDEX, raw=said[-_TAIL:])
+    why = reason(said).rstrip(".")
+    message = f"Could not {purpose} on the worker{': ' if why else ''}{why}."
+    return EnvironmentFailed(message, hint=way_out(said) or NO_INDEX, raw=said[-_TAIL:])
+
+
+def way_out(said: str) -> str:
+    """What to do about words that are known; empty for others."""
+    return next((hint for pattern, hint in _WAYS_OUT if pattern.search(said)), "")
+
+
+def reason(said: str) -> str:
+    """uv's explanation, or pip's, in one line, without its frame and what came before.
+
+    >>> reason("error: No solution found\\n  cause: Because a is b and\\n you require c, no.\\nhint: look")
+    'Because a is b and you require c, no.'
+    >>> reason("Resolved 2 packages\\nerror: Failed to unzip\\n  cause: No space left on device (os error 28)")
+    'Failed to unzip cause: No space left on device (os error 28)'
+    """
+    begins = _BEGINS.search(said)
+    words = " ".join(re.sub("[╰├]─▶|×", " ", said[begins.end() if begins else 0 :]).split())
+    _, because, rest = words.partition("Because ")
+    return (because + rest.partition(" hint:")[0] if because else words)[:_MOST_REASON]
 
 
 def can_run(python: str, program: str) -> bool:

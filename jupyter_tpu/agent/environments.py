@@ -50,7 +50,7 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Those that are there or being made, or the one of ``framework``."""
+        """Those that are there, whole or in part, or being made, or the one of ``framework``."""
         self._go_on()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]
@@ -95,7 +95,7 @@ class FrameworkEnvironments:
     async def _describe(self, framework: str) -> dict[str, Any]:
         progress, files = self._progress[framework], EnvironmentFiles(self._home, framework)
         seen = await _in_daemon(files.describe)
-        is_unfinished = await _in_daemon(files.order) is not None
+        is_unfinished = await _in_daemon(files.is_unfinished)
         return {**seen, "making": progress.step if progress.lock.locked() else None, "is_unfinished": is_unfinished}
 
     def _go_on(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from jupyter_tpu.agent.environment_build import merged
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, name_and_version, names
 from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
+from jupyter_tpu.agent.environment_uv import NO_INDEX, failed
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
@@ -48,6 +49,47 @@ def test_an_order_is_the_same_after_it_lay_on_the_disk(tmp_path: Path) -> None:
     assert files.order() == order
     (files.home.environments / "jax.order.json").write_text('{"framework": "jax", "pins": 7}')
     assert files.order() is None
+
+
+def test_an_order_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    files = EnvironmentFiles(Home(tmp_path), "jax")
+    in_the_way = files.home.environments / "jax.order.json"
+    in_the_way.mkdir(parents=True)
+    with pytest.raises(OSError, match=in_the_way.name):
+        files.set_order(Order("jax"))
+    assert list(files.home.environments.iterdir()) == [in_the_way]
+
+
+@pytest.mark.parametrize(
+    ("said", "message", "hint"),
+    [
+        (
+            "Prepared 2 packages\nerror: Failed to install: a.whl\n  cause: No space left on device (os error 28)\n",
+            "install a on the worker: Failed to install: a.whl cause: No space left on device (os error 28).",
+            "disk is full",
+        ),
+        (
+            "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device\n",
+            "on the worker: Could not install packages due to an OSError: [Errno 28] No space left on device.",
+            "disk is full",
+        ),
+        (
+            "error: Couldn't parse requirement in `wanted.in` at position 0\n  cause: Expected one of `@`",
+            "on the worker: Couldn't parse requirement in `wanted.in` at position 0 cause: Expected one of `@`.",
+            "Mend that requirement",
+        ),
+        (
+            "  × No solution found\n  ╰─▶ Because b was not found in the cache\n      and you require b, no.\n\nhint:",
+            "on the worker: Because b was not found in the cache and you require b, no.",
+            NO_INDEX,
+        ),
+        ("", "Could not install a on the worker.", NO_INDEX),
+    ],
+)
+def test_what_a_step_of_uv_has_said_gives_the_reason_and_the_way_out(said: str, message: str, hint: str) -> None:
+    error = failed("install a", said)
+    assert error.message.endswith(message)
+    assert hint in error.hint
 
 
 @pytest.mark.parametrize(

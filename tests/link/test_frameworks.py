@@ -91,7 +91,20 @@ async def test_a_requirement_that_was_changed_takes_the_place_of_what_it_was(lin
 async def test_of_requirements_that_never_fit_nothing_is_left(link: Any, worker: Any) -> None:
     with pytest.raises(EnvironmentFailed, match="libtpu"):
         await link.call("make_environment", {"framework": "jax", "requirements": ["libtpu==0.0.21"]})
+    with pytest.raises(EnvironmentFailed, match="Couldn't parse requirement") as unreadable:
+        await link.call("make_environment", {"framework": "jax", "requirements": ["tiny plots"]})
+    assert unreadable.value.hint.startswith("Mend that requirement")
     assert (await link.call("environments", {}))["environments"] == []
+    assert list((worker.home / ".jupyter-tpu/env").glob("jax*")) == []
+
+
+async def test_what_failed_half_way_is_listed_and_can_be_removed(link: Any, worker: Any) -> None:
+    with pytest.raises(EnvironmentFailed, match=r"Could not choose versions.*gone\.whl") as failed:
+        await link.call("make_environment", {"framework": "jax", "requirements": ["gone @ file:///no/gone.whl"]})
+    assert "`jupyter tpu env remove NODE jax` frees its space." in failed.value.exists
+    left = await the_environment(link)
+    assert (left["framework"], left["is_ready"], left["is_unfinished"]) == ("jax", False, True)
+    assert await link.call("remove_environment", {"framework": "jax"}) == {"was_there": True}
     assert list((worker.home / ".jupyter-tpu/env").glob("jax*")) == []
 
 
@@ -132,5 +145,5 @@ async def test_what_a_killed_agent_had_begun_goes_on_with_what_it_had(link: Any,
 async def test_an_environment_that_broke_is_made_anew(link: Any, worker: Any) -> None:
     made = await link.call("make_environment", {"framework": "jax"})
     break_python(made)
-    assert (await link.call("environments", {}))["environments"] == []
+    assert not (await the_environment(link))["is_ready"]
     assert (await link.call("make_environment", {"framework": "jax"}))["is_ready"]
