@@ -26,6 +26,9 @@ _OPENED_AT_ONCE = 8
 _LOST_AGAIN_AFTER_S = 30.0
 
 
+_Key = tuple[str, tuple[WorkerKey, ...]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
     """What the agent of a worker has said.
@@ -46,37 +49,44 @@ class WorkerLooks:
     """Asks the agents of nodes' workers. Used from one event loop; what it holds lives in the thread of the links."""
 
     def __init__(self) -> None:
-        self._nodes: dict[tuple[WorkerKey, ...], _Node] = {}
+        self._nodes: dict[_Key, _Node] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def look(
-        self, keys: Collection[WorkerKey], method: str, params: Mapping[str, Any], *, patience_s: float | None = None
+        self,
+        keys: Collection[WorkerKey],
+        method: str,
+        params: Mapping[str, Any],
+        *,
+        uid: str = "",
+        patience_s: float | None = None,
     ) -> list[Answer]:
         """The answers of all workers of one node, in their order.
 
         Args:
+            uid: of the node: what another one of its name has said before is not its.
             patience_s: how long each may take to be reached and to answer; None: a moment, for who will ask again.
         """
         if not keys:
             return []
-        node = self._held(tuple(keys))
+        node = self._held((uid, tuple(keys)))
         return await link_thread.run(node.look(method, params, patience_s))
 
-    def _held(self, keys: tuple[WorkerKey, ...]) -> _Node:
-        node = self._nodes.get(keys)
+    def _held(self, key: _Key) -> _Node:
+        node = self._nodes.get(key)
         if node is None or not node.touch():
-            node = self._nodes[keys] = _Node(link_thread.enter(), keys)
-            task = asyncio.create_task(self._hold(keys, node))
+            node = self._nodes[key] = _Node(link_thread.enter(), key[1])
+            task = asyncio.create_task(self._hold(key, node))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
         return node
 
-    async def _hold(self, keys: tuple[WorkerKey, ...], node: _Node) -> None:
+    async def _hold(self, key: _Key, node: _Node) -> None:
         try:
             await link_thread.run(node.hold())
         finally:
-            if self._nodes.get(keys) is node:
-                del self._nodes[keys]
+            if self._nodes.get(key) is node:
+                del self._nodes[key]
             await asyncio.to_thread(link_thread.leave)
 
     async def close(self) -> None:

@@ -60,7 +60,7 @@ class MetricsHandler(ChipsRoute):
             keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
         except TpuError as error:
             return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
-        return await self.app.looks.look(keys, "metrics", params)
+        return await self.app.looks.look(keys, "metrics", params, uid=node.uid)
 
 
 class FreeHandler(ChipsRoute):
@@ -74,7 +74,7 @@ class FreeHandler(ChipsRoute):
         keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
         if worker_id >= len(keys):
             raise BadInput(f"The node {node_id} has no worker {worker_id}; it has {len(keys)}.")
-        (answer,) = await self.app.looks.look([keys[worker_id]], "free", params, patience_s=_FREED_S)
+        (answer,) = await self.app.looks.look([keys[worker_id]], "free", params, uid=node.uid, patience_s=_FREED_S)
         if answer.error is not None or answer.said is None:
             raise answer.error or WorkerUnreachable(f"Worker {worker_id} of {node_id} did not answer.")
         self.write_json(freed_view(answer.said))

@@ -95,7 +95,7 @@ async def answers(accelerator_type: str, folder: Path, cloud: Cloud, server: Ser
         chips = Path(await said(workers[0], "printf %s $EMULATED_TPU"))
         show_chips(folder, accelerators.accelerator(accelerator_type), chips / "dev")
         holders = [await hold(worker, "EMULATED_TPU_DEV=/dev" if at == 0 else "") for at, worker in enumerate(workers)]
-        rest = await measured(server, zone, node_id)
+        rest = await measured(server, zone, node_id, accelerator_type)
         top = json.loads(await output(sys.executable, "-m", "jupyter_tpu.cli", "top", node_id, "--json"))
         shown = [await asyncio.to_thread(tpu_info)]
         for worker, before in zip(workers[1:], holders, strict=False):
@@ -220,12 +220,13 @@ def listens(port: int) -> bool:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
-async def measured(server: Server, zone: str, node_id: str) -> Any:
-    """What the REST API says once it has heard of all workers' chips."""
+async def measured(server: Server, zone: str, node_id: str, accelerator_type: str) -> Any:
+    """What the REST API says once it has heard of all chips of this node, and no more of the last one of its name."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
             view = await asyncio.to_thread(server.get, f"jupyter-tpu/v1/nodes/{zone}/{node_id}/metrics")
-            if view and all((worker["sample"] or {}).get("state") == "measured" for worker in view["workers"]):
+            is_of_now = view and view["is_complete"] and view["accelerator_type"] == accelerator_type
+            if is_of_now and all(worker["sample"]["state"] == "measured" for worker in view["workers"]):
                 return view
             await asyncio.sleep(0.2)
 
