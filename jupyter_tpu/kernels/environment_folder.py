@@ -53,7 +53,7 @@ def _read(path: Path, read: Callable[[Path], Iterator[str]]) -> FolderNeeds:
     except (OSError, ValueError, TypeError, AttributeError) as error:
         return FolderNeeds(source=path.name, fault=str(error))
     lines = tuple(line for line in found if _is_requirement(line))
-    left_out = tuple(_without_user(line) for line in found if line not in lines)
+    left_out = tuple(without_user(line) for line in found if line not in lines)
     return FolderNeeds(source=path.name, lines=lines, left_out=left_out)
 
 
@@ -109,5 +109,6 @@ def _is_requirement(line: str) -> bool:
     return line[:1].isalnum() and line.isprintable() and not is_local
 
 
-def _without_user(line: str) -> str:
+def without_user(line: str) -> str:
+    """A requirement as it may be shown: whoever signs in at its address is left out."""
     return _USER_OF_ADDRESS.sub("//…@", line)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.jupyter_messages import header_place
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError
-from jupyter_tpu.kernels.environment_folder import FolderNeeds, folder_needs
+from jupyter_tpu.kernels.environment_folder import FolderNeeds, folder_needs, without_user
 from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
 from jupyter_tpu.kernels.launch import Launch
 
@@ -161,7 +161,9 @@ def _show(needs: FolderNeeds, on_progress: OnProgress) -> None:
     if needs.fault:
         on_progress(_step_of(f"{needs.source} of the notebook's folder cannot be used: {needs.fault}"))
     if needs.lines:
-        on_progress(_step_of(f"{needs.source} of the notebook's folder asks for {', '.join(needs.lines)}"))
+        on_progress(
+            _step_of(f"{needs.source} of the notebook's folder asks for {', '.join(map(without_user, needs.lines))}")
+        )
     if needs.left_out:
         on_progress(_step_of(f"{needs.source}: left out for the worker: {', '.join(needs.left_out)}"))
 
