@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agent_processes import agent_stopped
 
 from jupyter_tpu.cli.chips import holder_text, tell_if_slow
 from jupyter_tpu.cli.top import screen
@@ -68,35 +66,12 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
     terminal.tpu("delete", "busy", "--yes")
 
 
-@contextmanager
-def agent_stopped(terminal: Terminal, node: str) -> Iterator[None]:
-    """The agent of the node's first worker stands still; its socket takes what it is asked."""
-    home = terminal.cloud.workers(node)[0]["home"]
-    pids = [int(path.parts[2]) for path in Path("/proc").glob("[0-9]*/cmdline") if is_agent(path, home)]
-    assert pids
-    for pid in pids:
-        os.kill(pid, signal.SIGSTOP)
-    try:
-        yield
-    finally:
-        for pid in pids:
-            os.kill(pid, signal.SIGCONT)
-
-
-def is_agent(path: Path, home: str) -> bool:
-    try:
-        words = path.read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return False
-    return "agent" in words and any(word.startswith(home) for word in words)
-
-
 @pytest.mark.timeout(300)
 def test_a_worker_that_does_not_answer_is_waited_for_in_words_and_fails_the_command(terminal: Terminal) -> None:
     terminal.tpu("create", "mute", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
     assert terminal.tpu("who", "mute").returncode == 0
 
-    with agent_stopped(terminal, "mute"):
+    with agent_stopped(terminal.cloud.workers("mute")[0]["home"]):
         asked = terminal.start("who", "mute")
         assert asked.stderr is not None
         assert any(line.startswith("Waiting for the agent on mute") for line in asked.stderr)

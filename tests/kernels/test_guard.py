@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from agent_processes import kill_agent
 from jupyter_client.session import Session
 
 from jupyter_tpu.agent.guard_node import API_VARIABLE, CannotEnd, OwnNode
@@ -44,18 +42,6 @@ async def activity_that(link: Link, is_wanted: Callable[[dict[str, Any]], bool])
         while not is_wanted(found := await link.call("activity")):  # noqa: ASYNC110 - agents answer, they never call
             await asyncio.sleep(0.1)
     return found
-
-
-def kill_agent(home: Path) -> int:
-    """Kill the agent of the worker with this home, unless its node has ended already; how many there were."""
-    killed = 0
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        with suppress(OSError):
-            words = path.read_bytes().decode().split("\0")
-            if "agent" in words and any(word.startswith(str(home)) for word in words):
-                os.kill(int(path.parts[2]), signal.SIGKILL)
-                killed += 1
-    return killed
 
 
 async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(

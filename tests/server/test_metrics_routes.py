@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from importlib import resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
+from agent_processes import agent_stopped
 from openapi_schema_validator import OAS31Validator
 
 from jupyter_tpu.errors import BadInput
@@ -71,33 +68,11 @@ class Measured:
                     return worker
                 await asyncio.sleep(0.1)
 
-    @contextmanager
-    def agent_stopped(self) -> Iterator[None]:
-        """The worker's agent stands still; its socket takes what it is asked."""
-        home = self.cloud.control.workers(NODE_ID)[0]["home"]
-        pids = [int(path.parts[2]) for path in Path("/proc").glob("[0-9]*/cmdline") if _is_agent(path, home)]
-        assert pids
-        for pid in pids:
-            os.kill(pid, signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            for pid in pids:
-                os.kill(pid, signal.SIGCONT)
-
     def free(self, **wish: Any) -> Any:
         answer = self.server.tpu("POST", f"nodes/{ZONE}/{NODE_ID}/free", wish)
         assert answer.status == 200, answer.text
         assert_fits(answer.json, "Freed")
         return answer.json
-
-
-def _is_agent(path: Path, home: str) -> bool:
-    try:
-        words = path.read_bytes().decode(errors="replace").split("\0")
-    except OSError:
-        return False
-    return "agent" in words and any(word.startswith(home) for word in words)
 
 
 @pytest.fixture(scope="module")
@@ -189,7 +164,7 @@ async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: 
 
 async def test_a_worker_that_does_not_answer_shows_what_it_said_last(measured: Measured) -> None:
     before = await measured.worker_that(lambda worker: True)
-    with measured.agent_stopped():
+    with agent_stopped(measured.cloud.control.workers(NODE_ID)[0]["home"]):
         async with asyncio.timeout(90):
             while (silent := await asyncio.to_thread(measured.metrics))["is_complete"]:  # noqa: ASYNC110 - it is asked
                 await asyncio.sleep(0.1)
