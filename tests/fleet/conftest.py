@@ -6,10 +6,10 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from jupyter_tpu.fleet import Fleet, FleetChange, Polling
 from jupyter_tpu.fleet.keeper import Keeper
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import NodeName, NodeSpec
+
+if TYPE_CHECKING:
+    from money_world import World
 
 PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIB1/4nBcHyZPu0cyKLPKqxaYqgKhO3O8M3yr9BLGHiIE test"
 QUICK = Polling(open_s=0.05, idle_s=1.0)
@@ -116,3 +119,16 @@ async def make_bench(make_emulator: Callable[..., Any], tmp_path: Path) -> Async
 async def bench(make_bench: Callable[[], Any]) -> Bench:
     made: Bench = await make_bench()
     return made
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    """A cloud, a journal and processes of a user in virtual time."""
+    from money_world import World, folder_of_a_story
+
+    with folder_of_a_story() as folder:
+        made = World(Path(folder))
+        try:
+            yield made
+        finally:
+            made.close()

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from money_judge import Judge
-from money_world import PROJECT, Process, World, folder_of_a_story
+from money_world import PROJECT, Process, World
 
 from jupyter_tpu.emulator.protos import State
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, PermissionDenied, RateExceeded, WrongState
@@ -26,16 +24,6 @@ PASSING: list[tuple[str, dict[str, Any]]] = [
     ("error", {"code": "RESOURCE_EXHAUSTED", "message": "Quota exceeded for quota metric 'Requests' per minute"}),
     ("error", {"code": "INVALID_ARGUMENT", "message": "something is wrong with this request"}),
 ]
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with folder_of_a_story() as folder:
-        made = World(Path(folder))
-        try:
-            yield made
-        finally:
-            made.close()
 
 
 async def ready(world: World) -> Process:

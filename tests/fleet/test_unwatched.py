@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from cloud_line import CloudLine
 from money_judge import Judge
-from money_world import PROJECT, World, folder_of_a_story
+from money_world import PROJECT, World
 
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.cloud.google import GoogleCloud
@@ -20,16 +18,6 @@ from jupyter_tpu.money.budgets import Usage
 NAME = NodeName(project=PROJECT, zone="us-central1-a", node_id="n1")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite")
 AWAY_S = 4 * 3600.0
-
-
-@pytest.fixture
-def world() -> Iterator[World]:
-    with folder_of_a_story() as folder:
-        made = World(Path(folder))
-        try:
-            yield made
-        finally:
-            made.close()
 
 
 async def ready_and_left(world: World) -> None:
