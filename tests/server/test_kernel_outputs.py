@@ -6,9 +6,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
-import sys
-import tempfile
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -24,12 +21,11 @@ from openapi_schema_validator import OAS31Validator
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_tpu.emulator.control import EmulatorControl
 from jupyter_tpu.kernels.progress import LINK_SCHEMA
 from jupyter_tpu.server.events import FLEET_EVENT
 
 if TYPE_CHECKING:
-    from conftest import Answer, Server
+    from conftest import Answer, Cloud, Server
 
 ZONE = "us-central1-a"
 NODE = {"node_id": "my-node", "zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite"}
@@ -37,33 +33,10 @@ PATIENCE_S = 90
 Message = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Cloud:
-    """An emulated cloud whose links can be broken."""
-
-    grpc: str
-    rest: str
-    project: str
-
-    @property
-    def control(self) -> EmulatorControl:
-        return EmulatorControl(self.rest)
-
-    @property
-    def variables(self) -> dict[str, str]:
-        return {"JUPYTER_TPU_ENDPOINT": self.grpc, "JUPYTER_TPU_PROJECT": self.project}
-
-
 @pytest.fixture(scope="module")
-def cloud() -> Iterator[Cloud]:
-    command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", "--link-faults"]
-    with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
-        process = subprocess.Popen([*command, "--state-dir", folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        with process:
-            assert process.stdout is not None
-            ready = json.loads(process.stdout.readline())
-            yield Cloud(grpc=ready["grpc"], rest=ready["rest"], project=ready["project"])
-            process.terminate()
+def cloud(faulty_cloud: Cloud) -> Cloud:
+    """The server of this module runs its kernels on a cloud whose links can be broken."""
+    return faulty_cloud
 
 
 class Page:
