@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.cli.billed import add_billed_options, run_billed
 from jupyter_tpu.cli.books import Looked, looked
 from jupyter_tpu.cli.budget import say_budgets
+from jupyter_tpu.cli.cost_history import add_history_options, check_history_options, history_of, say_history
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import EMULATED, dollars_text, duration_text
@@ -34,28 +35,37 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument(
         "--refresh-prices", action="store_true", help="read today's prices in the Billing Catalog first"
     )
+    add_history_options(parser)
     add_billed_options(parser)
     parser.set_defaults(run=run_cost)
 
 
 def run_cost(options: argparse.Namespace) -> int:
+    check_history_options(options)
     return run_billed(options) if options.billed else _run_spend(options)
 
 
 def _run_spend(options: argparse.Namespace) -> int:
     failure = _prices_failure(options)
     seen = asyncio.run(looked(options))
-    view = spend_view(seen.account, as_of=seen.as_of, is_complete=seen.is_complete)
+    view = history_of(options, seen.account) if options.by else _view(seen)
     is_emulated = cloud_settings(options).is_emulated
     if options.json:
         say_json({**view, "emulated": is_emulated})
         return 0
-    _say_spend(view, seen)
+    if options.by:
+        say_history(view)
+    else:
+        _say_spend(view, seen)
     if failure:
         note(f"Today's prices are not known. {plain(failure)}")
     if is_emulated:
         note(EMULATED)
     return 0
+
+
+def _view(seen: Looked) -> dict[str, Any]:
+    return spend_view(seen.account, as_of=seen.as_of, is_complete=seen.is_complete)
 
 
 def _prices_failure(options: argparse.Namespace) -> str:

@@ -21,10 +21,12 @@ from jupyter_tpu.journal.losses import Losses
 from jupyter_tpu.models import Node, NodeList
 from jupyter_tpu.money.accrual import Accrual, Look, Sight
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
+from jupyter_tpu.money.course import course_view
 from jupyter_tpu.money.granted import as_billed
+from jupyter_tpu.money.history import By, history_view
 from jupyter_tpu.money.project_ids import check_project
 from jupyter_tpu.money.spans import Span, at_worst
-from jupyter_tpu.money.spending import Account, NodeCosts, node_costs
+from jupyter_tpu.money.spending import JSON, Account, NodeCosts, node_costs
 
 _KIND = "budget"
 
@@ -78,7 +80,7 @@ class Books:
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
-        offset = time.localtime(now).tm_gmtoff
+        offset = utc_offset_s(now)
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
         spans = self._ledger.spans()
         return Account(
@@ -88,6 +90,30 @@ class Books:
             now=now,
             utc_offset_s=offset,
         )
+
+    def history(self, by: By, last: int, *, now: float) -> JSON:
+        """What was spent in the last so many hours or days, see `history_view`.
+
+        Raises:
+            BadInput: so many are not shown.
+            JournalUnwritable: the ledger cannot be read.
+        """
+        return history_view(self.account(now), by, last, utc_offset_s)
+
+    def course(self, name: str, *, now: float) -> JSON:
+        """How a budget came to be used, see `course_view`.
+
+        Raises:
+            BudgetNotFound: there is none of that name.
+            JournalUnwritable: it, or the ledger, cannot be read.
+        """
+        account = self.account(now)
+        for budget in account.budgets:
+            if budget.name == name:
+                if isinstance(budget, BrokenBudget):
+                    raise budget.error
+                return course_view(budget, account)
+        raise _no_budget(name)
 
     def _billed(self, now: float) -> tuple[Span, ...]:
         """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""
@@ -138,7 +164,7 @@ class Books:
         if name == LOST and self.confirm_budgets(now=now):
             return
         if not self._documents.remove(_KIND, name):
-            raise BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
+            raise _no_budget(name)
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
     def remove_grant(self, name: str, *, now: float) -> None:
@@ -176,6 +202,15 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
             hint="Write it anew, or remove it, with `jupyter tpu budget`.",
         )
         return BrokenBudget(name=read.name, error=told)
+
+
+def utc_offset_s(at: float) -> float:
+    """What the wall clock of this machine was, or will be, ahead of UTC at a moment, in seconds."""
+    return float(time.localtime(at).tm_gmtoff)
+
+
+def _no_budget(name: str) -> BudgetNotFound:
+    return BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
 
 
 def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import time
+from typing import cast, get_args
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
 from jupyter_tpu.cloud.billing_export import EXPORT_VARIABLE
+from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.billed import BilledDesk
 from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.money.billed import ExportTable
 from jupyter_tpu.money.budgets import FIELDS
+from jupyter_tpu.money.history import LAST, By
 from jupyter_tpu.money.spending import JSON, budget_view, spend_view
 from jupyter_tpu.server.bodies import json_object
 from jupyter_tpu.server.handlers import TpuHandler
@@ -31,6 +34,28 @@ class SpendHandler(TpuHandler):
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
         as_of = snapshot.as_of or None
         self.write_json(await asyncio.to_thread(_spend, await self.books(), as_of, is_complete))
+
+
+class HistoryHandler(TpuHandler):
+    """What was spent hour by hour or day by day."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        by = _by(self.get_query_argument("by", "day"))
+        last = _count(self.get_query_argument("last", str(LAST[by])))
+        books = await self.books()
+        self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=time.time())))
+
+
+class CourseHandler(TpuHandler):
+    """How a budget came to be used."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, name: str) -> None:
+        books = await self.books()
+        self.write_json(await asyncio.to_thread(lambda: books.course(name, now=time.time())))
 
 
 class BilledHandler(TpuHandler):
@@ -63,6 +88,19 @@ class BudgetHandler(TpuHandler):
         self.finish()
 
 
+def _by(text: str) -> By:
+    for by in get_args(By):
+        if text == by:
+            return cast(By, by)
+    raise BadInput("The parameter 'by' must be hour or day.")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise BadInput("The parameter 'last' must be a whole number.")
+    return int(text[:9])
+
+
 def _spend(books: Books, as_of: float | None, is_complete: bool) -> JSON:
     return spend_view(books.account(time.time()), as_of=as_of, is_complete=is_complete)
 
@@ -76,6 +114,8 @@ def _set(books: Books, name: str, body: JSON) -> JSON:
 
 MONEY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/spend", SpendHandler),
+    (r"/jupyter-tpu/v1/spend/history", HistoryHandler),
     (r"/jupyter-tpu/v1/billed", BilledHandler),
     (r"/jupyter-tpu/v1/budgets/(?P<name>[^/]+)", BudgetHandler),
+    (r"/jupyter-tpu/v1/budgets/(?P<name>[^/]+)/course", CourseHandler),
 )

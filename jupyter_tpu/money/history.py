@@ -1,0 +1,190 @@
+"""What was spent hour by hour or day by day, as the REST API and the CLI's ``--json`` show it.
+
+Hours and days are those of the user's wall clock; a day on which the clock is changed has 23 or 25 hours.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.money.days import day_text
+from jupyter_tpu.money.spans import HOUR_S, WATCHED_S, Span, at_worst
+from jupyter_tpu.money.spending import CURRENCY, Account
+
+JSON = dict[str, Any]
+By = Literal["hour", "day"]
+OffsetAt = Callable[[float], float]
+"""What the user's wall clock was ahead of UTC at a moment, in seconds."""
+
+LAST = {"hour": 24, "day": 30}
+"""How many slots are shown where nobody says."""
+
+MOST = {"hour": 168, "day": 92}
+
+_DAY_S = 86_400.0
+_GRAIN = 1e-15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """An hour or a day.
+
+    Attributes:
+        known_usd: of the nodes whose price is known, as long as somebody saw them READY.
+        up_to_usd: the same if they were READY all the while that nobody looked; never less.
+        ready_s: node-seconds.
+        unpriced_s: those of them that have no known price.
+        up_to_ready_s: node-seconds with those of which nobody knows; never less.
+    """
+
+    starts_at: float
+    ends_at: float
+    known_usd: float
+    up_to_usd: float
+    ready_s: float
+    unpriced_s: float
+    up_to_ready_s: float
+
+    @property
+    def usd(self) -> float | None:
+        """None where a price is not known."""
+        return None if self.unpriced_s else self.known_usd
+
+    @property
+    def unwatched_s(self) -> float:
+        """Node-seconds in which nobody looked; gaps between looks that follow each other closely are none."""
+        gap = self.up_to_ready_s - self.ready_s
+        return gap if gap > WATCHED_S else 0.0
+
+
+def edges(by: By, last: int, now: float, offset_at: OffsetAt) -> list[float]:
+    """Where slots begin and end: the `last` so many up to that in which `now` is; one number more than slots.
+
+    Raises:
+        BadInput: so many slots are not shown.
+    """
+    if not 1 <= last <= MOST[by]:
+        raise BadInput(f"The last {last} {by}s cannot be shown.", hint=f"Ask for 1 to {MOST[by]}.")
+    return _day_edges(last, now, offset_at) if by == "day" else _hour_edges(last, now, offset_at)
+
+
+def _hour_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
+    offset_s = offset_at(now)
+    end = ((now + offset_s) // HOUR_S + 1) * HOUR_S - offset_s
+    return [end - back * HOUR_S for back in range(last, -1, -1)]
+
+
+def _day_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
+    today = int((now + offset_at(now)) // _DAY_S)
+    return [_midnight(day, offset_at) for day in range(today - last + 1, today + 2)]
+
+
+def _midnight(day: int, offset_at: OffsetAt) -> float:
+    """When a day of the wall clock begins; the offset that holds then is found in two steps."""
+    guess = day * _DAY_S - offset_at(day * _DAY_S)
+    return day * _DAY_S - offset_at(guess)
+
+
+def history(account: Account, at: Sequence[float]) -> list[Slot]:
+    """What was spent between each two of these moments, which rise."""
+    spans, now = account.spans, account.now
+    worst = [at_worst(span) for span in spans] if account.worst is None else account.worst
+    unpriced = [span for span in spans if span.usd_per_hour is None]
+    columns = (
+        spread(spans, at, now, _known_usd_per_s),
+        spread(worst, at, now, _known_usd_per_s),
+        spread(spans, at, now, _one),
+        spread(unpriced, at, now, _one),
+        spread(worst, at, now, _one),
+    )
+    return [
+        Slot(
+            starts_at=starts_at,
+            ends_at=ends_at,
+            known_usd=known,
+            up_to_usd=max(known, up_to),
+            ready_s=ready_s,
+            unpriced_s=unpriced_s,
+            up_to_ready_s=max(ready_s, up_to_s),
+        )
+        for (starts_at, ends_at), known, up_to, ready_s, unpriced_s, up_to_s in zip(
+            itertools.pairwise(at), *columns, strict=True
+        )
+    ]
+
+
+def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
+    """How much of something that goes on with each READY second lies between each two of these moments.
+
+    A span costs a few steps, however many moments it goes over: what it adds to those between its first and its last
+    is counted as a change of their sum, in whole numbers so that nothing is left over where it ends.
+    """
+    parts, changes = [0.0] * (len(at) - 1), [0] * len(at)
+    for span in spans:
+        ends_at = max(span.ended_at, now) if span.is_open else span.ended_at
+        first = max(0, bisect.bisect_right(at, span.began_at) - 1)
+        last = min(bisect.bisect_left(at, ends_at), len(parts)) - 1
+        rate = per_second(span)
+        for number in {first, last} if first <= last else ():
+            within = min(ends_at, at[number + 1]) - max(span.began_at, at[number])
+            parts[number] += rate * max(0.0, within)
+        if first + 1 < last:
+            changes[first + 1] += round(rate / _GRAIN)
+            changes[last] -= round(rate / _GRAIN)
+    whole = itertools.accumulate(changes[:-1])
+    lengths = (end - start for start, end in itertools.pairwise(at))
+    columns = zip(parts, whole, lengths, strict=True)
+    return [part + (rate * _GRAIN * length if rate else 0.0) for part, rate, length in columns]
+
+
+def _known_usd_per_s(span: Span) -> float:
+    return (span.usd_per_hour or 0.0) / HOUR_S
+
+
+def _one(_: Span) -> float:
+    return 1.0
+
+
+def history_view(account: Account, by: By, last: int, offset_at: OffsetAt) -> JSON:
+    """The last so many hours or days; raises `BadInput`: so many are not shown."""
+    slots = history(account, edges(by, last, account.now, offset_at))
+    starts_at = slots[0].starts_at
+    return {
+        "by": by,
+        "currency": CURRENCY,
+        "now": account.now,
+        "slots": [_slot_view(slot, offset_at) for slot in slots],
+        "sum": _sum_view(slots),
+        "unpriced": sorted({span.accelerator_type for span in account.spans if _is_unpriced(span, starts_at)}),
+    }
+
+
+def _is_unpriced(span: Span, since: float) -> bool:
+    return span.usd_per_hour is None and (span.is_open or span.ended_at > since)
+
+
+def _slot_view(slot: Slot, offset_at: OffsetAt) -> JSON:
+    middle = (slot.starts_at + slot.ends_at) / 2
+    return {
+        "starts_at": slot.starts_at,
+        "ends_at": slot.ends_at,
+        "day": day_text(int((middle + offset_at(middle)) // _DAY_S)),
+        **_sum_view([slot]),
+    }
+
+
+def _sum_view(slots: Sequence[Slot]) -> JSON:
+    known_usd, unpriced_s = sum(slot.known_usd for slot in slots), sum(slot.unpriced_s for slot in slots)
+    return {
+        "usd": None if unpriced_s else known_usd,
+        "known_usd": known_usd,
+        "up_to_usd": sum(slot.up_to_usd for slot in slots),
+        "ready_s": sum(slot.ready_s for slot in slots),
+        "unpriced_s": unpriced_s,
+        "unwatched_s": sum(slot.unwatched_s for slot in slots),
+    }
