@@ -32,6 +32,11 @@ def _line(text: str) -> str:
     return harmless(text.translate(_TO_SPACES))
 
 
+def as_html(text: str) -> str:
+    """Escaped, also for front ends that set what is between two dollar signs as mathematics."""
+    return html.escape(text).replace("$", "<span>$</span>")
+
+
 def age_text(at: float, now: float) -> str:
     """``as of 40 s ago``; both in Unix seconds."""
     return f"as of {span_text(now - at)} ago"
@@ -113,4 +118,4 @@ def _html_row(cells: Sequence[str]) -> str:
 
 
 def _escaped(text: object) -> str:
-    return html.escape(plain(text))
+    return as_html(plain(text))

@@ -5,11 +5,11 @@ Every value is escaped: names come from the environment and from drivers.
 
 from __future__ import annotations
 
-import html
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from jupyter_tpu.frameworks import TITLES
+from jupyter_tpu.notebook.magic_shown import as_html
 from jupyter_tpu.notebook.worker import ThisWorker
 
 EMULATED = "emulated: CPU devices stand in for the chips, so speed and memory mean nothing"
@@ -79,12 +79,12 @@ class Report:
         return "\n".join((title, *lines, *self.notes))
 
     def to_html(self) -> str:
-        badge = f" <em>{html.escape(EMULATED)}</em>" if self.worker.is_emulated else ""
+        badge = f" <em>{as_html(EMULATED)}</em>" if self.worker.is_emulated else ""
         header = _html_row("th", ("device", "kind", "memory"))
         rows = "".join(_html_row("td", row) for row in self.rows)
-        notes = "<br>".join(html.escape(note) for note in self.notes)
+        notes = "<br>".join(as_html(note) for note in self.notes)
         return (
-            f"<p><strong>{html.escape(self.headline)}</strong>{badge}</p>"
+            f"<p><strong>{as_html(self.headline)}</strong>{badge}</p>"
             f"<table><thead>{header}</thead><tbody>{rows}</tbody></table><p>{notes}</p>"
         )
 
@@ -93,4 +93,4 @@ class Report:
 
 
 def _html_row(tag: str, cells: tuple[str, ...]) -> str:
-    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+    return "<tr>" + "".join(f"<{tag}>{as_html(cell)}</{tag}>" for cell in cells) + "</tr>"

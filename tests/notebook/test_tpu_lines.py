@@ -182,6 +182,12 @@ def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
     assert "As things are it ends in 15 min (idle)." in shown
 
 
+def test_no_page_takes_dollars_for_mathematics(start: Any) -> None:
+    page = perform("", start(answering(ANSWERS)).here).to_html()
+    assert "<span>$</span>9.60 per hour" in page
+    assert "$" not in page.replace("<span>$</span>", "")
+
+
 def test_what_a_field_lacks_everywhere_is_a_reason_and_no_column(start: Any) -> None:
     shown = str(perform("top", start(answering(ANSWERS)).here))
     assert "HBM bandwidth" not in shown
