@@ -8,7 +8,7 @@ Unix seconds of one clock, which the caller keeps from going backwards (`Span`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -198,17 +198,17 @@ def judge(rules: Rules, activity: Activity, keep: Keep, ready_since: float | Non
 def _verdict(activity: Activity, ready_since: float | None, now: float) -> tuple[str, str]:
     active, hidden = activity.in_state("active"), activity.in_state("unknown")
     if active:
-        return "busy", "; ".join(_said(name, source) for name, source in active)
+        return "busy", _said(active)
     if hidden:
-        told = "; ".join(_said(name, source) for name, source in hidden)
-        return "unknown", f"{told}. That counts as busy, but no longer than session and deadline allow"
+        return "unknown", f"{_said(hidden)}. That counts as busy: only a session's length or a deadline ends it"
     since = _idle_since(activity, ready_since)
     for_s = "" if since is None else f" for {span_text(now - since)}"
     return "idle", f"nothing has executed, used the accelerator or been typed{for_s}"
 
 
-def _said(name: str, source: Source) -> str:
-    return f"{name}: {source.detail or source.state}"
+def _said(sources: Iterable[tuple[str, Source]]) -> str:
+    """Each detail once: often one thing is the matter with all of them."""
+    return "; ".join(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources))
 
 
 def _ends(
@@ -281,9 +281,10 @@ def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
 
 
 def span_text(seconds: float) -> str:
-    """``3 h 5 min``, ``12 min``, ``40 s``."""
+    """``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
     whole = max(0, int(seconds))
     if whole < 120:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+    parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes)
+    return " ".join(parts)

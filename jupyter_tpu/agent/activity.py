@@ -9,10 +9,12 @@ import asyncio
 import os
 import time
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.activity_chips import Chips, ChipUse
 from jupyter_tpu.agent.kernel import Kernel
+from jupyter_tpu.agent.kernel_notebooks import by_pid, name_of
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.process import boot_id
 from jupyter_tpu.brakes import Activity, Moment, Source
@@ -40,7 +42,7 @@ class Watch:
         self._kernels = kernels
         self._notices = notices
         self._told = 0
-        self._chips = Chips(os.environ)
+        self._chips = Chips(os.environ, partial(by_pid, kernels))
         self._looking = asyncio.Lock()
         self._use = ChipUse("unknown", "nobody has looked yet")
         self._used_at = -_FRESH_S
@@ -102,5 +104,4 @@ class Watch:
 
 
 def _told(running: list[Kernel]) -> str:
-    names = [kernel.notebook or f"the kernel {kernel.kernel_id[:8]}" for kernel in running]
-    return f"a cell of {', '.join(names[:3])} runs" if names else ""
+    return f"a cell of {', '.join(map(name_of, running[:3]))} runs" if running else ""

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import PurePath
 
 import psutil
 
 from jupyter_tpu.accelerators import find_accelerator
-from jupyter_tpu.agent.holders import device_files, open_by
+from jupyter_tpu.agent.holders import Kernels, describe, device_files, open_by
 from jupyter_tpu.agent.metrics_believed import DUTY_CYCLE, believed
 from jupyter_tpu.agent.metrics_service import metric_ports, read_metrics
 
@@ -30,10 +31,15 @@ class ChipUse:
 
 
 class Chips:
-    """Looks at the chips again and again: CPU time is compared with that of the last look."""
+    """Looks at the chips again and again: CPU time is compared with that of the last look.
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    Args:
+        kernels: the kernels of the agent, called at each look.
+    """
+
+    def __init__(self, environ: Mapping[str, str], kernels: Callable[[], Kernels]) -> None:
         self._environ = environ
+        self._kernels = kernels
         kind = find_accelerator(environ.get("TPU_ACCELERATOR_TYPE", ""))
         self._workers = kind.workers if kind else 1
         self._ports = metric_ports(environ, kind.chips_per_worker if kind else 1)
@@ -62,11 +68,11 @@ class Chips:
 
     def _use_by(self, holders: list[int], duty: float | str | None) -> ChipUse:
         cpu = self._cpu_of(holders)
-        who = _named(holders[0]) if holders else "a process of another user"
+        who = _named(holders[0], self._kernels()) if holders else "a process of another user"
         if not holders and duty is None:
             return ChipUse("quiet", "no process holds the chips")
         if isinstance(duty, float) and duty >= _LEAST_DUTY_PERCENT:
-            return ChipUse("active", f"{who} computes (the busiest chip: {duty:.0f} %)")
+            return ChipUse("active", f"{who} computes on the chips (the busiest: {duty:.0f} %)")
         if cpu is None or cpu >= _LEAST_CPU:
             return ChipUse("active", f"{who} {'has taken the chips' if cpu is None else 'holds the chips and works'}")
         if isinstance(duty, float):
@@ -92,7 +98,10 @@ def _cpu_seconds(pid: int) -> float:
     return 0.0
 
 
-def _named(pid: int) -> str:
-    with suppress(psutil.Error):
-        return f"process {pid} ({' '.join(psutil.Process(pid).cmdline())[:80]})"
-    return f"process {pid}"
+def _named(pid: int, kernels: Kernels) -> str:
+    """The notebook that it belongs to, or the process itself."""
+    known = describe(pid, kernels)
+    if known is None:
+        return f"process {pid}"
+    holder, _began = known
+    return PurePath(holder.notebook).name or f"process {pid} ({holder.command[:80]})"

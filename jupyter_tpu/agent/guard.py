@@ -108,7 +108,8 @@ class Guard:
         except CannotEnd as error:
             self._state = ("cannot", str(error))
         else:
-            self._state, self._checked = ("armed", f"it ends {name} without the laptop"), True
+            detail = f"it ends {name.rpartition('/')[2]} also while your own machine is off"
+            self._state, self._checked = ("armed", detail), True
 
     async def _end_after_hooks(self, verdict: Verdict) -> None:
         """End the node, unless somebody keeps it while its hooks run; a deadline waits for none."""

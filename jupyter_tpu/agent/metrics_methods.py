@@ -8,11 +8,13 @@ import socket
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
 from jupyter_tpu.agent.holders import Holders
 from jupyter_tpu.agent.holders_freeing import Freeing
 from jupyter_tpu.agent.kernel import Kernel
+from jupyter_tpu.agent.kernel_notebooks import by_pid
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.metrics_sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
@@ -28,7 +30,7 @@ class Metrics:
     def __init__(self, kernels: Kernels, python: str) -> None:
         self._kernels = kernels
         self._python = python
-        self._holders = Holders(os.environ, self._by_pid)
+        self._holders = Holders(os.environ, partial(by_pid, kernels))
         self._sampler = Sampler(os.environ, self._holders, self._python_of)
         self._freeing = Freeing(self._holders, self._kernel_of)
 
@@ -71,29 +73,12 @@ class Metrics:
             "reason": _LOCK_UNSEEN if lock.is_held and not holders else "",
         }
 
-    def _by_pid(self) -> dict[int, tuple[str, str]]:
-        """Called from threads."""
-        return {
-            kernel.pid: (kernel.kernel_id, notebook_of(kernel))
-            for kernel in self._kernels.all()
-            if kernel.pid is not None
-        }
-
     def _kernel_of(self, pid: int) -> Kernel | None:
         return next((kernel for kernel in self._kernels.all() if kernel.pid == pid), None)
 
     def _python_of(self, kernel_id: str) -> str:
         kernel = next((kernel for kernel in self._kernels.all() if kernel.kernel_id == kernel_id), None)
         return (kernel.python if kernel else "") or self._python
-
-
-def notebook_of(kernel: Kernel) -> str:
-    """The path of what is open on a kernel, a notebook rather than a console; empty where nobody has noted any."""
-    note = kernel.noted
-    found = note.get("sessions")
-    sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
-    sessions.sort(key=lambda each: each.get("type") != "notebook")
-    return str(sessions[0].get("path") or "")[:500] if sessions else kernel.notebook
 
 
 def _whole(params: Mapping[str, Any], name: str, least: int, most: int, default: int) -> int:

@@ -64,7 +64,7 @@ SITUATIONS = (
         name="the laptop was closed while the cell runs",
         activity=Activity(execution=CELL, accelerator=QUIET, human=ago(5.5)),
         verdict="busy",
-        reason="execution",
+        reason="a cell of train.ipynb runs",
         ends_in_h=None,
     ),
     Situation(
@@ -78,14 +78,14 @@ SITUATIONS = (
         name="training in a detached process",
         activity=Activity(execution=ago(4), accelerator=active("process 99 (python train.py) computes"), human=ago(4)),
         verdict="busy",
-        reason="accelerator: process 99 (python train.py) computes",
+        reason="process 99 (python train.py) computes",
         ends_in_h=None,
     ),
     Situation(
         name="a tab was left open: front ends poll, nobody types",
         activity=Activity(execution=ago(2), accelerator=ago(2), human=ago(2)),
         verdict="idle",
-        reason="for 2 h 0 min",
+        reason="for 2 h",
         ends_in_h=-1,
         why="idle",
     ),
@@ -93,7 +93,7 @@ SITUATIONS = (
         name="the panel polls a node on which nothing has been done yet",
         activity=Activity(execution=QUIET, accelerator=QUIET, human=QUIET),
         verdict="idle",
-        reason="for 6 h 0 min",
+        reason="for 6 h",
         ends_in_h=-5,
         why="idle",
     ),
@@ -129,7 +129,7 @@ SITUATIONS = (
         activity=Activity(execution=ago(5), accelerator=Source(detail="not shown"), human=ago(5)),
         rules=Rules(idle_after_s=HOUR, session_s=8 * HOUR),
         verdict="unknown",
-        reason="no longer than session and deadline allow",
+        reason="only a session's length or a deadline ends it",
         ends_in_h=2,
         why="session",
     ),
@@ -153,7 +153,7 @@ SITUATIONS = (
         name="nobody has ever connected",
         activity=never_connected(),
         verdict="idle",
-        reason="for 6 h 0 min",
+        reason="for 6 h",
         ends_in_h=-5,
         why="idle",
     ),
@@ -180,7 +180,7 @@ SITUATIONS = (
         activity=Activity(execution=ago(2), accelerator=QUIET, human=ago(2)),
         keep=Keep(until=NOW + HOUR),
         verdict="idle",
-        reason="for 2 h 0 min",
+        reason="for 2 h",
         ends_in_h=1,
         why="idle",
     ),
@@ -190,7 +190,7 @@ SITUATIONS = (
         rules=Rules(session_s=6 * HOUR),
         keep=Keep(until=NOW + 2 * HOUR),
         verdict="busy",
-        reason="execution",
+        reason="a cell of train.ipynb runs",
         ends_in_h=2,
         why="session",
     ),
@@ -200,7 +200,7 @@ SITUATIONS = (
         rules=Rules(session_s=5 * HOUR),
         keep=Keep(while_busy=True),
         verdict="busy",
-        reason="execution",
+        reason="a cell of train.ipynb runs",
         ends_in_h=None,
     ),
     Situation(
@@ -219,7 +219,7 @@ SITUATIONS = (
         rules=Rules(idle_after_s=HOUR, deadline_at=NOW + HOUR),
         keep=Keep(until=NOW + 9 * HOUR, while_busy=True),
         verdict="busy",
-        reason="execution",
+        reason="a cell of train.ipynb runs",
         ends_in_h=1,
         why="deadline",
     ),
@@ -228,7 +228,7 @@ SITUATIONS = (
         activity=Activity(execution=CELL, accelerator=QUIET, human=QUIET),
         rules=Rules(idle_after_s=HOUR, session_s=5 * HOUR),
         verdict="busy",
-        reason="execution",
+        reason="a cell of train.ipynb runs",
         ends_in_h=-1,
         why="session",
     ),
@@ -237,7 +237,7 @@ SITUATIONS = (
         activity=Activity(execution=ago(5), accelerator=QUIET, human=ago(5)),
         rules=Rules(),
         verdict="idle",
-        reason="for 5 h 0 min",
+        reason="for 5 h",
         ends_in_h=None,
     ),
     Situation(
@@ -315,6 +315,6 @@ def test_rules_come_back_from_json_as_they_were() -> None:
     assert Rules.from_json(rules.to_json()) == rules
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (130, "2 min"), (7260, "2 h 1 min")])
+@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (130, "2 min"), (7200, "2 h"), (7260, "2 h 1 min")])
 def test_spans_are_told_as_people_tell_them(seconds: float, text: str) -> None:
     assert span_text(seconds) == text

@@ -148,7 +148,7 @@ async def test_a_busy_node_is_not_idle_however_long_nobody_has_typed(make_ready:
     clocks.wall_s = clocks.steady_s = 5 * HOUR
     brake = await ready.brake()
     assert (brake.verdict.verdict, brake.verdict.ends_at, brake.rules) == ("busy", None, DEFAULT_RULES)
-    assert brake.verdict.reason == "execution: a cell of train.ipynb runs"
+    assert brake.verdict.reason == "a cell of train.ipynb runs"
 
 
 async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any) -> None:

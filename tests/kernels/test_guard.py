@@ -51,7 +51,7 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
     link = await open_link(node)
     await link.call("set_brakes", {"rules": A_LONG_TIME, "revision": 1})
     armed = await activity_that(link, lambda found: found["guard"]["state"] == "armed")
-    assert str(node.name) in armed["guard"]["detail"]
+    assert f"it ends {node.name.node_id} " in armed["guard"]["detail"]
 
     await link.call("set_brakes", {"rules": A_SECOND, "revision": 2})
     await link.close()
@@ -129,7 +129,8 @@ async def test_a_keep_that_makes_no_sense_is_refused(node: Node, open_link: Any,
 async def test_who_holds_the_chips_is_seen(cloud: Any, node: Node, open_link: Any, tmp_path: Path) -> None:
     link = await open_link(node)
     assert (await link.call("activity"))["sources"]["accelerator"]["state"] == "quiet"
-    await link.call("start_kernel", {"kernel_id": "holder", "key": "secret"})
+    notebook = {"JPY_SESSION_NAME": "/home/me/course/train.ipynb"}
+    await link.call("start_kernel", {"kernel_id": "holder", "key": "secret", "env": notebook})
     stream = link.attach("holder", from_seq=0, on_message=lambda *_: None)
     session = Session(key=b"secret")
 
@@ -144,7 +145,8 @@ async def test_who_holds_the_chips_is_seen(cloud: Any, node: Node, open_link: An
     )
     assert (detached["verdict"], detached["sources"]["accelerator"]["state"]) == ("busy", "active")
     await asyncio.to_thread(end.touch)
-    await activity_that(link, lambda found: "does nothing" in found["sources"]["accelerator"]["detail"])
+    holds = "train.ipynb holds the chips and does nothing"
+    await activity_that(link, lambda found: found["sources"]["accelerator"]["detail"] == holds)
     await link.call("forget_kernel", {"kernel_id": "holder"})
 
 

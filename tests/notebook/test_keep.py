@@ -68,9 +68,9 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
     }
     assert told(said) == [
         "execution: quiet, last 2 min ago",
-        "This node ends after 1 h 0 min idle; session: no limit.",
+        "This node ends after 1 h idle; session: no limit.",
         "As things are it ends in 15 min (idle).",
-        "It is kept for 2 h 0 min.",
+        "It is kept for 2 h.",
         "It is kept until what runs now has ended.",
         "Guard: cannot (no scope).",
     ]

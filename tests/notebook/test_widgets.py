@@ -124,8 +124,8 @@ def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
     ("wish", "asked", "says"),
     [
         ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "Kept for 59 min."),
-        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept for 1 h 0 min."),
-        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept for 720 h 0 min."),
+        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept for 1 h."),
+        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept for 720 h."),
         ({"for_s": 600, "at": 100.0}, None, "heard of this only after 15 min. Nothing was done."),
         ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept until what runs now has ended."),
         ({"while_busy": True, "at": 900.0}, None, "heard of this only after 100 s. Nothing was done."),
