@@ -191,9 +191,9 @@ def _first_grants(view: JSON) -> JSON:
 
 
 def quota_of_node(view: JSON, node: Node) -> JSON:
-    """The limits that this node counts against, then others of its zone and region."""
+    """The limits that this node counts against, then others of its zone and region that something counts against."""
     places = (node.name.zone, region_of(node.name.zone))
-    near = [row for row in view["limits"] if row["location"] in places]
+    near = [row for row in view["limits"] if row["location"] in places and row["used"]]
     near.sort(key=lambda row: not any(user["name"] == str(node.name) for user in row["users"]))
     return {**view, "limits": [{**row, "users": row["users"][:_MOST_USERS]} for row in near[:_MOST_LIMITS]]}
 

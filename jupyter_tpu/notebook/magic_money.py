@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.brakes import span_text
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.notebook.agent_call import Call
 from jupyter_tpu.notebook.magic_shown import UNKNOWN, Section, Shown, age_text
@@ -115,7 +116,7 @@ def node_lines(data: JSON) -> Iterator[str]:
     row = rows[-1]
     source = f" ({row['price_source']})" if row["price_source"] else ""
     yield f"{per_hour(row['usd_per_hour'])}{source}"
-    yield f"so far {usd(row['usd'])} in {row['ready_s'] / 3600:.1f} hours"
+    yield f"{usd(row['usd'])} so far, in {span_text(row['ready_s'])}"
 
 
 def _spent(view: JSON) -> str:
