@@ -16,7 +16,8 @@ from pathlib import Path
 
 from jupyter_tpu.agent.environment import KERNEL_NEEDS
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, name_and_version, names, normalised
-from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
+from jupyter_tpu.agent.environment_order import Order
+from jupyter_tpu.agent.environment_python import accepted_pythons, no_python, preferred_python, sent_python
 from jupyter_tpu.agent.environment_uv import (
     Report,
     can_run,
@@ -24,7 +25,6 @@ from jupyter_tpu.agent.environment_uv import (
     find_uv,
     in_turn,
     reason,
-    run,
     run_aloud,
     way_out,
 )
@@ -102,18 +102,21 @@ class Build:
         if can_run(self.files.python, "pass"):
             return
         own = sys.version_info[:2]
-        wanted = preferred_python(release, own)
-        python = ".".join(map(str, wanted)) if wanted else sys.executable
-        words = f" with Python {python}, which uv fetches where it is missing" if wanted else ""
+        preferred = preferred_python(release, own)
+        sent = sent_python(self.files.home, release) if preferred else ""
+        fetched = accepted_pythons(release, preferred) if preferred and not sent else ""
+        words = f" with a Python {fetched}, which uv fetches where it is missing" if fetched else ""
         self.report(PHASE, f"Making an environment for {release.title}{words}", 0.05)
         shutil.rmtree(self.files.folder, ignore_errors=True)
+        argv = [uv, "venv", "--python", sent or fetched or sys.executable, str(self.files.folder)]
         try:
-            run([uv, "venv", "--quiet", "--python", python, str(self.files.folder)], "make a Python environment")
+            run_aloud(argv, "make a Python environment", lambda line: self._heard(line, 0.05))
         except EnvironmentFailed as error:
-            if wanted is None or way_out(error.raw):
+            if not fetched:
                 raise
-            message, older = no_python(release, own)
-            raise EnvironmentFailed(message, hint=f"{error.hint} {older}".strip(), raw=error.raw) from error
+            message, hint = no_python(release, own, way_out(error.raw))
+            why = reason(error.raw)
+            raise EnvironmentFailed(f"{message} {why}".strip(), hint=hint, raw=error.raw) from error
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
         """Install all of it; the lines that were installed."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.frameworks import Release, newest, python_range, release_of
+from jupyter_tpu.frameworks import Release, newest, release_of
 
 _MOST_LINES = 1000
 _LONGEST_LINE = 1000
@@ -80,29 +80,6 @@ def framework_of(params: Mapping[str, Any]) -> str:
         BadInput: it is none of the matrix.
     """
     return newest(str(params.get("framework", ""))).framework
-
-
-def preferred_python(release: Release, own: tuple[int, int]) -> tuple[int, int] | None:
-    """The Python to fetch for a release; None where the worker's `own` will do."""
-    if release.fits(own):
-        return None
-    usual = max((3, 12), release.python_min)
-    return usual if release.python_max is None else min(usual, release.python_max)
-
-
-def no_python(release: Release, own: tuple[int, int]) -> tuple[str, str]:
-    """What to say where no Python for a release can be had, and the way out."""
-    have = f"{own[0]}.{own[1]}"
-    message = f"{release.title} needs Python {python_range(release)}; the worker has {have}, and uv can get no other."
-    try:
-        older = newest(release.framework, own)
-    except BadInput:
-        return message, ""
-    return (
-        message,
-        f"{older.title} works with Python {have}: `jupyter tpu env make NODE {older.framework} --version "
-        f"{older.minor}`.",
-    )
 
 
 def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:

@@ -27,6 +27,11 @@ _WAYS_OUT = (
         "The worker's disk is full: free space on it by `jupyter tpu ssh`.",
     ),
     (
+        re.compile(r"Hash mismatch"),
+        "What came is not what was published: something on the way, a proxy or a mirror, has changed it. Try again, or "
+        "name another mirror in ~/.config/uv/uv.toml on the worker.",
+    ),
+    (
         re.compile(r"Couldn't parse"),
         "Mend that requirement: it is no line such as 'numpy>=2' or 'name @ https://…'.",
     ),

@@ -1,8 +1,8 @@
-"""Takes wheels in on a worker that reaches no package index, and goes on where a cut has ended the last try.
+"""Takes wheels, or a Python, in on a worker that reaches no package index, and goes on where a cut ended the last try.
 
 Sent on standard input like `bootstrap`, so one file and only the standard library. It says first what it is on and
-what it has; then come one JSON line per wheel, ``{"name", "size", "sha256"}``, which it answers with ``{"offset"}``,
-and the wheel from there on. Everything it says is a JSON line.
+what it has; then come one JSON line per file, ``{"name", "size", "sha256"}``, which it answers with ``{"offset"}``,
+and the file from there on. Everything it says is a JSON line.
 """
 
 import hashlib
@@ -27,13 +27,13 @@ def hello() -> None:
         python="{}.{}".format(*sys.version_info[:2]),
         machine=platform.machine(),
         has_uv=shutil.which("uv") is not None or any(map(Path.is_file, uv)),
-        has={path.name: path.stat().st_size for path in FOLDER.glob("*.whl")},
+        has={path.name: path.stat().st_size for path in FOLDER.iterdir() if path.suffix != ".part"},
         free_bytes=shutil.disk_usage(FOLDER).free,
     )
 
 
 def take(name: str, size: int, sha256: str) -> None:
-    """The rest of one wheel; it gets its name only when it is whole and the right one."""
+    """The rest of one file; it gets its name only when it is whole and the right one."""
     part = FOLDER / (name + ".part")
     offset = part.stat().st_size if part.is_file() and part.stat().st_size <= size else 0
     say(offset=offset)

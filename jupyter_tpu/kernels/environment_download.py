@@ -1,4 +1,4 @@
-"""Downloads on this machine the wheels that a worker without a package index needs for an environment.
+"""Downloads on this machine what a worker without a package index needs for an environment: wheels, and a Python.
 
 uv chooses the versions for the worker's Python and platform, and pip, which uv brings, downloads them; what was
 downloaded before is not downloaded again. Blocks for as long as that takes.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -43,23 +44,34 @@ class WorkerPlatform:
         return int(major), int(minor)
 
 
-def download_wheels(platform: WorkerPlatform, release: Release, requirements: Sequence[str]) -> tuple[Path, ...]:
-    """The wheels for the agent, for kernels and for the framework.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """Requirements for one Python, and for people what they are for."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
+    """What the agent and the kernels outside of environments need on the worker's own Python."""
+    uv = () if platform.has_uv else ("uv",)
+    return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
+
+
+def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Wanted:
+    """What an environment is made of."""
+    return Wanted(title=release.title, lines=(*release.requires, *KERNEL_NEEDS, "pip", *requirements))
+
+
+def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...]:
+    """The wheels of all that is wanted, and of all that it requires.
 
     Raises:
         BadInput: this machine has no uv.
         EnvironmentFailed: the requirements do not go together, or something has no wheel for the worker.
     """
-    uv = _uv()
-    wanted = (
-        *release.requires,
-        *KERNEL_NEEDS,
-        *AGENT_NEEDS,
-        "pip",
-        *requirements,
-        *(() if platform.has_uv else ("uv",)),
-    )
-    lock = _settled(uv, platform, wanted, release)
+    uv = uv_command()
+    lock = _settled(uv, platform, wanted)
     folder = data_dir() / "wheels" / hashlib.sha256(f"{platform} {lock}".encode()).hexdigest()[:32]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     (folder / "lock.txt").write_text(lock)
@@ -67,19 +79,24 @@ def download_wheels(platform: WorkerPlatform, release: Release, requirements: Se
     tags += ["--platform", f"manylinux2014_{platform.machine}"]
     python = ["--python-version", platform.python, "--implementation", "cp", "--only-binary", ":all:", *tags]
     pip = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
-    _run([*uv, "tool", "run", *pip, *python, "--requirement", str(folder / "lock.txt")], f"download {release.title}")
+    argv = [*uv, "tool", "run", *pip, *python, "--requirement", str(folder / "lock.txt")]
+    run_uv(argv, f"download {wanted.title}")
     return tuple(sorted(folder.glob("*.whl")))
 
 
-def _settled(uv: Sequence[str], platform: WorkerPlatform, wanted: Sequence[str], release: Release) -> str:
+def _settled(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> str:
     options = ["--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--python-version", platform.python]
     target = ["--python-platform", f"{platform.machine}-manylinux_2_28"]
-    return _run(
-        [*uv, "pip", "compile", *options, *target, "-"], f"choose versions for {release.title}", "\n".join(wanted)
-    )
+    argv = [*uv, "pip", "compile", *options, *target, "-"]
+    return run_uv(argv, f"choose versions for {wanted.title}", "\n".join(wanted.lines))
 
 
-def _uv() -> list[str]:
+def uv_command() -> list[str]:
+    """How this machine's uv is run.
+
+    Raises:
+        BadInput: it has none.
+    """
     if importlib.util.find_spec("uv"):
         return [sys.executable, "-m", "uv"]
     if found := shutil.which("uv"):
@@ -87,8 +104,14 @@ def _uv() -> list[str]:
     raise BadInput("There is no uv on this machine, which chooses and downloads wheels.", hint="pip install uv")
 
 
-def _run(argv: Sequence[str], purpose: str, said: str = "") -> str:
-    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False)
+def run_uv(argv: Sequence[str], purpose: str, said: str = "", **variables: str) -> str:
+    """What it prints, for people who want `purpose`.
+
+    Raises:
+        EnvironmentFailed: it failed; `raw` has its last words.
+    """
+    environment = {**os.environ, **variables}
+    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise EnvironmentFailed(
             f"This machine could not {purpose} for the worker.",

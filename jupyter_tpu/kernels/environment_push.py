@@ -1,4 +1,4 @@
-"""Sends wheels to a worker over its SSH connection: for nodes that reach no package index, not even for the agent."""
+"""Sends wheels, and a Python, to a worker over SSH: for nodes that reach no package index, not even for the agent."""
 
 from __future__ import annotations
 
@@ -6,17 +6,27 @@ import asyncio
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.archive import wheels_source
 from jupyter_tpu.errors import EnvironmentFailed, WorkerUnreachable
 from jupyter_tpu.frameworks import newest, release_of
-from jupyter_tpu.kernels.environment_download import WorkerPlatform, download_wheels
+from jupyter_tpu.kernels.environment_download import (
+    Wanted,
+    WorkerPlatform,
+    download_wheels,
+    wanted_by_agent,
+    wanted_by_environment,
+)
+from jupyter_tpu.kernels.environment_python import fetch_python
 from jupyter_tpu.kernels.worker import Worker
 from jupyter_tpu.link import RUN_PROGRAM
 
 if TYPE_CHECKING:
+    from jupyter_tpu.frameworks import Release
+    from jupyter_tpu.kernels.environment_python import FetchedPython
     from jupyter_tpu.kernels.worker import OnProgress, WorkerKey
     from jupyter_tpu.link import ByteStream
 
@@ -32,7 +42,8 @@ async def push_wheels(
 ) -> str:
     """Download what an environment needs and send what the worker has not; the version that it was done for.
 
-    Without `version` that is the newest for the worker's own Python: without an index no other can be fetched.
+    Where the worker's own Python does not fit, one that does is sent too. If this machine cannot fetch one either,
+    the newest version for the worker's own is taken, unless `version` says which is meant.
 
     Raises:
         TpuError: nothing fits, or the worker does not take it. A cut costs nothing: what has arrived stays there.
@@ -43,15 +54,44 @@ async def push_wheels(
         await dialogue.begin()
         hello = await dialogue.hear()
         platform = WorkerPlatform(python=str(hello["python"]), machine=str(hello["machine"]), has_uv=hello["has_uv"])
-        release = (release_of(framework, version) if version else None) or newest(framework, platform.python_version)
-        _say(on_progress, f"Downloading {release.title} for Python {platform.python}", None)
-        wheels = await asyncio.to_thread(download_wheels, platform, release, requirements)
-        missing = [each for each in wheels if _is_missing(each, hello)]
+        release, python = await _choose(platform, framework, version, on_progress)
+        _say(on_progress, f"Downloading {release.title} for Python {python.minor if python else platform.python}", None)
+        files = await asyncio.to_thread(_download, platform, python, release, requirements)
+        missing = [each for each in files if _is_missing(each, hello)]
         _refuse_too_many(missing, int(hello["free_bytes"]))
         await _send(dialogue, missing, on_progress)
         return release.version
     finally:
         await connection.close()
+
+
+async def _choose(
+    platform: WorkerPlatform, framework: str, version: str, on_progress: OnProgress
+) -> tuple[Release, FetchedPython | None]:
+    release = (release_of(framework, version) if version else None) or newest(framework)
+    try:
+        if not release.fits(platform.python_version):
+            _say(on_progress, f"Fetching a Python for {release.title}: the worker has {platform.python}", None)
+        return release, await asyncio.to_thread(fetch_python, platform, release)
+    except EnvironmentFailed as error:
+        if version:
+            error.hint = f"{error.hint} Without --version what works with the worker's own Python is sent."
+            raise
+        release = newest(framework, platform.python_version)
+        _say(on_progress, f"{error.message} {release.title} is taken, which works with {platform.python}.", None)
+        return release, None
+
+
+def _download(
+    platform: WorkerPlatform, python: FetchedPython | None, release: Release, requirements: Sequence[str]
+) -> list[Path]:
+    agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
+    if python is None:
+        both = Wanted(title=release.title, lines=(*environment.lines, *agent.lines))
+        return [*download_wheels(platform, both)]
+    of_environment = replace(platform, python=python.minor)
+    wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
+    return [python.archive, *{wheel.name: wheel for wheel in wheels}.values()]
 
 
 def _is_missing(wheel: Path, hello: Mapping[str, Any]) -> bool:
@@ -131,7 +171,7 @@ class _Dialogue:
 
 def _cut() -> WorkerUnreachable:
     return WorkerUnreachable(
-        "The worker did not take the wheels to their end.",
+        "The worker did not take the files to their end.",
         exists="What has arrived stays there; its disk may be full.",
         hint="Try again: it goes on from there.",
     )

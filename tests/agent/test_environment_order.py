@@ -9,7 +9,8 @@ import pytest
 
 from jupyter_tpu.agent.environment_build import merged
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, name_and_version, names
-from jupyter_tpu.agent.environment_order import Order, no_python, preferred_python
+from jupyter_tpu.agent.environment_order import Order
+from jupyter_tpu.agent.environment_python import accepted_pythons, no_python, preferred_python
 from jupyter_tpu.agent.environment_uv import NO_INDEX, failed
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput
@@ -107,11 +108,24 @@ def test_a_python_is_fetched_only_where_the_workers_own_does_not_fit(
     assert preferred_python(release, own) == fetched
 
 
+@pytest.mark.parametrize(
+    ("release", "own", "accepted"),
+    [(newest("jax"), (3, 10), ">=3.11,<3.13"), (newest("tf"), (3, 14), ">=3.9,<3.13")],
+)
+def test_of_the_pythons_that_fit_none_is_newer_than_the_usual_one(
+    release: Release, own: tuple[int, int], accepted: str
+) -> None:
+    preferred = preferred_python(release, own)
+    assert preferred
+    assert accepted_pythons(release, preferred) == accepted
+
+
 def test_without_a_python_that_fits_an_older_release_is_named() -> None:
-    message, way_out = no_python(newest("jax"), (3, 10))
+    message, ways_out = no_python(newest("jax"), (3, 10), "")
     assert message == "JAX 0.10 needs Python 3.11 or newer; the worker has 3.10, and uv can get no other."
-    assert "`jupyter tpu env make NODE jax --version 0.6`" in way_out
-    assert no_python(newest("torch_tpu"), (3, 10))[1] == ""
+    assert "`jupyter tpu env make NODE jax --push`" in ways_out
+    assert ways_out.endswith("`jupyter tpu env make NODE jax --version 0.6`.")
+    assert no_python(newest("torch_tpu"), (3, 10), "Free space.")[1] == "Free space."
 
 
 @pytest.mark.parametrize(

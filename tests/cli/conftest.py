@@ -91,6 +91,12 @@ def run_terminal(*options: str) -> Iterator[Terminal]:
             emulator.terminate()
 
 
+@pytest.fixture(scope="module", name="run_terminal")
+def run_terminal_of_ones_own() -> Callable[..., Iterator[Terminal]]:
+    """For modules whose workers are of a kind of their own."""
+    return run_terminal
+
+
 @pytest.fixture(scope="module")
 def terminal() -> Iterator[Terminal]:
     """A terminal whose cloud is an emulator, for all tests of a module; each test leaves the cloud as it was."""
