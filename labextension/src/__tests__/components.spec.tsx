@@ -62,7 +62,7 @@ describe('the panel', () => {
   it('says whose nodes these are and that they are emulated', () => {
     show({});
     screen.getByText('Project demo-project');
-    screen.getByText('Emulated cloud — nothing is billed');
+    screen.getByText('Emulated cloud: nothing is billed');
   });
 
   it('says nothing of an emulated cloud when the cloud is real', () => {

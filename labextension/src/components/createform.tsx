@@ -188,7 +188,7 @@ function PlaceFields({ offers, spec, offer, trans, onChange }: IPlaceProps): JSX
       <Select
         label={trans.__('Accelerator type')}
         value={spec.accelerator_type}
-        note={offer && `${formatSize(offer, trans)}. ${offer.description}`}
+        note={offer && (offer.description || formatSize(offer, trans))}
         onChange={accelerator_type => onChange({ accelerator_type })}
       >
         {byGeneration(offersIn(offers, spec.zone)).map(([generation, group]) => (
@@ -217,18 +217,19 @@ interface ITermsProps {
 }
 
 function TermsField({ value, canQueue, trans, onChange }: ITermsProps): JSX.Element {
-  const all: [Provisioning, string][] = [
-    ['on-demand', trans.__('On demand: until you end it')],
-    ['spot', trans.__('Spot: cheaper, but can be taken back at any time')],
-    ['preemptible', trans.__('Preemptible: as spot, for 24 hours at most')],
-    ['reserved', trans.__('Reserved: from a reservation of the project')],
-    ['flex-start', trans.__('Flex-start: queued, for a time that is set')]
+  const all: [Provisioning, string, string][] = [
+    ['on-demand', trans.__('On demand'), trans.__('Yours until you end it.')],
+    ['spot', trans.__('Spot'), trans.__('Cheaper, but can be taken back at any time.')],
+    ['preemptible', trans.__('Preemptible'), trans.__('As spot, for 24 hours at most.')],
+    ['reserved', trans.__('Reserved'), trans.__('From a reservation of the project.')],
+    ['flex-start', trans.__('Flex-start'), trans.__('Queued, for a time that is set.')]
   ];
   const choices = all.filter(([terms]) => canQueue || terms !== 'flex-start');
   return (
     <Select
       label={trans.__('Provisioning model')}
       value={value}
+      note={choices.find(([terms]) => terms === value)?.[2]}
       onChange={chosen => {
         const provisioning = chosen as Provisioning;
         onChange({ provisioning, spot: provisioning === 'spot' });

@@ -33,7 +33,7 @@ export function Header(props: IProps): JSX.Element {
       )}
       {status?.emulated && (
         <div className="jp-tpu-Header-line jp-mod-wrap">
-          <div className="jp-tpu-Emulated">{trans.__('Emulated cloud — nothing is billed')}</div>
+          <div className="jp-tpu-Emulated">{trans.__('Emulated cloud: nothing is billed')}</div>
           {onOpenSwitchboard && (
             <Button
               title={trans.__('Pre-empt nodes, take capacity away, break links, move the clock')}

@@ -12,7 +12,7 @@ interface IProps {
 /** Everything else that is known of a node. */
 export function NodeDetails({ id, node, trans }: IProps): JSX.Element {
   return (
-    <dl id={id} className="jp-tpu-Details">
+    <dl id={id} className="jp-tpu-Details jp-tpu-Stack">
       {facts(node, trans).map(([term, text]) => (
         <React.Fragment key={term}>
           <dt>{term}</dt>
