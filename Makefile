@@ -6,6 +6,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 LABEXTENSION := jupyter_tpu/labextension
 NODE_MODULES := labextension/node_modules/.yarn-state.yml
+VSCODE_MODULES := tests/ui/vscode/node_modules/.yarn-state.yml
 
 # What runs on the worker, where Python may be 3.10.
 WORKER_PACKAGES := agent notebook wire
@@ -84,10 +85,10 @@ docs: environment
 system-tools: environment
 	@.ci/system-tools
 
-environment: .make/project
+environment: .make/project $(VSCODE_MODULES)
 
 clean:
-	rm -rf .make $(VENV) labextension/node_modules labextension/lib labextension/*.tsbuildinfo $(LABEXTENSION)
+	rm -rf .make $(VENV) tests/ui/vscode/node_modules labextension/node_modules labextension/lib labextension/*.tsbuildinfo $(LABEXTENSION)
 
 # Dependencies are open in pyproject.toml and pinned here, for all platforms and Python versions at once.
 constraints: .make/packages
@@ -110,6 +111,11 @@ $(VENV)/pyvenv.cfg:
 $(NODE_MODULES): labextension/package.json labextension/yarn.lock labextension/.yarnrc.yml .make/packages
 	@echo "Fetching the front end's packages"
 	@cd labextension && jlpm install --immutable > ../.make/jlpm.log 2>&1 || (cat ../.make/jlpm.log; exit 1)
+	@touch $@
+
+# The tests draw widgets with what VS Code draws them with: one file, whose own dependencies are packed into it.
+$(VSCODE_MODULES): $(addprefix tests/ui/vscode/,package.json yarn.lock .yarnrc.yml) .make/packages
+	@cd tests/ui/vscode && jlpm install --immutable > ../../../.make/vscode.log 2>&1 || (cat ../../../.make/vscode.log; exit 1)
 	@touch $@
 
 FRONT_END_SOURCES := $(shell find labextension/src labextension/style labextension/schema -type f 2>/dev/null) \

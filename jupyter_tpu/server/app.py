@@ -38,6 +38,7 @@ from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 from jupyter_tpu.server.routes import ROUTES, SWITCHBOARD_ROUTES
 from jupyter_tpu.server.untracked import leave_control_out_of_activity
+from jupyter_tpu.server.widget_scripts import widget_script_routes
 
 
 class TPUApp(ExtensionApp):
@@ -125,7 +126,7 @@ class TPUApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Called by the server to learn the routes."""
-        self.handlers.extend(ROUTES)
+        self.handlers.extend([*ROUTES, *widget_script_routes()])
         if address := emulator_address(self._settings_or_none(), os.environ):
             self.emulator = EmulatorClient(address)
             self.handlers.extend(SWITCHBOARD_ROUTES)

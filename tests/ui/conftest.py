@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 from open_notebooks import Notebook, write
+from path_to_server import PathToServer
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
 FLAGS = [
@@ -101,6 +102,13 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     running = start_demo(tmp_path_factory.mktemp("demo"))
     yield running
     stop_demo(running)
+
+
+@pytest.fixture
+def path_to_server(demo: Demo) -> Iterator[PathToServer]:
+    path = PathToServer(int(demo.base_url.rpartition(":")[2]))
+    yield path
+    path.close()
 
 
 @pytest.fixture(scope="module")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,48 +10,16 @@ from open_notebooks import Notebook, expect_shown, numbers, run_all
 from playwright.sync_api import Page, expect
 
 from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
 
 if TYPE_CHECKING:
+    from path_to_server import PathToServer
+
     from conftest import Demo, OpenLab, Picture
 
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 NODE = "projects/demo-project/locations/us-central1-a/nodes/my-node"
 STATUS = ".jp-NotebookPanel:not(.lm-mod-hidden) .jp-tpu-KernelStatus"
-
-
-class PathToServer:
-    """The way from the browser to the Jupyter server, in a thread of its own."""
-
-    def __init__(self, server_port: int) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever)
-        self._thread.start()
-        self._proxy = asyncio.run_coroutine_threadsafe(self._open(server_port), self._loop).result()
-        self.port = self._proxy.port
-
-    def fault(self, verb: str) -> None:
-        self._loop.call_soon_threadsafe(self._proxy.apply, link_fault_from_json({"verb": verb}))
-
-    def close(self) -> None:
-        asyncio.run_coroutine_threadsafe(self._proxy.close(), self._loop).result()
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join()
-        self._loop.close()
-
-    async def _open(self, server_port: int) -> FaultProxy:
-        proxy = FaultProxy(("127.0.0.1", server_port))
-        proxy.listen(("127.0.0.1", 0))
-        return proxy
-
-
-@pytest.fixture
-def path_to_server(demo: Demo) -> Iterator[PathToServer]:
-    path = PathToServer(int(demo.base_url.rpartition(":")[2]))
-    yield path
-    path.close()
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from open_notebooks import KERNEL, Notebook, execute, run_all, save
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
+from widget_pages import GROW, GROWN, SHOW, TAKE, all_violations, first_chip, widget
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture
@@ -17,11 +16,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 WITHIN_MS = 60_000
-AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
-TAKE = "import emulated_tpu\ntaken = emulated_tpu.take()"
-SHOW = "from jupyter_tpu import IdleTimer, QuotaAndCredit, TpuMonitor"
-GROW = "pass_gate('a')\nmemory = b'x' * 800_000_000\npass_gate('b')"
-GROWN = re.compile(r"0\.1\d of 16\.00 GiB")  # 800 MB more, over 8 chips
 # For 2 s of its own time a page looks for a widget's model; one that comes in the last moment it does not see at all.
 LOOKED_FOR_IN_VAIN = "() => new Promise(resolve => setTimeout(resolve, 4000))"
 # What JupyterLab says to a widget before it has a subshell waits for the cell that runs.
@@ -29,29 +23,6 @@ HAS_SUBSHELL = f"""() => {{
   const comms = [...{KERNEL}._comms.values()].filter(comm => comm.targetName === 'jupyter.widget');
   return comms.length > 0 && comms.every(comm => comm.subshellId);
 }}"""
-
-
-def widget(page: Page, name: str) -> Locator:
-    return page.get_by_role("group", name=name, exact=True)
-
-
-def first_chip(page: Page) -> Locator:
-    return widget(page, "TPU monitor").get_by_role("table").get_by_role("row").nth(1)
-
-
-def violations(page: Page, name: str) -> Any:
-    """What axe finds in a widget."""
-    page.evaluate(AXE.read_text())
-    found = page.evaluate(
-        "selector => axe.run(selector).then(({violations}) => violations.map(({id, nodes}) => [id, nodes[0].html]))",
-        f'.tpu-Widget[aria-label="{name}"]',
-    )
-    return {name: found} if found else {}
-
-
-def all_violations(page: Page) -> Any:
-    names = ("TPU monitor", "Idle timer", "Quota and credit")
-    return {name: found for each in names for name, found in violations(page, each).items()}
 
 
 def use_theme(page: Page, theme: str) -> None:
