@@ -190,6 +190,7 @@ def _read_json(path: Path) -> dict[str, Any]:
 def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder) -> None:
     say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
+    say("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells")
     say(f"  Costs: {cloud['rest']}/emulator/v1/ledger (what the nodes would have cost)")
     say("  Break: the button in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     say("  Stop:  Ctrl-C here")

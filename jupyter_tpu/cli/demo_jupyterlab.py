@@ -9,6 +9,19 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
+
+# as JupyterLab keeps it itself; the panel gets a quarter of the window
+_FIRST_VIEW = {
+    "data": {
+        "layout-restorer:data": {
+            "main": {"dock": None, "current": None},
+            "left": {"collapsed": False, "visible": True, "current": "jupyter-tpu-panel", "widgets": []},
+            "relativeSizes": [0.25, 0.75, 0],
+        }
+    },
+    "metadata": {"id": "default"},
+}
 
 
 def main() -> None:
@@ -16,6 +29,7 @@ def main() -> None:
     from jupyterlab.labapp import main as run_jupyterlab
 
     _load_extension()
+    _show_the_panel_at_first(Path(os.environ["JUPYTERLAB_WORKSPACES_DIR"]))
     if line := sys.stdin.readline():
         os.environ.update(json.loads(line))
         run_jupyterlab()
@@ -26,6 +40,14 @@ def _load_extension() -> None:
     import jupyter_tpu.cloud.google  # which the extension loads when it asks for the first list of nodes
 
     jupyter_tpu._jupyter_server_extension_points()
+
+
+def _show_the_panel_at_first(workspaces: Path) -> None:
+    """The first visit finds the TPU panel open; later ones what the user left."""
+    from jupyterlab_server.workspaces_handler import WorkspacesManager
+
+    if not workspaces.exists():
+        WorkspacesManager(str(workspaces)).save("default", json.dumps(_FIRST_VIEW))
 
 
 if __name__ == "__main__":

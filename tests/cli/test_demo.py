@@ -89,6 +89,8 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
         status = demo.ask("jupyter-tpu/v1/status")
         assert (status["emulated"], status["error"]) == (True, None)
         assert [each["name"] for each in demo.ask("api/contents")["content"]] == ["digits.ipynb"]
+        first_view = demo.ask("lab/api/workspaces/default")["data"]["layout-restorer:data"]
+        assert first_view["left"]["current"] == "jupyter-tpu-panel"
         default = demo.ask("jupyter-tpu/v1/offers")["default"]
         demo.ask("jupyter-tpu/v1/nodes", "POST", {**default, "node_id": "kept"})
         family = demo.family()
