@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jupyter_tpu.money.budgets import Budget, Unit
-from jupyter_tpu.money.history import spread
+from jupyter_tpu.money.history import spread, unpriced_types
 from jupyter_tpu.money.spans import HOUR_S, Span, Window, at_worst
 from jupyter_tpu.money.spending import Account, budget_view
 
@@ -32,6 +32,7 @@ def course_view(budget: Budget, account: Account) -> JSON:
             {"at": moment, "used": much, "watched": min(much, watched)}
             for moment, much, watched in zip(at, used, seen, strict=True)
         ],
+        "unpriced": unpriced_types(account.spans, view["window_start"]) if budget.unit == "usd" else [],
     }
 
 

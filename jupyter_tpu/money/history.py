@@ -153,19 +153,20 @@ def _one(_: Span) -> float:
 def history_view(account: Account, by: By, last: int, offset_at: OffsetAt) -> JSON:
     """The last so many hours or days; raises `BadInput`: so many are not shown."""
     slots = history(account, edges(by, last, account.now, offset_at))
-    starts_at = slots[0].starts_at
     return {
         "by": by,
         "currency": CURRENCY,
         "now": account.now,
         "slots": [_slot_view(slot, offset_at) for slot in slots],
         "sum": _sum_view(slots),
-        "unpriced": sorted({span.accelerator_type for span in account.spans if _is_unpriced(span, starts_at)}),
+        "unpriced": unpriced_types(account.spans, slots[0].starts_at),
     }
 
 
-def _is_unpriced(span: Span, since: float) -> bool:
-    return span.usd_per_hour is None and (span.is_open or span.ended_at > since)
+def unpriced_types(spans: Iterable[Span], since: float) -> list[str]:
+    """Accelerator types that were READY since then and whose price nobody knows, sorted."""
+    recent = (span for span in spans if span.is_open or span.ended_at > since)
+    return sorted({span.accelerator_type for span in recent if span.usd_per_hour is None})
 
 
 def _slot_view(slot: Slot, offset_at: OffsetAt) -> JSON:

@@ -14,6 +14,7 @@ import { plot } from './load/plot';
 import { ILoadModel } from './load/tokens';
 import { gettingActs, moneyActs } from './money/acts';
 import { facesOf, IMoneyFaces } from './money/faces';
+import { plots } from './money/past/plots';
 import { IMoneyModel } from './money/tokens';
 import { problemOf } from './request';
 import { SwitchboardCommandIDs } from './switchboard/tokens';
@@ -38,7 +39,8 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     this._commands.commandChanged.connect(this._onCommandChanged, this);
     if (_money) {
       const acts = moneyActs(_money, this._commands);
-      this._faces = facesOf(_money, acts, gettingActs(_money, this._commands), trans);
+      const getting = gettingActs(_money, this._commands);
+      this._faces = facesOf(_money, acts, getting, trans, plots);
     }
     if (_load) {
       this._loadFace = loadFace(_load, loadActs(this._commands), plot, trans);

@@ -1,4 +1,5 @@
 import './base.css';
+import './parts.css';
 import './switchboard.css';
 import './money.css';
 import './replay.css';

@@ -22,6 +22,7 @@ from jupyter_tpu.money.spending import Account
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 NOON = datetime(2026, 11, 18, 12, tzinfo=UTC).timestamp()
 DAY_S = 24 * HOUR_S
+UNITS: tuple[Unit, Unit] = ("usd", "hours")
 
 
 def span(hours_ago: float, hours: float, **changes: Any) -> Span:
@@ -166,7 +167,7 @@ def test_all_slots_together_are_what_the_ledger_says_of_the_same_time(
     assert any(slot.usd is None for slot in slots) == bool(seen.unpriced)
 
 
-@given(SPANS, st.sampled_from(["usd", "hours"]), st.sampled_from(["day", "week", "month", "total"]))
+@given(SPANS, st.sampled_from(UNITS), st.sampled_from(["day", "week", "month", "total"]))
 def test_the_course_of_a_budget_rises_to_what_is_used_of_it_now(spans: list[Span], unit: Unit, period: Any) -> None:
     books = account(*spans)
     view = course_view(Budget(name="mine", amount=100.0, unit=unit, period=period), books)
@@ -183,3 +184,13 @@ def test_the_course_of_a_budget_is_that_of_its_window() -> None:
     last = view["points"][-1]
     assert (last["used"], last["watched"]) == (pytest.approx(3.0), pytest.approx(2.0))
     assert view["points"][0] == {"at": NOON - 12 * HOUR_S, "used": 0.0, "watched": 0.0}
+
+
+def test_the_course_of_a_budget_names_what_it_counts_as_the_dearest() -> None:
+    spans = (
+        span(36, 1, accelerator_type="v3-8", usd_per_hour=None),
+        span(6, 2, accelerator_type="v2-8", usd_per_hour=None),
+    )
+    dollars, hours = (Budget(name="mine", amount=100.0, unit=unit, period="day") for unit in UNITS)
+    assert course_view(dollars, account(*spans))["unpriced"] == ["v2-8"]
+    assert course_view(hours, account(*spans))["unpriced"] == []

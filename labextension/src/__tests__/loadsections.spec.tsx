@@ -2,6 +2,7 @@ import { Signal } from '@lumino/signaling';
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
 import { loadFace } from '../load/faces';
+import { IPast } from '../load/plot';
 import { IMetrics } from '../load/records';
 import { ISeries, NO_SERIES } from '../load/series';
 import { ILoadModel, INodeLoad } from '../load/tokens';
@@ -60,7 +61,10 @@ function show(rest: Parameters<typeof node>[1] = {}): IShown {
   const load = new Load();
   const acts = { onFree: jest.fn().mockResolvedValue('The chips are free.') };
   const drawn: ISeries[] = [];
-  const plot = { show: (series: ISeries) => void drawn.push(series), dispose: () => undefined };
+  const plot = {
+    show: ({ series }: IPast) => void drawn.push(series),
+    dispose: () => undefined
+  };
   const model = { of: () => load as unknown as INodeLoad } as unknown as ILoadModel;
   const face = loadFace(model, acts, () => Promise.resolve(plot), trans);
   render(<div>{face(node('my-node', rest))}</div>);

@@ -27,7 +27,7 @@ export function Fold(props: IProps): JSX.Element {
       <h3>
         <button
           type="button"
-          className="jp-tpu-Section-head"
+          className="jp-tpu-Head jp-tpu-Section-head"
           aria-expanded={isOpen}
           aria-controls={isOpen ? `${id}-body` : undefined}
           onClick={onToggle}

@@ -1,8 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { CommandRegistry } from '@lumino/commands';
 import React from 'react';
+import { Plotter } from '../chart/drawing';
 import { INode } from '../tokens';
-import { Plotter } from './plot';
+import { IPast } from './plot';
 import { ILoadModel, LoadCommandIDs } from './tokens';
 import { ILoadActs } from './view/holders';
 import { LoadSection } from './view/section';
@@ -14,7 +15,7 @@ export type LoadFace = (node: INode) => JSX.Element | null;
 export function loadFace(
   model: ILoadModel,
   acts: ILoadActs,
-  plot: Plotter,
+  plot: Plotter<IPast>,
   trans: TranslationBundle
 ): LoadFace {
   return node =>

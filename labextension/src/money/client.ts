@@ -3,6 +3,7 @@
 import { TpuClient } from '../request';
 import { INodeKey, INodeSpec, Provisioning } from '../tokens';
 import { ICoverage, IGrantTerms, IParsedMail } from './grantrecords';
+import { IPastAnswer, PastChoice } from './pastrecords';
 import {
   IAnswers,
   IBrakeTerms,
@@ -38,6 +39,15 @@ export class MoneyClient {
 
   part<P extends Part>(part: P): Promise<IDated<IAnswers[P]>> {
     return this._client.askDated<IAnswers[P]>(ROUTES[part]);
+  }
+
+  /** Money over time. */
+  past(choice: PastChoice): Promise<IDated<IPastAnswer>> {
+    const route =
+      'budget' in choice
+        ? `budgets/${encodeURIComponent(choice.budget)}/course`
+        : `spend/history?by=${choice.by}&last=${choice.last}`;
+    return this._client.askDated<IPastAnswer>(route);
   }
 
   coverage(choice: IChoice): Promise<ICoverage> {

@@ -3,6 +3,8 @@ import { UseSignal } from '@jupyterlab/ui-components';
 import React from 'react';
 import { INode } from '../tokens';
 import { IGettingActs } from './choice/getting';
+import { IPastPlots, SpendPast } from './past/view';
+import { ISpend } from './records';
 import { ActivitySection } from './sections/activity';
 import { GettingSection } from './sections/getting';
 import { GrantsSection } from './sections/grants';
@@ -25,8 +27,13 @@ export function facesOf(
   model: IMoneyModel,
   acts: IMoneyActs,
   getting: IGettingActs,
-  trans: TranslationBundle
+  trans: TranslationBundle,
+  plots?: IPastPlots
 ): IMoneyFaces {
+  const past = ({ total, budgets }: ISpend): JSX.Element | null =>
+    plots && total.ready_s > 0 ? (
+      <SpendPast past={model.past} budgets={budgets} plots={plots} trans={trans} />
+    ) : null;
   return {
     getting,
     sections: () => (
@@ -34,7 +41,7 @@ export function facesOf(
         {() => (
           <div className="jp-tpu-Sections">
             <SpendingFault part={model.parts.spend} trans={trans} />
-            <SpendSection {...{ model, acts, trans }} />
+            <SpendSection {...{ model, acts, past, trans }} />
             <GrantsSection {...{ model, acts, trans }} />
             <QuotaSection {...{ model, acts, trans }} />
             <GettingSection {...{ model, acts, trans }} />

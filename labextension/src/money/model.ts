@@ -6,6 +6,7 @@ import { Poll, Throttler } from '@lumino/polling';
 import { problemOf } from '../request';
 import { FLEET_SCHEMA } from '../tokens';
 import { MoneyClient } from './client';
+import { PastModel } from './past/model';
 import { Part } from './records';
 import { IDated, IMoneyModel, IPart, IParts, SectionName } from './tokens';
 import { isBilled } from './words';
@@ -44,6 +45,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     events?: Event.Stream
   ) {
     super();
+    this.past = new PastModel(client, this);
     this._events = events;
     this._events?.connect(this._onEvent, this);
     this._poll = new Poll({
@@ -57,6 +59,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
     this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
   }
+
+  readonly past: PastModel;
 
   get parts(): IParts {
     return this._parts;
@@ -117,6 +121,7 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
     this._refetch.dispose();
     this._settle.dispose();
     this._poll.dispose();
+    this.past.dispose();
     super.dispose();
   }
 

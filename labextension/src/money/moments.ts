@@ -7,6 +7,11 @@ const EVENING_H = 18;
 /** An evening further away than this is not what is meant by a keep. */
 const FAR_MS = 12 * HOUR_MS;
 
+/** The time of day, in the browser's own format. */
+export function clockTime(seconds: number): string {
+  return new Date(seconds * 1000).toLocaleTimeString(undefined, { timeStyle: 'short' });
+}
+
 /** What is left, second by second: `4:12`, `1:04:12`. */
 export function formatCountdown(seconds: number): string {
   const whole = Math.max(0, Math.ceil(seconds));

@@ -4,6 +4,7 @@ import { VDomRenderer } from '@jupyterlab/ui-components';
 import { Token } from '@lumino/coreutils';
 import { IProblem } from '../tokens';
 import { MoneyClient } from './client';
+import { IPastModel } from './past/model';
 import { IAnswers, Part } from './records';
 
 /** Every act of the user about money is one of these. */
@@ -50,6 +51,9 @@ export interface IMoneyModel extends VDomRenderer.IModel {
   readonly open: ReadonlySet<SectionName>;
   /** Whether somebody looks at the panel. */
   isWatched: boolean;
+
+  /** Money over time. */
+  readonly past: IPastModel;
 
   /** Where the user looked for a node last; empty before. */
   readonly chosenZone: string;

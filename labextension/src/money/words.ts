@@ -3,7 +3,7 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { formatUsd } from '../format';
 import { IGrantRow } from './grantrecords';
-import { formatCountdown } from './moments';
+import { clockTime, formatCountdown } from './moments';
 import { IActivitySource, IBrake, IBudget, IQuotaLimit, ISpend, ISum, ISweepItem } from './records';
 
 /** A span as people say it: `42 s`, `8 min`, `1 h 20 min`, `3 d`. */
@@ -29,7 +29,7 @@ export function formatMoment(seconds: number, now_s: number): string {
   const near = Math.abs(seconds - now_s) < 20 * 3600;
   const date = new Date(seconds * 1000);
   return near
-    ? date.toLocaleTimeString(undefined, { timeStyle: 'short' })
+    ? clockTime(seconds)
     : date.toLocaleString(undefined, { dateStyle: 'medium', timeStyle: 'short' });
 }
 

@@ -1,9 +1,11 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useEffect, useRef, useState } from 'react';
+import React, { useMemo, useState } from 'react';
+import { Canvas, Key, LineSign } from '../../chart/canvas';
+import { Plotter } from '../../chart/drawing';
 import { Button } from '../../components/button';
 import { formatSpan } from '../../money/words';
-import { COLOURS, DASHES, IPlot, Plotter } from '../plot';
-import { ISeries, Line, LINES, rangeOf, tail } from '../series';
+import { COLOURS, DASHES, IPast } from '../plot';
+import { ISeries, LINES, rangeOf, tail } from '../series';
 import { formatPercent, lineName } from '../words';
 
 /** Spans that can be looked at; seconds. */
@@ -13,14 +15,14 @@ interface IProps {
   series: ISeries;
   /** Of what it is. */
   name: string;
-  plot: Plotter;
+  plot: Plotter<IPast>;
   trans: TranslationBundle;
 }
 
 /** The past as a chart, with the same in words for those who cannot see it. */
 export function History({ series, name, plot, trans }: IProps): JSX.Element {
   const [span_s, setSpan] = useState<number>(SPANS[0]);
-  const shown = tail(series, span_s);
+  const shown = useMemo(() => tail(series, span_s), [series, span_s]);
   const lines = LINES.filter(line => rangeOf(shown[line]) !== null);
   const title = trans.__('Load of %1 in the last %2, in percent', name, formatSpan(span_s, trans));
   return (
@@ -33,63 +35,18 @@ export function History({ series, name, plot, trans }: IProps): JSX.Element {
         ))}
       </div>
       <Canvas
-        series={shown}
-        span_s={span_s}
+        what={useMemo(() => ({ series: shown, span_s }), [shown, span_s])}
         label={trans.__('%1. %2', title, inWords(shown, trans))}
         plot={plot}
       />
       <figcaption>
         {lines.map(line => (
-          <Key key={line} line={line} trans={trans} />
+          <Key key={line} sign={<LineSign colour={COLOURS[line]} dash={DASHES[line]} />}>
+            {lineName(line, trans)}
+          </Key>
         ))}
       </figcaption>
     </figure>
-  );
-}
-
-interface ICanvasProps {
-  series: ISeries;
-  span_s: number;
-  label: string;
-  plot: Plotter;
-}
-
-function Canvas({ series, span_s, label, plot }: ICanvasProps): JSX.Element {
-  const host = useRef<HTMLDivElement>(null);
-  const [drawn, setDrawn] = useState<IPlot | null>(null);
-  useEffect(() => {
-    let isGone = false;
-    let own: IPlot | null = null;
-    void plot(host.current as HTMLDivElement).then(made => {
-      own = made;
-      return isGone ? made.dispose() : setDrawn(made);
-    });
-    return () => {
-      isGone = true;
-      own?.dispose();
-    };
-  }, [plot]);
-  useEffect(() => drawn?.show(series, span_s), [drawn, series, span_s]);
-  return <div ref={host} className="jp-tpu-History-plot" role="img" aria-label={label} />;
-}
-
-/** Which line is what: by its dashes as well as by its colour. */
-function Key({ line, trans }: { line: Line; trans: TranslationBundle }): JSX.Element {
-  return (
-    <span className="jp-tpu-History-key">
-      <svg width="20" height="6" aria-hidden="true">
-        <line
-          x1="0"
-          y1="3"
-          x2="20"
-          y2="3"
-          style={{ stroke: `var(${COLOURS[line]})` }}
-          strokeDasharray={DASHES[line].join(' ')}
-          strokeWidth="2"
-        />
-      </svg>
-      {lineName(line, trans)}
-    </span>
   );
 }
 

@@ -1,12 +1,13 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
 import React, { useEffect, useState } from 'react';
+import { Plotter } from '../../chart/drawing';
 import { Fold } from '../../components/fold';
 import { useNow } from '../../components/now';
 import { serverNow } from '../../money/model';
 import { formatSpan } from '../../money/words';
 import { INode } from '../../tokens';
-import { Plotter } from '../plot';
+import { IPast } from '../plot';
 import { IMetrics } from '../records';
 import { INodeLoad } from '../tokens';
 import { samplesOf, totalsOf } from '../totals';
@@ -19,7 +20,7 @@ interface IProps {
   node: INode;
   load: INodeLoad;
   acts: ILoadActs;
-  plot: Plotter;
+  plot: Plotter<IPast>;
   trans: TranslationBundle;
 }
 

@@ -107,7 +107,7 @@ function WorkerLine({ worker, isOpen, dated, trans, onToggle }: IDrawnProps): JS
     <>
       <button
         type="button"
-        className="jp-tpu-Worker-head"
+        className="jp-tpu-Head jp-tpu-Worker-head"
         aria-expanded={isOpen}
         aria-controls={isOpen ? id : undefined}
         title={[hostname, formatTotals(totals, trans)].filter(Boolean).join('\n')}

@@ -23,8 +23,10 @@ export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Elem
                   <div className="jp-tpu-Split">
                     <span className="jp-tpu-Name" title={entry.subject}>
                       {entry.action} · {entry.subject.split('/').pop()}
-                      {'error' in entry.detail && ` (${trans.__('failed')})`}
                     </span>
+                    {'error' in entry.detail && (
+                      <span className="jp-tpu-Badge jp-mod-full">{trans.__('failed')}</span>
+                    )}
                     <span className="jp-tpu-Muted">{formatMoment(entry.at, now_s)}</span>
                   </div>
                   {entry.reason && <div className="jp-tpu-Muted">{entry.reason}</div>}

@@ -32,8 +32,13 @@ export function SpendingFault({ part, trans }: IFaultProps): JSX.Element | null 
   ) : null;
 }
 
+interface IProps extends ISectionProps {
+  /** What was paid over time, where there is anything to show. */
+  past: (spend: ISpend) => JSX.Element | null;
+}
+
 /** What is paid now, what was paid, and what is left of each budget. */
-export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element {
+export function SpendSection({ model, acts, past, trans }: IProps): JSX.Element {
   const spend = model.parts.spend.dated?.data;
   return (
     <Section
@@ -48,6 +53,7 @@ export function SpendSection({ model, acts, trans }: ISectionProps): JSX.Element
         {(data, now_s) => (
           <>
             <Sums spend={data} trans={trans} />
+            {past(data)}
             <Budgets budgets={data.budgets} now_s={now_s} acts={acts} trans={trans} />
           </>
         )}
@@ -208,11 +214,12 @@ function usedOf(budget: IBudget, trans: TranslationBundle): string {
 
 /** What happens at the cap, and when. */
 function termsOf(budget: IBudget, now_s: number, trans: TranslationBundle): string {
-  const { action, runs_out_at, window_end } = budget;
+  const { action, level, runs_out_at, window_end } = budget;
   return [
     action === 'stop' && trans.__('stops all at the cap'),
     action === 'warn' && trans.__('only warns'),
-    runs_out_at !== null &&
+    level !== '100' &&
+      runs_out_at !== null &&
       runs_out_at > now_s &&
       trans.__('runs out in %1', formatSpan(runs_out_at - now_s, trans)),
     window_end !== null && trans.__('starts anew %1', formatMoment(window_end, now_s))

@@ -1,0 +1,69 @@
+import React, { useEffect, useRef, useState } from 'react';
+import { IPlot, Plotter } from './drawing';
+
+interface IProps<T> {
+  /** Drawn again whenever it is another one. */
+  what: T;
+  /** The same in words. */
+  label: string;
+  plot: Plotter<T>;
+}
+
+/** A chart, drawn as soon as it can be. */
+export function Canvas<T>({ what, label, plot }: IProps<T>): JSX.Element {
+  const host = useRef<HTMLDivElement>(null);
+  const [drawn, setDrawn] = useState<IPlot<T> | null>(null);
+  useEffect(() => {
+    let isGone = false;
+    let own: IPlot<T> | null = null;
+    void plot(host.current as HTMLDivElement).then(made => {
+      own = made;
+      return isGone ? made.dispose() : setDrawn(made);
+    });
+    return () => {
+      isGone = true;
+      own?.dispose();
+    };
+  }, [plot]);
+  useEffect(() => drawn?.show(what), [drawn, what]);
+  return <div ref={host} className="jp-tpu-History-plot" role="img" aria-label={label} />;
+}
+
+interface IKeyProps {
+  children: React.ReactNode;
+  /** What is drawn beside the word: 20 by 10 pixels. */
+  sign: React.ReactNode;
+}
+
+/** What is what in a chart. */
+export function Key({ children, sign }: IKeyProps): JSX.Element {
+  return (
+    <span className="jp-tpu-History-key">
+      <svg width="20" height="10" aria-hidden="true">
+        {sign}
+      </svg>
+      {children}
+    </span>
+  );
+}
+
+interface ILineProps {
+  /** Of the theme. */
+  colour: string;
+  dash: readonly number[];
+}
+
+/** Which line is what: by its dashes as well as by its colour. */
+export function LineSign({ colour, dash }: ILineProps): JSX.Element {
+  return (
+    <line
+      x1="0"
+      y1="5"
+      x2="20"
+      y2="5"
+      style={{ stroke: `var(${colour})` }}
+      strokeDasharray={dash.join(' ')}
+      strokeWidth="2"
+    />
+  );
+}

@@ -1,0 +1,92 @@
+/** The only importer of uPlot, which comes into the page with the first chart. */
+
+import type UPlot from 'uplot';
+
+/** A chart that is drawn. */
+export interface IPlot<T> {
+  show(what: T): void;
+  dispose(): void;
+}
+
+/** Draws a chart into an element. */
+export type Plotter<T> = (host: HTMLElement) => Promise<IPlot<T>>;
+
+/** What a kind of chart says of itself. */
+export interface IDesign<T> {
+  readonly options: (drawing: IDrawing<T>) => Omit<UPlot.Options, 'width' | 'height'>;
+  /** Put what is to be shown into the chart. */
+  readonly fill: (chart: UPlot, what: T) => void;
+  /** Before anything is shown. */
+  readonly empty: UPlot.AlignedData;
+}
+
+/** What a design may draw with. */
+export interface IDrawing<T> {
+  /** Null before anything is shown. */
+  readonly shown: () => T | null;
+  readonly library: typeof UPlot;
+  readonly axis: UPlot.Axis;
+  /** A colour of the theme, by its variable; a canvas knows no variables. */
+  readonly colour: (name: string) => string;
+}
+
+const HEIGHT = 110;
+const LEAST_WIDTH = 120;
+const TEXT = '--jp-ui-font-color2';
+const GRID = '--jp-border-color2';
+export const FONT = '11px system-ui, sans-serif';
+
+/** A chart as wide as its element; it takes on the theme with everything that is shown. */
+export function plotter<T>(design: IDesign<T>): Plotter<T> {
+  return async host => {
+    const { default: library } = await import('uplot');
+    const colours = new Colours(host);
+    const colour = (name: string): string => colours.get(name);
+    const grid = { stroke: () => colour(GRID), width: 1 };
+    const axis = { stroke: () => colour(TEXT), grid, ticks: grid, font: FONT };
+    const size = (): { width: number; height: number } => ({
+      width: widthOf(host),
+      height: HEIGHT
+    });
+    let latest: T | null = null;
+    const drawing = { shown: () => latest, library, axis, colour };
+    const options = { ...design.options(drawing), ...size() };
+    const chart = new library(options, design.empty, host);
+    const resizes = new ResizeObserver(() => chart.setSize(size()));
+    resizes.observe(host);
+    return {
+      show: what => {
+        colours.forget(); // the theme may have changed
+        latest = what;
+        design.fill(chart, what);
+      },
+      dispose: () => {
+        resizes.disconnect();
+        chart.destroy();
+      }
+    };
+  };
+}
+
+/** What every chart of the panel leaves out. */
+export const BARE = { cursor: { show: false }, legend: { show: false } } as const;
+
+function widthOf(host: HTMLElement): number {
+  return Math.max(LEAST_WIDTH, Math.floor(host.clientWidth));
+}
+
+/** What the theme's variables mean where the chart is. */
+class Colours {
+  constructor(private readonly _host: HTMLElement) {}
+
+  get(name: string): string {
+    this._style ??= getComputedStyle(this._host);
+    return this._style.getPropertyValue(name).trim() || 'currentcolor';
+  }
+
+  forget(): void {
+    this._style = null;
+  }
+
+  private _style: CSSStyleDeclaration | null = null;
+}

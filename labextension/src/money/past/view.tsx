@@ -1,0 +1,193 @@
+import { TranslationBundle } from '@jupyterlab/translation';
+import { UseSignal } from '@jupyterlab/ui-components';
+import React, { useEffect, useMemo } from 'react';
+import { Canvas, Key, LineSign } from '../../chart/canvas';
+import { Plotter } from '../../chart/drawing';
+import { Button } from '../../components/button';
+import { IBudgetCourse, IPastAnswer, ISpendHistory, PastChoice } from '../pastrecords';
+import { IBudget } from '../records';
+import { PartBody } from '../sections/section';
+import { choiceOf, IPastModel, sameChoice, SPANS } from './model';
+import { COLOURS, DASHES, UNKNOWN } from './plots';
+import { Courses, Slots } from './tables';
+import {
+  barsOf,
+  choiceName,
+  courseInWords,
+  curveOf,
+  formatSpent,
+  historyInWords,
+  IBars,
+  ICurve,
+  titleOf
+} from './words';
+
+/** Draw the charts of money. */
+export interface IPastPlots {
+  readonly bars: Plotter<IBars>;
+  readonly curve: Plotter<ICurve>;
+}
+
+interface IProps {
+  past: IPastModel;
+  budgets: readonly IBudget[];
+  plots: IPastPlots;
+  trans: TranslationBundle;
+}
+
+/** Money over time: what was spent hour by hour or day by day, and how budgets came to be used. */
+export function SpendPast(props: IProps): JSX.Element {
+  const { past, trans } = props;
+  useEffect(() => {
+    const look = past.look();
+    return () => look.dispose();
+  }, [past]);
+  return (
+    <UseSignal signal={past.changed}>
+      {() => (
+        <figure className="jp-tpu-History" aria-label={shownTitle(past, trans)}>
+          <Choices {...props} />
+          <PartBody part={past.part} trans={trans}>
+            {data => <Answer data={data} title={shownTitle(past, trans)} {...props} />}
+          </PartBody>
+        </figure>
+      )}
+    </UseSignal>
+  );
+}
+
+function Choices({ past, budgets, trans }: IProps): JSX.Element {
+  const readable = budgets.filter(({ amount }) => amount !== null);
+  const choices: PastChoice[] = [...SPANS, ...readable.map(({ name }) => ({ budget: name }))];
+  return (
+    <div className="jp-tpu-Actions" role="group" aria-label={trans.__('What is shown over time')}>
+      {choices.map(choice => {
+        const name = choiceName(choice, trans);
+        return (
+          <Button
+            key={name}
+            title={name}
+            aria-pressed={sameChoice(choice, past.choice)}
+            onClick={() => past.choose(choice)}
+          >
+            {name}
+          </Button>
+        );
+      })}
+    </div>
+  );
+}
+
+/** Of what is in sight, which may not be what was chosen last. */
+function shownTitle({ part, choice }: IPastModel, trans: TranslationBundle): string {
+  return titleOf(part.dated ? choiceOf(part.dated.data) : choice, trans);
+}
+
+interface IAnswerProps extends IProps {
+  data: IPastAnswer;
+  title: string;
+}
+
+function Answer({ data, title, plots, trans }: IAnswerProps): JSX.Element {
+  return 'slots' in data ? (
+    <Bars history={data} title={title} plot={plots.bars} trans={trans} />
+  ) : (
+    <Curve course={data} title={title} plot={plots.curve} trans={trans} />
+  );
+}
+
+interface IBarsProps {
+  history: ISpendHistory;
+  title: string;
+  plot: Plotter<IBars>;
+  trans: TranslationBundle;
+}
+
+function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
+  const bars = useMemo(() => barsOf(history), [history]);
+  return (
+    <>
+      <Canvas
+        what={bars}
+        label={trans.__('%1. %2', title, historyInWords(history, trans))}
+        plot={plot}
+      />
+      <figcaption>
+        <span>{trans.__('In all %1', formatSpent(history.sum, trans))}</span>
+        {bars.upTo.some(much => much !== null) && (
+          <Key sign={<BoxSign colour={COLOURS.upTo} />}>
+            {trans.__('up to this, where nobody looked')}
+          </Key>
+        )}
+        {bars.isUnpriced.some(Boolean) && (
+          <Key
+            sign={
+              <text x="7" y="9" className="jp-tpu-History-sign">
+                {UNKNOWN}
+              </text>
+            }
+          >
+            {trans.__('and more, of unknown price: %1', history.unpriced.join(', '))}
+          </Key>
+        )}
+      </figcaption>
+      <Slots history={history} title={title} trans={trans} />
+    </>
+  );
+}
+
+function BoxSign({ colour }: { colour: string }): JSX.Element {
+  return (
+    <rect
+      x="5"
+      y="1"
+      width="10"
+      height="8"
+      fill="none"
+      strokeDasharray={DASHES.upTo.join(' ')}
+      style={{ stroke: `var(${colour})` }}
+    />
+  );
+}
+
+interface ICurveProps {
+  course: IBudgetCourse;
+  title: string;
+  plot: Plotter<ICurve>;
+  trans: TranslationBundle;
+}
+
+function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
+  const curve = useMemo(() => curveOf(course), [course]);
+  if (!curve) {
+    return <div className="jp-tpu-Muted">{courseInWords(course, trans)}</div>;
+  }
+  const lines = [
+    ['known', trans.__('used')],
+    curve.used && ['upTo', trans.__('up to this, where nobody looked')],
+    curve.runs_out_at !== null && ['ahead', trans.__('at the present rate')],
+    ['cap', trans.__('cap')]
+  ].filter((line): line is [keyof typeof COLOURS, string] => Boolean(line));
+  return (
+    <>
+      <Canvas
+        what={curve}
+        label={trans.__('%1. %2', title, courseInWords(course, trans))}
+        plot={plot}
+      />
+      <figcaption>
+        {lines.map(([line, name]) => (
+          <Key key={line} sign={<LineSign colour={COLOURS[line]} dash={DASHES[line]} />}>
+            {name}
+          </Key>
+        ))}
+        {course.unpriced.length > 0 && (
+          <span>
+            {trans.__('Of unknown price, counted as the dearest: %1', course.unpriced.join(', '))}
+          </span>
+        )}
+      </figcaption>
+      <Courses course={course} title={title} trans={trans} />
+    </>
+  );
+}

@@ -1,0 +1,56 @@
+/**
+ * What the server half says of money over time (server/rest-api.yml). Importing this module does nothing.
+ *
+ * Amounts are US dollars or, of a budget, its unit; moments seconds since the epoch by the server's clock.
+ */
+
+import { IBudget } from './records';
+
+/** What was spent in some time. */
+export interface ISpent {
+  /** Null where the price of a part is unknown. */
+  readonly usd: number | null;
+  readonly known_usd: number;
+  /** The same if nodes were READY all the while that nobody looked. */
+  readonly up_to_usd: number;
+  readonly ready_s: number;
+  readonly unpriced_s: number;
+  readonly unwatched_s: number;
+}
+
+/** An hour or a day by the server's wall clock. */
+export interface ISlot extends ISpent {
+  readonly starts_at: number;
+  readonly ends_at: number;
+  /** `2026-11-22` */
+  readonly day: string;
+}
+
+export interface ISpendHistory {
+  readonly by: 'hour' | 'day';
+  readonly now: number;
+  /** The oldest first; the last is not over. */
+  readonly slots: readonly ISlot[];
+  readonly sum: ISpent;
+  readonly unpriced: readonly string[];
+}
+
+/** How a budget came to be used since its window began. */
+export interface IBudgetCourse {
+  readonly budget: IBudget;
+  readonly now: number;
+  readonly points: readonly {
+    readonly at: number;
+    readonly used: number;
+    /** What of it was seen; the rest is at most that. */
+    readonly watched: number;
+  }[];
+  /** Accelerator types without a price; a budget in dollars counts them as the dearest. */
+  readonly unpriced: readonly string[];
+}
+
+/** What of the past is looked at. */
+export type PastChoice =
+  { readonly by: 'hour' | 'day'; readonly last: number } | { readonly budget: string };
+
+export type IPastAnswer = ISpendHistory | IBudgetCourse;
