@@ -109,6 +109,34 @@ def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
     )
 
 
+def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
+    """The framework's own code breaks while it is imported."""
+    return AcceleratorFailed(
+        f"{TITLES[framework]} is installed in this kernel's Python, but does not load.",
+        hint=f"Install it anew with: {install_command(framework, worker)}, then restart the kernel.",
+        raw=raw,
+    )
+
+
+def hidden(framework: str, module: str, place: str) -> TpuError:
+    """Something of the user's own has the name of the framework's package, and is found first."""
+    return AcceleratorFailed(
+        f"What Python finds by the name of {module} is not {TITLES[framework]}: {place} is in its way.",
+        hint="Give that another name or remove it, then restart the kernel.",
+    )
+
+
+def unknown_flags(framework: str, raw: str) -> TpuError:
+    """XLA would end the kernel; another process has tried."""
+    return AcceleratorFailed(
+        f"The variable XLA_FLAGS has a flag with which {TITLES[framework]} would end this kernel.",
+        exists="Nothing was started.",
+        hint="Take it out with: import os; del os.environ['XLA_FLAGS'], then run %tpu_init again. libtpu's own flags"
+        " (--xla_tpu_…) belong in LIBTPU_INIT_ARGS.",
+        raw=raw,
+    )
+
+
 def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
     """It runs on the CPU although a TPU was asked for; `reason` is what the framework kept to itself."""
     if not worker.is_on_node:

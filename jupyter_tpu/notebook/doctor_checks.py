@@ -16,6 +16,7 @@ from jupyter_tpu.notebook.versions import LIBRARIES, libtpu_mismatch
 
 if TYPE_CHECKING:
     from jupyter_tpu.notebook.doctor import Facts
+    from jupyter_tpu.notebook.worker import ThisWorker
 
 Findings = Iterator[Finding]
 Answer = Mapping[str, Any]
@@ -74,7 +75,8 @@ def _holders(facts: Facts, answer: Answer) -> Findings:
             yield Finding(check="chips", state=OK, text="This kernel holds the chips.")
         else:
             text = f"Process {holder['pid']} of {holder['user'] or 'another user'} holds the chips: {name}."
-            yield Finding(check="chips", state=WARNING, text=text, fix="%tpu free ends it; its outputs stay.")
+            fix = f"%tpu free --pid {holder['pid']} ends it; its outputs stay."
+            yield Finding(check="chips", state=WARNING, text=text, fix=fix)
 
 
 def _lock_file(answer: Answer) -> Findings:
@@ -182,21 +184,26 @@ _UNSET = "Take it out of the kernel's environment, then restart the kernel."
 
 
 def _variables(facts: Facts) -> Findings:
-    found = list(_suspicious(facts.environ, is_emulated=facts.worker.is_emulated))
+    found = list(_suspicious(facts.environ, facts.worker))
     yield from found
     if not found:
         yield Finding(check="variables", state=OK, text="None keeps a framework from the chips.")
 
 
-def _suspicious(environ: Mapping[str, str], *, is_emulated: bool) -> Findings:
+def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
     """An emulated worker is told to use the CPU, which stands in for its chips."""
-    platforms = environ.get("JAX_PLATFORMS", "")
+    platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
         yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from the TPU.")
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
         yield _variable(FAULT, f"PJRT_DEVICE={environ['PJRT_DEVICE']} keeps PyTorch/XLA from the TPU.")
-    if environ.get("TPU_SKIP_MDS_QUERY"):
-        yield _variable(WARNING, "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of a slice.")
+    if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
+        text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it where no chip is."
+        yield _variable(WARNING, text)
+    if flags := [each for each in environ.get("XLA_FLAGS", "").split() if each.startswith("--xla_tpu_")]:
+        text = f"XLA_FLAGS has {' '.join(flags)}: XLA ends a kernel for a flag of libtpu."
+        fix = "Put libtpu's flags into LIBTPU_INIT_ARGS, then restart the kernel."
+        yield Finding(check="variables", state=FAULT, text=text, fix=fix)
     if environ.get("ALLOW_MULTIPLE_LIBTPU_LOAD") == "1":
         yield _variable(WARNING, "ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes take the chips, and both may crash.")
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):

@@ -32,6 +32,7 @@ _TITLES = {
     **{name: title for name, title, _ in _FIELDS},
 }
 _LONGEST_COMMAND = 80
+_ITSELF = "This kernel itself holds the chips. Restart it, and they are free."
 
 
 def sample_of(said_by_agent: Answer) -> Sample:
@@ -186,9 +187,11 @@ def free(here: Here, words: Sequence[str]) -> Shown:
     wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
     if not wanted:
         return _nothing_to_free(holders, pid, here.now)
-    if any(each.pid == os.getpid() for each in wanted):
-        return said("This kernel itself holds the chips. Restart it, and they are free.", "Nothing was done.")
-    return _freed(here, [each for each in wanted if _is_agreed(here, each, is_sure="--yes" in given.flags)])
+    others = [each for each in wanted if each.pid != os.getpid()]
+    if not others:
+        return said(f"{_ITSELF} Nothing was done.")
+    shown = _freed(here, [each for each in others if _is_agreed(here, each, is_sure="--yes" in given.flags)])
+    return shown if others == wanted else Shown(sections=[*shown.sections, Section(lines=[_ITSELF])])
 
 
 def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> Shown:
@@ -214,18 +217,18 @@ def _is_agreed(here: Here, holder: Holder, *, is_sure: bool) -> bool:
 def _freed(here: Here, agreed: Sequence[Holder]) -> Shown:
     if not agreed:
         return said("Nothing was done.")
-    lines: list[str] = []
-    for holder in agreed:
-        answer = here.ask("free", {"pid": holder.pid, "force": not holder.is_own_user}, FREE_S)
-        lines += _free_lines(answer)
-    return said(*lines)
+    answers = [here.ask("free", {"pid": one.pid, "force": not one.is_own_user}, FREE_S) for one in agreed]
+    lines = [line for one, answer in zip(agreed, answers, strict=True) for line in _free_lines(one, answer)]
+    left = [each for each in _holders(answers[-1], "left") if each.pid != os.getpid()]
+    return said(*lines, *(f"The process {each.pid} ({_of(each)}) still holds the chips." for each in left))
 
 
-def _free_lines(answer: Answer) -> Iterator[str]:
+def _free_lines(holder: Holder, answer: Answer) -> Iterator[str]:
     freed, left = _holders(answer, "freed"), _holders(answer, "left")
     yield from (f"The process {each.pid} ({_of(each)}) has ended; the chips it held are free." for each in freed)
-    yield from (f"The process {each.pid} ({_of(each)}) still holds the chips." for each in left)
-    if answer.get("message"):
+    if not freed and holder.pid not in {each.pid for each in left}:
+        yield f"The process {holder.pid} ({_of(holder)}) does not hold them any more."
+    elif answer.get("message"):
         yield str(answer["message"])
 
 

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook import diagnosis
 from jupyter_tpu.notebook.choice import (
     Choice,
@@ -25,6 +24,7 @@ from jupyter_tpu.notebook.torch_tpu_start import start_torch_tpu
 from jupyter_tpu.notebook.torch_xla_start import start_torch_xla
 from jupyter_tpu.notebook.versions import installed_versions, libtpu_mismatch, requirements_of
 from jupyter_tpu.notebook.worker import ThisWorker, this_worker
+from jupyter_tpu.notebook.xla_flags import refuse_unknown_flags
 
 STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {
     "jax": start_jax,
@@ -67,6 +67,8 @@ def _refuse_if_vain(framework: str, worker: ThisWorker) -> None:
         raise diagnosis.another_framework(_Running.framework, framework)
     if worker.workers > 1 and not worker.is_emulated:
         raise diagnosis.needs_all_workers(worker, framework)
+    if not _Running.framework:
+        refuse_unknown_flags(framework)
 
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
@@ -76,7 +78,7 @@ def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
         warnings.simplefilter("always")
         try:
             ready = STARTS[framework](worker)
-        except TpuError:
+        except BaseException:
             _restore(before)
             raise
     explained = dict.fromkeys(filter(None, (_explained(each, worker, framework) for each in caught)))

@@ -42,6 +42,7 @@ WELL = Facts(
     clock_ahead_s=0.4,
     answers={"status": STATUS, "who": WHO, "activity": ACTIVITY, "node": NODE},
 )
+ONE_OF_TWO = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-16"})
 SILENT = WorkerUnreachable("The agent on this machine does not answer.")
 
 
@@ -55,6 +56,8 @@ def answering(**answers: Any) -> Facts:
 
 def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
     assert [each for each in examined(WELL) if each.state != OK] == []
+    as_jax_leaves_it = {"TPU_SKIP_MDS_QUERY": "1", "XLA_FLAGS": "--xla_dump_to=/tmp/x"}
+    assert [each for each in examined(replace(WELL, environ=as_jax_leaves_it)) if each.state != OK] == []
     assert summary(examined(WELL)).endswith(" ok")
 
 
@@ -62,7 +65,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
     ("facts", "check", "state", "text", "fix"),
     [
         (answering(status={**STATUS, "version": "0.0.9"}), "agent", WARNING, "0.0.9", "replaced"),
-        (answering(who={**WHO, "holders": [{**KERNEL, "pid": 8}]}), "chips", WARNING, "a.ipynb", "%tpu free"),
+        (answering(who={**WHO, "holders": [{**KERNEL, "pid": 8}]}), "chips", WARNING, "a.ipynb", "%tpu free --pid 8"),
         (answering(who={**WHO, "holders": []}), "lock file", WARNING, "cannot be seen", "lsof"),
         (answering(activity={**ACTIVITY, "guard": {"state": "cannot", "detail": "x"}}), "guard", WARNING, "x", "scope"),
         (answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}}), "guard", WARNING, "off", "brakes"),
@@ -89,7 +92,11 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         ),
         (replace(WELL, environ={"JAX_PLATFORMS": "cpu"}), "variables", FAULT, "JAX_PLATFORMS=cpu", "restart"),
         (replace(WELL, environ={"PJRT_DEVICE": "CPU"}), "variables", FAULT, "PJRT_DEVICE=CPU", "restart"),
-        (replace(WELL, environ={"TPU_SKIP_MDS_QUERY": "1"}), "variables", WARNING, "slice", "restart"),
+        (
+            replace(WELL, environ={"TPU_SKIP_MDS_QUERY": "1"}, worker=ONE_OF_TWO),
+            *("variables", WARNING, "other workers of the slice", "restart"),
+        ),
+        (replace(WELL, environ={"XLA_FLAGS": "--xla_tpu_x=1"}), "variables", FAULT, "--xla_tpu_x", "LIBTPU_INIT_ARGS"),
         (replace(WELL, environ={"TPU_VISIBLE_CHIPS": "0"}), "variables", WARNING, "only these chips", "restart"),
         (replace(WELL, platforms={"jax": "cpu"}), "fall-back", FAULT, "on the cpu", "%tpu_init"),
         (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),

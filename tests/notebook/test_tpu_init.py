@@ -78,6 +78,57 @@ def test_a_missing_jax_hears_how_to_install_it(run_cells):
     assert run.text.count('%pip install "jax"') == 2
 
 
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        ("--xla_nonsense=1", "--xla_nonsense=1"),
+        ("--xla_tpu_x=true", "--xla_tpu_x"),
+        ("nonsense", "Could not open file"),
+    ],
+)
+def test_flags_that_would_end_the_kernel_are_tried_in_another_process(run_cells, flags, said):
+    take_out = "import os; del os.environ['XLA_FLAGS']"
+    run = run_cells("%tpu_init", take_out, "%tpu_init", environ={**EMULATED_V5E_8, "XLA_FLAGS": flags})
+    refused, ready = run.text.split("JAX is ready on 8 devices")
+    assert "has a flag with which JAX would end this kernel" in refused
+    assert said in refused
+    assert take_out in refused
+    assert ready
+
+
+def test_flags_that_xla_knows_are_left_alone(run_cells):
+    flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8"}
+    run = run_cells("%tpu_init", "import os; print(os.environ['XLA_FLAGS'])", environ={**EMULATED_V5E_8, **flags})
+    assert run.succeeded, run.text
+    assert run.text.rstrip().endswith(flags["XLA_FLAGS"])
+
+
+@pytest.mark.parametrize(
+    ("files", "said"),
+    [
+        ({"jax.py": "x = 1"}, "What Python finds by the name of jax is not JAX: {folder}/jax.py is in its way."),
+        ({"torch_xla/readme": ""}, "the name of torch_xla is not PyTorch/XLA: {folder}/torch_xla is in its way."),
+        ({"jax/__init__.py": "raise AttributeError('_ARRAY_API not found')"}, "AttributeError: _ARRAY_API not found"),
+        ({"jax/__init__.py": "match = ("}, "SyntaxError: '(' was never closed"),
+        (
+            {"jax/__init__.py": "raise BufferError('broken')"},
+            "JAX is installed in this kernel's Python, but does not load",
+        ),
+    ],
+)
+def test_what_is_no_framework_or_a_broken_one_is_said_and_leaves_nothing_behind(run_cells, tmp_path, files, said):
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text(text)
+        framework = name.split("/")[0].removesuffix(".py")
+    find_first = f"import sys; sys.path.insert(0, {str(tmp_path)!r})"
+    look = "import os; print([name for name in os.environ if name.startswith(('JAX_', 'PJRT_'))], 'are left')"
+    run = run_cells(find_first, f"%tpu_init {framework}", look, environ=EMULATED_V5E_8)
+    assert said.format(folder=tmp_path) in run.text
+    assert "Traceback" not in run.text
+    assert run.text.rstrip().endswith("[] are left")
+
+
 def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
     show = "print(tpu.framework, len(tpu.devices), tpu.device is jax.devices()[0], dict(tpu.mesh.shape), tpu.strategy)"
     run = run_cells("%tpu_init", "import jax", show, "tpu", environ=EMULATED_V5E_8)

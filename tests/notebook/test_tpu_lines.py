@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+import os
 import shutil
 import socketserver
 import tempfile
@@ -259,6 +260,42 @@ def test_a_process_of_another_user_is_ended_by_its_number_and_a_yes(
     shown = str(perform(line, start(answering({**ANSWERS, "who": OTHERS}, asked)).here))
     assert ("Nothing was done" in shown) is not is_ended
     assert asked.get("free") == ({"pid": 4242, "force": True} if is_ended else None)
+
+
+OTHER = {**HOLDER, "command": "python train.py", "notebook": "a.ipynb"}
+ITSELF = {**OTHER, "pid": os.getpid()}
+
+
+@pytest.mark.parametrize(
+    ("holders", "answer", "said"),
+    [
+        (
+            [ITSELF, OTHER],
+            {"freed": [OTHER], "left": [ITSELF]},
+            [
+                "The process 4242 (a.ipynb) has ended; the chips it held are free.",
+                "This kernel itself holds the chips. Restart it, and they are free.",
+            ],
+        ),
+        ([ITSELF], {}, ["This kernel itself holds the chips. Restart it, and they are free. Nothing was done."]),
+        (
+            [OTHER],
+            {"freed": [], "left": [], "message": "Process 4242 does not hold the chips."},
+            ["The process 4242 (a.ipynb) does not hold them any more."],
+        ),
+        (
+            [OTHER],
+            {"freed": [], "left": [OTHER], "message": "It cannot be ended."},
+            ["It cannot be ended.", "The process 4242 (a.ipynb) still holds the chips."],
+        ),
+    ],
+)
+def test_what_else_holds_the_chips_is_freed_and_this_kernel_named(
+    start: Any, holders: list[dict[str, Any]], answer: dict[str, Any], said: list[str]
+) -> None:
+    answers = {**ANSWERS, "who": {"holders": holders}, "free": {"message": "", **answer}}
+    shown = str(perform("free --yes", start(answering(answers, {})).here))
+    assert [line for line in shown.splitlines() if line] == said
 
 
 def test_nobody_who_could_be_asked_is_no_yes(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
