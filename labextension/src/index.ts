@@ -35,6 +35,7 @@ import {
   RestoreCommandIDs
 } from './tokens';
 import { TpuPanel } from './widget';
+import { lookTwice } from './widgetviews';
 
 const DOMAIN = 'jupyter_tpu';
 
@@ -201,6 +202,16 @@ async function follow(settings: ISettingRegistry | null, restorers: Restorers): 
   apply();
 }
 
+const widgetViews: JupyterFrontEndPlugin<void> = {
+  id: 'jupyter-tpu:widget-views',
+  description: 'Shows widgets that came in the moment at which JupyterLab gave them up.',
+  autoStart: true,
+  optional: [INotebookTracker],
+  activate: (_: JupyterFrontEnd, tracker: INotebookTracker | null): void => {
+    tracker?.widgetAdded.connect((_, { content }) => lookTwice(content.rendermime));
+  }
+};
+
 export default [
   model,
   commands,
@@ -212,6 +223,7 @@ export default [
   kernelStatus,
   reconnect,
   restoredOutputs,
+  widgetViews,
   replay,
   switchboard
 ];
