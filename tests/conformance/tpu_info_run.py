@@ -53,17 +53,15 @@ def raise_loopback() -> None:
 
 async def all_answers(types: list[str], folder: Path) -> dict[str, Any]:
     key = asyncssh.generate_private_key("ssh-ed25519")
-    ready = start_emulator(folder / "state")
+    ready = start_emulator(folder / "state", "--runtime-metrics-port", "8431")
     said = {each: await answers(each, folder / each, ready["rest"], key) for each in types}
     return {"idle": tpu_info(), **said}  # the last worker is gone, but its chips still seem to be there
 
 
-def start_emulator(state_dir: Path) -> dict[str, Any]:
+def start_emulator(state_dir: Path, *options: str) -> dict[str, Any]:
     """It ends with this pid namespace."""
     argv = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", str(state_dir)]
-    emulator = subprocess.Popen(
-        [*argv, "--time-scale", "200", "--runtime-metrics-port", "8431"], stdout=subprocess.PIPE, text=True
-    )
+    emulator = subprocess.Popen([*argv, "--time-scale", "200", *options], stdout=subprocess.PIPE, text=True)
     assert emulator.stdout is not None
     ready: dict[str, Any] = json.loads(emulator.stdout.readline())
     return ready
@@ -87,7 +85,9 @@ async def answers(accelerator_type: str, folder: Path, rest: str, key: asyncssh.
     return {"busy": busy, "owners": owners, "pid": said.split()[-1]}
 
 
-def make_node(client: tpu_v2.TpuClient, kind: accelerators.Accelerator, ssh_keys: str) -> tpu_v2.Node:
+def make_node(
+    client: tpu_v2.TpuClient, kind: accelerators.Accelerator, ssh_keys: str, node_id: str = "n"
+) -> tpu_v2.Node:
     zone = accelerators.zones_for_type(kind.type)[0]
     node = tpu_v2.Node(
         accelerator_type=kind.type,
@@ -95,7 +95,7 @@ def make_node(client: tpu_v2.TpuClient, kind: accelerators.Accelerator, ssh_keys
         metadata={"ssh-keys": ssh_keys},
     )
     parent = f"projects/demo-project/locations/{zone}"
-    made: tpu_v2.Node = client.create_node(parent=parent, node_id="n", node=node).result(timeout=60)
+    made: tpu_v2.Node = client.create_node(parent=parent, node_id=node_id, node=node).result(timeout=60)
     return made
 
 
