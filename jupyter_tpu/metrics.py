@@ -68,6 +68,7 @@ class Holder:
         notebook: of that kernel.
         since: Unix seconds at which the process began; None where that is not known.
         is_own_user: whether it belongs to the user whom the agent serves.
+        is_kernel: whether it is that kernel itself, and not something that the kernel has started.
     """
 
     pid: int
@@ -77,14 +78,20 @@ class Holder:
     notebook: str = ""
     since: float | None = None
     is_own_user: bool = False
+    is_kernel: bool = False
 
     @classmethod
     def from_json(cls, data: Any) -> Holder:
-        """The inverse of `dataclasses.asdict`; raises TypeError or ValueError for anything else."""
+        """The inverse of `dataclasses.asdict`; raises TypeError or ValueError for anything else.
+
+        Agents up to 0.1.0 do not tell which are kernels: there all that belong to one count.
+        """
         names = ("user", "command", "kernel_id", "notebook")
         texts = {name: str(data.get(name) or "")[:_LONGEST_TEXT] for name in names}
         since = number_or_none(data.get("since"))
-        return cls(pid=int(data["pid"]), since=since, is_own_user=data.get("is_own_user") is True, **texts)
+        is_kernel = data.get("is_kernel", bool(texts["kernel_id"])) is True
+        is_own_user = data.get("is_own_user") is True
+        return cls(pid=int(data["pid"]), since=since, is_own_user=is_own_user, is_kernel=is_kernel, **texts)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -126,7 +126,15 @@ def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
     except psutil.Error:
         return None
     kernel_id, notebook = _kernel_of(process, kernels)
-    holder = Holder(pid=pid, user=user, command=command, kernel_id=kernel_id, notebook=notebook, is_own_user=is_own)
+    holder = Holder(
+        pid=pid,
+        user=user,
+        command=command,
+        kernel_id=kernel_id,
+        notebook=notebook,
+        is_own_user=is_own,
+        is_kernel=pid in kernels,
+    )
     return holder, began
 
 

@@ -95,9 +95,9 @@ async def tell_if_slow(work: Awaitable[Found], tell: Callable[[], None], after_s
 
 
 def holder_text(holder: Holder) -> str:
-    """``process 71 of me, the kernel of a.ipynb (python train.py), since 12:03``."""
+    """``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
     kernel = f"of {holder.notebook}" if holder.notebook else holder.kernel_id
-    whose = f", the kernel {kernel}" if kernel else ""
+    whose = f", {'' if holder.is_kernel else 'started by '}the kernel {kernel}" if kernel else ""
     since = "" if holder.since is None else f", since {moment_text(holder.since)}"
     user = f" of {holder.user}" if holder.user else ""
     command = f" ({holder.command[:80]})" if holder.command else ""

@@ -66,12 +66,12 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
 
 
 def in_use(holder: Holder, raw: str = "") -> TpuError:
-    what = "notebook's kernel" if holder.notebook else "process"
+    is_notebook = holder.is_kernel and holder.notebook
+    what = "that notebook's kernel after asking (what it printed stays)" if is_notebook else "that process after asking"
     return AcceleratorBusy(
         f"The TPU is in use by {holder}.",
         exists="A TPU serves one process at a time.",
-        hint=f"%tpu free ends that {what} after asking (what it printed stays); or shut it down yourself."
-        " Then run %tpu_init again.",
+        hint=f"%tpu free ends {what}; or shut it down yourself. Then run %tpu_init again.",
         raw=raw,
     )
 

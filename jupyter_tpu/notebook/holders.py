@@ -12,6 +12,8 @@ from pathlib import Path
 from jupyter_tpu.notebook.magic_shown import plain
 
 PROC = Path("/proc")
+_FOREIGN_KERNEL = "ipykernel_launcher"
+"""In the command of a kernel that some Jupyter on the machine has started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,30 +21,39 @@ class Holder:
     """A process that holds the accelerator; what could not be read is empty.
 
     Its words are its own: a notebook may have any name, which as text is made harmless.
+
+    Attributes:
+        notebook: the one whose kernel it is, or whose kernel has started it.
+        is_kernel: it is a kernel itself.
     """
 
     pid: int
     command: str = ""
     notebook: str = ""
+    is_kernel: bool = False
 
     def __str__(self) -> str:
         name = f"process {self.pid}"
-        if self.notebook:
+        if self.is_kernel and self.notebook:
             return f"{name}, the kernel of the notebook {plain(self.notebook)}"
-        return f"{name} ({plain(self.command)})" if self.command else name
+        known = f"{name} ({plain(self.command)})" if self.command else name
+        return f"{known}, started by the kernel of the notebook {plain(self.notebook)}" if self.notebook else known
 
 
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:
     """Describe a process.
 
-    Jupyter puts the notebook of a kernel into its environment as ``JPY_SESSION_NAME``. A kernel that was started in
-    reserve has it only since it is used, which the system does not show, but the agent's folder `kernels` does.
+    Jupyter puts the notebook of a kernel into its environment as ``JPY_SESSION_NAME``, and all that it starts inherits
+    it; which processes are kernels shows the agent's folder `kernels`. A kernel that was started in reserve has the
+    variable only since it is used, which the system does not show, but that folder does.
     """
+    command = _fields(proc / str(pid) / "cmdline")
+    noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
     return Holder(
         pid=pid,
-        command=" ".join(_fields(proc / str(pid) / "cmdline"))[:120],
-        notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "")
-        or _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels"),
+        command=" ".join(command)[:120],
+        notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "") or noted or "",
+        is_kernel=noted is not None or _FOREIGN_KERNEL in command,
     )
 
 
@@ -86,13 +97,14 @@ def _open_files(folder: Path) -> Iterator[str]:
                 yield str(link.readlink())
 
 
-def _noted_notebook(pid: int, kernels: Path) -> str:
+def _noted_notebook(pid: int, kernels: Path) -> str | None:
+    """The notebook of a kernel of our agent; None for another process."""
     for path in kernels.glob("*/kernel.json"):
         with suppress(OSError, ValueError):
             state = json.loads(path.read_text())
             if isinstance(state, dict) and state.get("pid") == pid:
                 return str(state.get("notebook", ""))
-    return ""
+    return None
 
 
 def _variables(path: Path) -> dict[str, str]:

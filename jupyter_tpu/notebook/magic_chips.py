@@ -154,7 +154,9 @@ def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Sec
 
 def _of(holder: Holder) -> str:
     where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "none of ours")
-    return f"{where} (this one)" if holder.pid == os.getpid() else where
+    if holder.pid == os.getpid():
+        return f"{where} (this one)"
+    return where if holder.is_kernel or not holder.kernel_id else f"started by {where}"
 
 
 def _command(holder: Holder) -> str:

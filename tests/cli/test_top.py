@@ -165,8 +165,12 @@ def test_a_worker_that_does_not_answer_shows_the_age_of_what_it_said() -> None:
 @pytest.mark.parametrize(
     ("holder", "text"),
     [
-        (Holder(pid=7, user="me", command="python a.py", kernel_id="k", notebook="a.ipynb"), "the kernel of a.ipynb"),
-        (Holder(pid=7, kernel_id="k1"), "process 7, the kernel k1"),
+        (Holder(pid=7, kernel_id="k", notebook="a.ipynb", is_kernel=True), "process 7, the kernel of a.ipynb"),
+        (
+            Holder(pid=7, user="me", command="python a.py", kernel_id="k", notebook="a.ipynb"),
+            "process 7 of me, started by the kernel of a.ipynb (python a.py)",
+        ),
+        (Holder(pid=7, kernel_id="k1", is_kernel=True), "process 7, the kernel k1"),
         (Holder(pid=7, user="you"), "process 7 of you"),
         (Holder(pid=7, command="a\x1b[2Jb"), "(a[2Jb)"),
     ],

@@ -98,7 +98,15 @@ def test_the_kernel_that_started_a_holder_is_named(environ: dict[str, str], hold
 
     (holder,) = Holders(environ, lambda: {os.getpid(): ("k1", "folder/a.ipynb")}).look()
 
-    assert (holder.kernel_id, holder.notebook) == ("k1", "folder/a.ipynb")
+    assert (holder.kernel_id, holder.notebook, holder.is_kernel) == ("k1", "folder/a.ipynb", False)
+
+
+def test_a_kernel_that_holds_chips_is_named_as_one(environ: dict[str, str], hold: Hold) -> None:
+    process = hold("accel0")
+
+    (holder,) = Holders(environ, lambda: {process.pid: ("k1", "folder/a.ipynb")}).look()
+
+    assert (holder.kernel_id, holder.notebook, holder.is_kernel) == ("k1", "folder/a.ipynb", True)
 
 
 def test_a_glance_sees_that_a_holder_has_gone(environ: dict[str, str], hold: Hold) -> None:

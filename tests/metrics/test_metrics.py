@@ -183,6 +183,11 @@ def sample_at(at: float, used: int | None = 1) -> Sample:
     return Sample(at=at, state="measured", chips=chips, cores=cores, host=host, holders=(holder,))
 
 
+@pytest.mark.parametrize(("kernel_id", "is_kernel"), [("k", True), ("", False)])
+def test_an_older_agent_tells_only_of_kernels(kernel_id: str, is_kernel: bool) -> None:
+    assert Holder.from_json({"pid": 7, "kernel_id": kernel_id}).is_kernel is is_kernel
+
+
 @pytest.mark.parametrize(
     "broken",
     [{"at": "x"}, {"state": "fine"}, {"cores": [{"core": "0", "chip": 0}]}, {"holders": [1]}, {"unknown": []}],

@@ -28,10 +28,21 @@ LOCKED = (
 
 
 def test_the_holder_of_the_tpu_is_named_with_its_notebook():
-    error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, notebook="/home/me/train.ipynb"))
+    error = diagnose_start(
+        HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, notebook="/home/me/train.ipynb", is_kernel=True)
+    )
     assert isinstance(error, AcceleratorBusy)
     assert error.message == "The TPU is in use by process 3773, the kernel of the notebook /home/me/train.ipynb."
     assert "%tpu free ends that notebook's kernel after asking" in error.hint
+
+
+def test_what_a_kernel_has_started_is_not_called_the_kernel():
+    child = Holder(pid=3773, command="python train.py", notebook="/home/me/train.ipynb")
+    error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: child)
+    assert (
+        "process 3773 (python train.py), started by the kernel of the notebook /home/me/train.ipynb." in error.message
+    )
+    assert "%tpu free ends that process after asking" in error.hint
 
 
 def test_a_holder_that_is_no_notebook_is_named_with_its_command():
@@ -63,6 +74,7 @@ def test_the_notebook_of_a_living_process_is_read_from_its_environment():
         holder = find_holder(process.pid)
         process.stdin.close()
     assert holder.notebook == "/home/me/näh.ipynb"
+    assert not holder.is_kernel
     assert "input()" in holder.command
 
 

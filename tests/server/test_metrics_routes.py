@@ -116,6 +116,7 @@ async def test_free_hands_the_chips_over_and_leaves_the_outputs_of_the_first_not
     worker = await measured.worker_that(lambda worker: worker["sample"]["state"] == "measured")
     (holder,) = worker["sample"]["holders"]
     assert (holder["kernel_id"], holder["notebook"], holder["is_own_user"]) == (first, "one.ipynb", True)
+    assert holder["is_kernel"]
 
     freed = await asyncio.to_thread(measured.free, pid=holder["pid"])
 

@@ -293,6 +293,15 @@ describe('the model of the load', () => {
       expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: false }]);
     });
 
+    it('does not take for a kernel what the kernel has started', async () => {
+      heldBy(
+        holder({ notebook: 'a.ipynb', kernel_id: 'k', command: 'python b.py', is_kernel: false })
+      );
+      const done = free();
+      expect(await click('Cancel')).toContain('python b.py, started by a.ipynb');
+      expect(await done).toBeNull();
+    });
+
     it('does nothing when the user thinks better of it', async () => {
       heldBy(holder());
       const done = free();

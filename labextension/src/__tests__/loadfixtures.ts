@@ -26,6 +26,7 @@ export function holder(rest: Partial<IHolder> = {}): IHolder {
     notebook: '',
     since: NOW - 600,
     is_own_user: true,
+    is_kernel: true,
     ...rest
   };
 }

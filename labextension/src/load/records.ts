@@ -17,6 +17,8 @@ export interface IHolder {
   readonly notebook: string;
   readonly since: number | null;
   readonly is_own_user: boolean;
+  /** Not something that the kernel has started. */
+  readonly is_kernel: boolean;
 }
 
 export interface IChip {

@@ -141,13 +141,11 @@ function valuesOf({ chips, cores }: ISample): {
 
 /** What a process is to the user: its notebook, or else its command. */
 export function holderName(
-  { notebook, kernel_id, command }: IHolder,
+  { notebook, kernel_id, command, is_kernel }: IHolder,
   trans: TranslationBundle
 ): string {
-  if (notebook) {
-    return notebook;
-  }
-  return kernel_id ? trans.__('a kernel without a notebook here') : command;
+  const kernel = notebook || (kernel_id && trans.__('a kernel without a notebook here'));
+  return kernel && !is_kernel ? trans.__('%1, started by %2', command, kernel) : kernel || command;
 }
 
 /** Since when a process has held the chips. */
