@@ -20,6 +20,7 @@ from typing import Any
 from jupyter_tpu.agent.activity import Watch, this_moment
 from jupyter_tpu.agent.guard_node import CannotEnd, OwnNode
 from jupyter_tpu.agent.guard_orders import Orders, keep_from, number_from, rules_from
+from jupyter_tpu.agent.guard_past import Past
 from jupyter_tpu.agent.notices import BY_RULE, HOOK_S, Notices
 from jupyter_tpu.brakes import Activity, Moment, Verdict, judge, unknown
 from jupyter_tpu.errors import BadInput
@@ -49,6 +50,7 @@ class Guard:
         self._node = OwnNode(os.environ)
         self._orders = Orders()
         self._activity = Activity()
+        self._past = Past()
         self._state = ("unknown", "it has not looked yet")
         self._refusals = 0
         self._again_at = -math.inf
@@ -81,7 +83,7 @@ class Guard:
             self._state = _OFF
             self._save()
             return
-        self._activity = await self._looked()
+        await self._look_anew()
         if self._orders.keep.while_busy and self._activity.execution.state == "quiet":
             self._orders = replace(self._orders, keep=replace(self._orders.keep, while_busy=False))
         self._save()
@@ -93,6 +95,10 @@ class Guard:
                 await self._end_after_hooks(verdict)
         elif verdict.ends_why in _SURE and self._left_s(verdict) <= HOOK_S:
             self._notices.announce(BY_RULE, _reason(verdict), self._left_s(verdict))
+
+    async def _look_anew(self) -> None:
+        self._activity = await self._looked()
+        self._past.see(self._activity, self._verdict(), this_moment().steady)
 
     async def _looked(self) -> Activity:
         """Session and deadline hold, whatever goes wrong with a look."""
@@ -117,7 +123,7 @@ class Guard:
         within_s = math.inf if deadline_at is None else deadline_at - now.wall
         notice = self._notices.announce(BY_RULE, _reason(verdict), within_s)
         if within_s > 0 and await self._notices.settled(notice):
-            self._activity = await self._looked()
+            await self._look_anew()
             verdict = self._verdict()
         if verdict.is_due:
             self._again_at = this_moment().steady + _AGAIN_AFTER_S
@@ -174,10 +180,11 @@ class Guard:
         """A client has asked for what only people ask for."""
         self._watch.somebody_acts()
 
-    async def look(self, _params: Mapping[str, Any]) -> dict[str, Any]:
-        """What goes on here now; asking is no activity."""
-        self._activity = await self._looked()
-        return self.describe()
+    async def look(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """What goes on here now, and what went on in the last hour if `past` is true; asking is no activity."""
+        await self._look_anew()
+        told = self.describe()
+        return {**told, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else told
 
     def _take(self, orders: Orders, now: Moment) -> None:
         if orders.rules is not None and orders.ready_since is None:

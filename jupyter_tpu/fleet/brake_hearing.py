@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from jupyter_tpu.brakes import NO_KEEP, Activity, Keep, Moment, Rules, Source, never_connected, span_text, unknown
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.fleet.brake_book import Laid
+from jupyter_tpu.fleet.brake_past import NO_LINK, OLDER
 from jupyter_tpu.models import Node, NodeName
 
 _FRESH_S = 30.0
@@ -105,6 +106,20 @@ class Hearing:
         said = await agents.call(node.name, "activity", {})
         news = _news(said, laid, now) if said is not None else {}
         return await agents.call(node.name, "set_brakes", news) if news else said
+
+    async def past(self, node: Node) -> Mapping[str, Any] | str:
+        """What the agent says when it is asked for the last hour too; or why it says nothing."""
+        if self._agents is None:
+            return NO_LINK
+        try:
+            async with asyncio.timeout(self._answer_s):
+                return await self._agents.call(node.name, "activity", {"past": True}) or NO_LINK
+        except BadInput:
+            return OLDER
+        except TimeoutError:
+            return NO_LINK
+        except TpuError as error:
+            return error.message
 
     def hurry(self, node: Node) -> None:
         """Ask that node at the next occasion."""

@@ -18,6 +18,7 @@ from jupyter_tpu.errors import CloudRefused, TpuError
 from jupyter_tpu.fleet.accounting import can_stop
 from jupyter_tpu.fleet.brake_book import BrakeBook, Laid
 from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
+from jupyter_tpu.fleet.brake_past import JSON, past_view
 from jupyter_tpu.fleet.saving import HOOK_S, Saving
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent
@@ -137,6 +138,17 @@ class Braking:
         """Hold the idle rule off and the end of the session out, or no longer; raises as `set_rules`."""
         await asyncio.to_thread(self._book.put_keep, node, keep, now=self._clocks().wall)
         return await self._told(node)
+
+    async def past(self, node: Node) -> JSON:
+        """What its guard saw in the last hour, see `past_view`; asked over a link that is there, never over a new one.
+
+        Raises:
+            JournalUnwritable: the rules cannot be read.
+        """
+        laid = (await asyncio.to_thread(self._book.read, (node,)))[str(node.name)]
+        said = await self._hearing.past(node)
+        idle_after_s = self._hearing.rules(node, laid).idle_after_s
+        return past_view(said, idle_after_s=idle_after_s, now=self._clocks().wall)
 
     async def _told(self, node: Node) -> Brake:
         self._hearing.hurry(node)

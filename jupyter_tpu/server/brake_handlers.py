@@ -48,6 +48,17 @@ class NodeBrakesHandler(TpuHandler):
         self.write_json(brake_view(await opened.braking.set_rules(node, changes)))
 
 
+class PastHandler(TpuHandler):
+    """What the guard of one node saw in the last hour; looking is no activity and opens no connection."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, zone: str, node_id: str) -> None:
+        opened = await self.app.fleet.get()
+        node = await _node(self, opened, zone, node_id)
+        self.write_json(await opened.braking.past(node))
+
+
 class KeepHandler(TpuHandler):
     """Keeps one node, or no longer."""
 
@@ -122,6 +133,7 @@ def _number(data: dict[str, Any], name: str) -> float:
 BRAKE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/brakes", BrakesHandler),
     (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/brakes", NodeBrakesHandler),
+    (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/brakes/past", PastHandler),
     (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/keep", KeepHandler),
 )
 """Path pattern (below the server's base URL) and handler."""
