@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import stat
 import struct
 import threading
 import time
@@ -94,12 +95,15 @@ class Holders:
     def lock_file(self) -> LockFile:
         """How libtpu's lock is; asking disturbs nobody."""
         try:
-            descriptor = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC)
+            # whoever makes a pipe of that name must not make us wait
+            descriptor = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return LockFile(str(self._lock_file), is_there=False)
         except OSError:
             return LockFile(str(self._lock_file), is_there=True)
         try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return LockFile(str(self._lock_file), is_there=True)
             wish = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
             kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
             is_held = kind != fcntl.F_UNLCK

@@ -6,9 +6,9 @@ import asyncio
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from jupyter_tpu.agent.holders import Holders
@@ -22,6 +22,7 @@ log = logging.getLogger(__name__)
 POLITE_S = 3.0
 _SURE_S = 1.0
 _LONGEST_NAME = 200
+_NEVER = -1.0
 
 
 class Freeing:
@@ -36,23 +37,25 @@ class Freeing:
         self._kernel_of = kernel_of
 
     async def free(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"pid"?, "force"?, "by"?}``: end that holder, or all of this user's.
+        """``{"pid"? or "processes"?, "force"?, "by"?}``: end those holders, or all of this user's.
 
-        Another user's is left alone unless `force` is set, and then ended if the system allows it. A kernel keeps its
-        record, and its notebook is told that `by` has freed the chips.
+        ``processes`` are ``{"pid", "since"?}`` as ``who`` has told of them, so that nobody ends what has come in their
+        place meanwhile. Another user's is left alone unless `force` is set, and then ended if the system allows it. A
+        kernel keeps its record, and its notebook is told that `by` has freed the chips.
 
         Raises:
             BadInput: the parameters make no sense.
         """
-        pid, force, by = _wish(params)
+        wish = _Wish.read(params)
         found = await asyncio.to_thread(self._holders.look)
-        chosen = [one for one in found if one.pid == pid or (pid is None and one.is_own_user)]
-        refused = [holder for holder in chosen if not (holder.is_own_user or force)]
-        failures = await asyncio.gather(*(self._end(holder, by) for holder in chosen if holder not in refused))
+        chosen = [one for one in found if wish.means(one)]
+        refused = [holder for holder in chosen if not (holder.is_own_user or wish.force)]
+        failures = await asyncio.gather(*(self._end(holder, wish.by) for holder in chosen if holder not in refused))
         left = await asyncio.to_thread(self._holders.look)
         left_pids = {holder.pid for holder in left}
         freed = [holder for holder in chosen if holder.pid not in left_pids]
-        message = _message(pid, found, refused, [why for why in failures if why], freed, left)
+        said = [*filter(None, failures), *_said(wish, chosen, refused, left)]
+        message = " ".join(dict.fromkeys(said)) if said or freed or left else "No process holds the chips."
         return {"freed": _listed(freed), "left": _listed(left), "message": message}
 
     async def _end(self, holder: Holder, by: str) -> str:
@@ -90,35 +93,51 @@ class Freeing:
             kernel.send_signal(number)
 
 
-def _wish(params: Mapping[str, Any]) -> tuple[int | None, bool, str]:
-    pid, force, by = params.get("pid"), params.get("force", False), params.get("by", "")
-    if pid is not None and (type(pid) is not int or pid < 1):
-        raise BadInput(f"{str(pid)[:40]!r} is not the number of a process.", exists="Nothing was ended.")
-    if type(force) is not bool or not isinstance(by, str):
-        raise BadInput("force must be true or false, and by a text.", exists="Nothing was ended.")
-    return pid, force, by.strip()[:_LONGEST_NAME] or "somebody with access to this node"
+@dataclass(frozen=True)
+class _Wish:
+    """What is to be ended: by pid, and where that is known since when it holds the chips; None: all of this user's."""
+
+    processes: Mapping[int, float | None] | None
+    force: bool
+    by: str
+
+    @classmethod
+    def read(cls, params: Mapping[str, Any]) -> _Wish:
+        listed, pid = params.get("processes"), params.get("pid")
+        processes = None if listed is None and pid is None else _processes([{"pid": pid}] if listed is None else listed)
+        force, by = params.get("force", False), params.get("by", "")
+        if type(force) is not bool or not isinstance(by, str):
+            raise BadInput("force must be true or false, and by a text.", exists="Nothing was ended.")
+        return cls(processes, force, by.strip()[:_LONGEST_NAME] or "somebody with access to this node")
+
+    def means(self, holder: Holder) -> bool:
+        if self.processes is None:
+            return holder.is_own_user
+        return self.processes.get(holder.pid, _NEVER) in (None, holder.since)
 
 
-def _message(
-    pid: int | None,
-    found: Iterable[Holder],
-    refused: Iterable[Holder],
-    failures: list[str],
-    freed: list[Holder],
-    left: list[Holder],
-) -> str:
+def _processes(listed: Any) -> dict[int, float | None]:
+    try:
+        found = {one["pid"]: one.get("since") for one in listed}
+        if all(type(pid) is int and pid > 0 for pid in found):
+            return found
+    except (TypeError, LookupError, AttributeError):
+        pass
+    raise BadInput(f"{str(listed)[:40]} are not the numbers of processes.", exists="Nothing was ended.")
+
+
+def _said(wish: _Wish, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:
     """What the lists do not say by themselves."""
-    if pid is not None and pid not in {holder.pid for holder in found}:
-        return f"Process {pid} does not hold the chips."
-    said = [f"Process {one.pid} belongs to {one.user}: it was left alone." for one in (*refused, *_others(pid, left))]
-    stuck = [f"Process {one.pid} has not ended." for one in left if one in found and one.is_own_user and pid is None]
-    if not (freed or left):
-        return "No process holds the chips."
-    return " ".join(dict.fromkeys([*failures, *said, *stuck]))
-
-
-def _others(pid: int | None, left: Iterable[Holder]) -> list[Holder]:
-    return [holder for holder in left if pid is None and not holder.is_own_user]
+    gone = dict(wish.processes or {})
+    for holder in chosen:
+        gone.pop(holder.pid, None)
+    yield from (
+        f"Process {pid} does not hold the chips{'' if since is None else ' any more'}." for pid, since in gone.items()
+    )
+    others = [] if wish.processes is not None else [holder for holder in left if not holder.is_own_user]
+    yield from (f"Process {one.pid} belongs to {one.user}: it was left alone." for one in (*refused, *others))
+    if wish.processes is None:
+        yield from (f"Process {one.pid} has not ended." for one in left if one in chosen and one.is_own_user)
 
 
 def _listed(holders: Iterable[Holder]) -> list[dict[str, Any]]:

@@ -66,7 +66,7 @@ class Metrics:
     async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
         """Who holds the chips now, and how libtpu's lock is."""
         holders = await asyncio.to_thread(self._holders.look)
-        lock = self._holders.lock_file()
+        lock = await asyncio.to_thread(self._holders.lock_file)
         return {
             "holders": [asdict(holder) for holder in holders],
             "lock_file": {"path": lock.path, "is_held": lock.is_held, "is_there": lock.is_there},

@@ -82,12 +82,15 @@ async def _who(options: argparse.Namespace) -> list[Answer]:
 async def _free(options: argparse.Namespace) -> dict[str, Any]:
     from jupyter_tpu.kernels.metrics_views import freed_view, holders_of
 
+    wish: dict[str, Any] = {"force": options.force, "by": f"`jupyter tpu free` on {platform.node()}"}
+    if options.pid is not None:
+        wish["pid"] = options.pid
     async with node_chips(options) as chips:
         if not options.yes:
             said = await chips.ask_worker(options.worker, "who", {})
-            _require_consent(options, [one for one in holders_of(said["holders"]) if _is_meant(options, one)])
-        params = {"force": options.force, "by": f"`jupyter tpu free` on {platform.node()}"}
-        wish = params if options.pid is None else {**params, "pid": options.pid}
+            meant = [one for one in holders_of(said["holders"]) if _is_meant(options, one)]
+            _require_consent(options, meant)
+            wish["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
         return freed_view(await chips.ask_worker(options.worker, "free", wish))
 
 

@@ -88,7 +88,7 @@ def _lock_file(answer: Answer) -> Findings:
         yield Finding(check="lock file", state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
         text = f"{path} is there and nobody holds it: that disturbs only other users of this machine."
-        fix = f"If libtpu cannot open it: sudo rm {path}"
+        fix = f"If libtpu cannot open it: sudo rm -r {path}"
         yield Finding(check="lock file", state=OK, text=text, fix=fix)
     else:
         text = f"{path} is held by what holds the chips." if lock["is_held"] else f"There is no {path}."

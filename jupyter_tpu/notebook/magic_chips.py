@@ -154,7 +154,7 @@ def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Sec
 
 def _of(holder: Holder) -> str:
     where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "none of ours")
-    if holder.pid == os.getpid():
+    if _is_self(holder):
         return f"{where} (this one)"
     return where if holder.is_kernel or not holder.kernel_id else f"started by {where}"
 
@@ -189,7 +189,7 @@ def free(here: Here, words: Sequence[str]) -> Shown:
     wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
     if not wanted:
         return _nothing_to_free(holders, pid, here.now)
-    others = [each for each in wanted if each.pid != os.getpid()]
+    others = [each for each in wanted if not _is_self(each)]
     if not others:
         return said(f"{_ITSELF} Nothing was done.")
     shown = _freed(here, [each for each in others if _is_agreed(here, each, is_sure="--yes" in given.flags)])
@@ -219,19 +219,25 @@ def _is_agreed(here: Here, holder: Holder, *, is_sure: bool) -> bool:
 def _freed(here: Here, agreed: Sequence[Holder]) -> Shown:
     if not agreed:
         return said("Nothing was done.")
-    answers = [here.ask("free", {"pid": one.pid, "force": not one.is_own_user}, FREE_S) for one in agreed]
-    lines = [line for one, answer in zip(agreed, answers, strict=True) for line in _free_lines(one, answer)]
-    left = [each for each in _holders(answers[-1], "left") if each.pid != os.getpid()]
-    return said(*lines, *(f"The process {each.pid} ({_of(each)}) still holds the chips." for each in left))
+    force = any(not each.is_own_user for each in agreed)
+    processes = [{"pid": each.pid, "since": each.since} for each in agreed]
+    by = f"%tpu free in {os.environ.get('JPY_SESSION_NAME') or 'another kernel of this node'}"
+    answer = here.ask("free", {"processes": processes, "force": force, "by": by}, FREE_S)
+    return said(*_free_lines(answer))
 
 
-def _free_lines(holder: Holder, answer: Answer) -> Iterator[str]:
-    freed, left = _holders(answer, "freed"), _holders(answer, "left")
-    yield from (f"The process {each.pid} ({_of(each)}) has ended; the chips it held are free." for each in freed)
-    if not freed and holder.pid not in {each.pid for each in left}:
-        yield f"The process {holder.pid} ({_of(holder)}) does not hold them any more."
-    elif answer.get("message"):
+def _free_lines(answer: Answer) -> Iterator[str]:
+    left = _holders(answer, "left")
+    yield from (f"The process {each.pid} ({_of(each)}) has ended." for each in _holders(answer, "freed"))
+    if answer.get("message"):
         yield str(answer["message"])
+    yield from (f"The process {each.pid} ({_of(each)}) still holds the chips." for each in left if not _is_self(each))
+    if not left:
+        yield "The chips are free."
+
+
+def _is_self(holder: Holder) -> bool:
+    return holder.pid == os.getpid()
 
 
 WORDS = (

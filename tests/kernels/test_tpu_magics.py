@@ -243,5 +243,5 @@ def test_the_chips_are_freed_after_a_question(notebook: Notebook, kernel_name: s
         assert "End the process " in kept.asked[0]
         assert "Nothing was done" in kept.text
         freed = notebook.run("%tpu free", answer="y")
-        assert "the chips it held are free" in freed.text, freed
+        assert "The chips are free." in freed.text, freed
     assert "No process" in notebook.run("%tpu who").text

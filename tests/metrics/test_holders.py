@@ -93,6 +93,15 @@ def test_a_lock_that_was_left_behind_holds_nothing(environ: dict[str, str], hold
     assert (lock.is_there, lock.is_held, lock.pid) == (True, False, None)
 
 
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_lock_file_holds_nobody_up(environ: dict[str, str], make: Callable[[str], None]) -> None:
+    make(environ["JUPYTER_TPU_LOCK_FILE"])
+    holders = Holders(environ, dict)
+
+    assert holders.lock_file() == LockFile(environ["JUPYTER_TPU_LOCK_FILE"], is_there=True)
+    assert (holders.look(), holders.glance()) == ([], [])
+
+
 def test_the_kernel_that_started_a_holder_is_named(environ: dict[str, str], hold: Hold) -> None:
     hold("accel0")
 
@@ -152,7 +161,44 @@ async def test_free_spares_whom_it_was_not_told_of(environ: dict[str, str], hold
     assert one.poll() is None
 
 
-@pytest.mark.parametrize("params", [{"pid": 0}, {"pid": True}, {"pid": "1"}, {"force": 1}, {"by": 5}])
+async def test_free_ends_those_that_were_shown_and_nobody_in_their_place(environ: dict[str, str], hold: Hold) -> None:
+    one, two = hold("accel0"), hold("accel0", manner="stubborn")
+    holders = Holders(environ, dict)
+    shown = {holder.pid: holder.since for holder in holders.look()}
+    later = hold("accel1")
+
+    wish = [{"pid": one.pid, "since": shown[one.pid]}, {"pid": two.pid, "since": 1.5}]
+    freed = await Freeing(holders, lambda _: None).free({"processes": wish})
+
+    assert [each["pid"] for each in freed["freed"]] == [one.pid]
+    assert {each["pid"] for each in freed["left"]} == {two.pid, later.pid}
+    assert freed["message"] == f"Process {two.pid} does not hold the chips any more."
+    assert (two.poll(), later.poll()) == (None, None)
+
+
+async def test_free_of_nobody_spares_all(environ: dict[str, str], hold: Hold) -> None:
+    process = hold("accel0")
+
+    freed = await Freeing(Holders(environ, dict), lambda _: None).free({"processes": []})
+
+    assert (freed["freed"], [each["pid"] for each in freed["left"]]) == ([], [process.pid])
+    assert process.poll() is None
+
+
+NONSENSE: list[dict[str, object]] = [
+    {"pid": 0},
+    {"pid": True},
+    {"pid": "1"},
+    {"force": 1},
+    {"by": 5},
+    {"processes": 5},
+    {"processes": [5]},
+    {"processes": [{}]},
+    {"processes": [{"pid": "1"}]},
+]
+
+
+@pytest.mark.parametrize("params", NONSENSE)
 async def test_a_wish_that_makes_no_sense_ends_nobody(
     environ: dict[str, str], hold: Hold, params: dict[str, object]
 ) -> None:

@@ -259,7 +259,10 @@ def test_a_process_of_another_user_is_ended_by_its_number_and_a_yes(
     monkeypatch.setattr("sys.stdin", io.StringIO(typed))
     shown = str(perform(line, start(answering({**ANSWERS, "who": OTHERS}, asked)).here))
     assert ("Nothing was done" in shown) is not is_ended
-    assert asked.get("free") == ({"pid": 4242, "force": True} if is_ended else None)
+    assert ("free" in asked) is is_ended
+    if is_ended:
+        assert asked["free"]["processes"] == [{"pid": 4242, "since": NOW - 300}]
+        assert asked["free"]["force"]
 
 
 OTHER = {**HOLDER, "command": "python train.py", "notebook": "a.ipynb"}
@@ -273,15 +276,15 @@ ITSELF = {**OTHER, "pid": os.getpid()}
             [ITSELF, OTHER],
             {"freed": [OTHER], "left": [ITSELF]},
             [
-                "The process 4242 (a.ipynb) has ended; the chips it held are free.",
+                "The process 4242 (a.ipynb) has ended.",
                 "This kernel itself holds the chips. Restart it, and they are free.",
             ],
         ),
         ([ITSELF], {}, ["This kernel itself holds the chips. Restart it, and they are free. Nothing was done."]),
         (
             [OTHER],
-            {"freed": [], "left": [], "message": "Process 4242 does not hold the chips."},
-            ["The process 4242 (a.ipynb) does not hold them any more."],
+            {"freed": [], "left": [], "message": "Process 4242 does not hold the chips any more."},
+            ["Process 4242 does not hold the chips any more.", "The chips are free."],
         ),
         (
             [OTHER],
@@ -293,9 +296,11 @@ ITSELF = {**OTHER, "pid": os.getpid()}
 def test_what_else_holds_the_chips_is_freed_and_this_kernel_named(
     start: Any, holders: list[dict[str, Any]], answer: dict[str, Any], said: list[str]
 ) -> None:
+    asked: dict[str, Any] = {}
     answers = {**ANSWERS, "who": {"holders": holders}, "free": {"message": "", **answer}}
-    shown = str(perform("free --yes", start(answering(answers, {})).here))
+    shown = str(perform("free --yes", start(answering(answers, asked)).here))
     assert [line for line in shown.splitlines() if line] == said
+    assert "free" not in asked or asked["free"]["processes"] == [{"pid": 4242, "since": NOW - 300}]
 
 
 def test_nobody_who_could_be_asked_is_no_yes(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
