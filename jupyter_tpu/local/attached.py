@@ -9,6 +9,7 @@ from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.kernels.kernelspecs import InstalledSpec, list_kernelspecs
 from jupyter_tpu.local.remote import RemoteKernel
+from jupyter_tpu.models import NodeName
 
 
 class AttachedNodes:
@@ -24,11 +25,12 @@ class AttachedNodes:
         self._kernels: dict[str, RemoteKernel] = {}
         atexit.register(self.close)
 
-    def find(self, node: str, environment: str = "") -> InstalledSpec:
+    def find(self, node: str, environment: str = "", zone: str = "") -> InstalledSpec:
         """The kernelspec of the node of this id or full name, or of the one that is meant where `node` is empty.
 
         Args:
             environment: that of a framework; empty: the worker's own Python, or what is current.
+            zone: of the node; empty: any.
 
         Raises:
             NodeNotFound: there is none, or none that can be used.
@@ -38,12 +40,11 @@ class AttachedNodes:
         known = [spec for spec in list_kernelspecs() if spec.endpoint == endpoint]
         if not node and (current := [spec for spec in known if spec.name == self.current]):
             return current[0]
-        found = [spec for spec in known if not node or node in (spec.node_name, spec.node_name.rpartition("/")[2])]
+        found = [spec for spec in known if _is_meant(spec, node, zone)]
         names = sorted({spec.node_name for spec in found})
         if len(names) > 1:
-            raise BadInput(
-                "Several nodes are meant.", exists=f"They are {', '.join(names)}.", hint="Name one: %%tpu NODE."
-            )
+            hint = f"Name one, as in %%tpu {names[0]}."
+            raise BadInput("Several nodes are meant.", exists=f"They are {', '.join(names)}.", hint=hint)
         return _only(found, node, environment)
 
     def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
@@ -75,6 +76,11 @@ class AttachedNodes:
         kernels, self._kernels = self._kernels, {}
         for kernel in kernels.values():
             kernel.close()
+
+
+def _is_meant(spec: InstalledSpec, node: str, zone: str) -> bool:
+    name = NodeName.parse(spec.node_name)
+    return node in ("", spec.node_name, name.node_id) and zone in ("", name.zone)
 
 
 def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import shlex
 from typing import Any
 
@@ -66,7 +67,7 @@ class LocalMagics:
             environment, options = options[0], options[1:]
         if run_command(["kernelspec", node, *options]):
             raise CommandFailed
-        spec = self._nodes.find(node, environment)
+        spec = self._nodes.find(node, environment, _zone_in(options))
         self._nodes.kernel_of(spec)
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
@@ -106,6 +107,13 @@ def _words(line: str) -> list[str]:
         return shlex.split(line)
     except ValueError as error:
         raise BadInput(f"The line cannot be read: {error}.", hint="Close the quotes.") from error
+
+
+def _zone_in(options: list[str]) -> str:
+    """What ``--zone`` says, as the command line understands it."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--zone", default="")
+    return str(parser.parse_known_args(options)[0].zone)
 
 
 def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:

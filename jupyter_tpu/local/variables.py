@@ -67,4 +67,7 @@ _UNPACK: dict[str, Callable[[Any], Any]] = {
     "frozenset": lambda content: frozenset(_items(content)),
     "dict": lambda content: {unpacked(key): unpacked(item) for key, item in content},
     "array": _array,
+    "scalar": lambda content: _array(content)[()],
+    "int": lambda content: int(content, 16),
+    "complex": lambda content: complex(*content),
 }

@@ -12,6 +12,8 @@ from jupyter_tpu.errors import BadInput
 
 MOST_BYTES = 16 * 1024 * 1024
 _PLAIN = (type(None), bool, int, float)
+_LONG_BITS = 64
+"""Python refuses to write an integer of thousands of digits, but not in hexadecimal."""
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
 _ARRAYS = ("jax", "jaxlib", "tensorflow", "torch")
 # of JAX's own types, which NumPy does not know; those of the right hold each of their values
@@ -43,8 +45,13 @@ class _Packing:
         """What `json.dumps` takes; `jupyter_tpu.local.variables` knows the tags."""
         self._spend(8)
         kind = type(value)
+        if kind is int and value.bit_length() > _LONG_BITS:
+            self._spend(value.bit_length() // 4)
+            return {"int": hex(value)}
         if kind in _PLAIN:
             return value
+        if kind is complex:
+            return {"complex": [value.real, value.imag]}
         if kind is str:
             self._spend(len(value))
             return value
@@ -65,6 +72,7 @@ class _Packing:
             value = value.detach().cpu()
         elif package == "numpy" and type(value) is not numpy.ndarray and not isinstance(value, numpy.generic):
             raise self._refusal(f"A {type(value).__name__}")  # such as a masked array, whose mask would be lost
+        tag = "scalar" if isinstance(value, numpy.generic) else "array"
         value = numpy.asarray(value)
         if value.dtype.names is not None:
             raise self._refusal("A structured array")
@@ -74,7 +82,7 @@ class _Packing:
             return {"list": [self.packed(item) for item in value.tolist()]}
         self._spend(value.nbytes)
         content = base64.b64encode(value.tobytes()).decode()
-        return {"array": {"dtype": value.dtype.str, "shape": list(value.shape), "content": content}}
+        return {tag: {"dtype": value.dtype.str, "shape": list(value.shape), "content": content}}
 
     def _wider(self, name: str) -> str:
         for beginning, wider in _WIDER:

@@ -62,6 +62,22 @@ def test_an_array_comes_back_as_it_was(dtype: str, shape: tuple[int, ...]) -> No
 @pytest.mark.parametrize(
     "value",
     [
+        *(numpy.float64(2.5), numpy.float32(0.1), numpy.int64(-3), numpy.bool_(True), numpy.datetime64("2026-11-22")),
+        *(pytest.param(10**5000, id="5001 digits"), pytest.param(-(10**5000), id="less than nothing"), 2**64, 2j),
+        {numpy.int64(3): "x"},
+        {numpy.float64(1)},
+    ],
+)
+def test_a_number_comes_back_as_the_number_it_was(value: Any) -> None:
+    back = carried(value)
+    assert back == value
+    assert type(back) is type(value)
+    assert [type(each) for each in back] == [type(each) for each in value] if isinstance(value, (dict, set)) else True
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
         numpy.zeros(2, [("a", "i8")]),
         numpy.zeros(2, [("a", "i8"), ("b", "f8")]),
         numpy.ma.array([1, 2], mask=[0, 1]),
