@@ -14,6 +14,8 @@ import { plot } from './load/plot';
 import { ILoadModel } from './load/tokens';
 import { gettingActs, moneyActs } from './money/acts';
 import { facesOf, IMoneyFaces } from './money/faces';
+import { glanceOf } from './money/glance';
+import { idlePlot } from './money/past/idleplot';
 import { plots } from './money/past/plots';
 import { IMoneyModel } from './money/tokens';
 import { problemOf } from './request';
@@ -40,10 +42,11 @@ export class TpuPanel extends VDomRenderer<ITpuModel> {
     if (_money) {
       const acts = moneyActs(_money, this._commands);
       const getting = gettingActs(_money, this._commands);
-      this._faces = facesOf(_money, acts, getting, trans, plots);
+      this._faces = facesOf(_money, acts, getting, trans, { ...plots, idle: idlePlot });
     }
     if (_load) {
-      this._loadFace = loadFace(_load, loadActs(this._commands), plot, trans);
+      const glance = _money && glanceOf(_money, trans);
+      this._loadFace = loadFace(_load, loadActs(this._commands), plot, trans, glance);
     }
   }
 

@@ -3,7 +3,7 @@
 import { TpuClient } from '../request';
 import { INodeKey, INodeSpec, Provisioning } from '../tokens';
 import { ICoverage, IGrantTerms, IParsedMail } from './grantrecords';
-import { IPastAnswer, PastChoice } from './pastrecords';
+import { IBrakesPast, IPastAnswer, PastChoice } from './pastrecords';
 import {
   IAnswers,
   IBrakeTerms,
@@ -48,6 +48,11 @@ export class MoneyClient {
         ? `budgets/${encodeURIComponent(choice.budget)}/course`
         : `spend/history?by=${choice.by}&last=${choice.last}`;
     return this._client.askDated<IPastAnswer>(route);
+  }
+
+  /** What the guard of a node saw in the last hour. */
+  brakesPast(key: INodeKey): Promise<IDated<IBrakesPast>> {
+    return this._client.askDated<IBrakesPast>(`${nodeRoute(key)}/brakes/past`);
   }
 
   coverage(choice: IChoice): Promise<ICoverage> {

@@ -1,8 +1,9 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import { UseSignal } from '@jupyterlab/ui-components';
 import React from 'react';
-import { INode } from '../tokens';
+import { INode, INodeKey } from '../tokens';
 import { IGettingActs } from './choice/getting';
+import { IIdlePast } from './past/idle';
 import { IPastPlots, SpendPast } from './past/view';
 import { ISpend } from './records';
 import { ActivitySection } from './sections/activity';
@@ -22,14 +23,23 @@ export interface IMoneyFaces {
   readonly getting: IGettingActs;
 }
 
+/** Draw all charts of these faces. */
+export interface IPlots extends IPastPlots {
+  readonly idle: IIdlePast['plot'];
+}
+
 /** Each part is drawn anew by itself, so that the rows of the panel are not. */
 export function facesOf(
   model: IMoneyModel,
   acts: IMoneyActs,
   getting: IGettingActs,
   trans: TranslationBundle,
-  plots?: IPastPlots
+  plots?: IPlots
 ): IMoneyFaces {
+  const lastHour = plots && {
+    plot: plots.idle,
+    ask: async (key: INodeKey) => (model.isWatched ? model.client.brakesPast(key) : null)
+  };
   const past = ({ total, budgets }: ISpend): JSX.Element | null =>
     plots && total.ready_s > 0 ? (
       <SpendPast past={model.past} budgets={budgets} plots={plots} trans={trans} />
@@ -53,7 +63,9 @@ export function facesOf(
     ),
     timeLeft: node => (
       <UseSignal signal={model.stateChanged}>
-        {() => <TimeLeft node={node} parts={model.parts} acts={acts} trans={trans} />}
+        {() => (
+          <TimeLeft node={node} parts={model.parts} acts={acts} past={lastHour} trans={trans} />
+        )}
       </UseSignal>
     )
   };

@@ -54,3 +54,25 @@ export type PastChoice =
   { readonly by: 'hour' | 'day'; readonly last: number } | { readonly budget: string };
 
 export type IPastAnswer = ISpendHistory | IBudgetCourse;
+
+/** A time in which nothing changed in what the guard of a node saw. */
+export interface IStretch {
+  readonly verdict: 'busy' | 'idle' | 'unknown';
+  /** Those which were active, or which nobody could read. */
+  readonly sources: readonly string[];
+  readonly detail: string;
+  readonly starts_at: number;
+  readonly ends_at: number;
+  /** When anything went on last. */
+  readonly quiet_since: number | null;
+}
+
+/** What the guard of a node saw in the last hour. */
+export interface IBrakesPast {
+  readonly now: number;
+  readonly idle_after_s: number | null;
+  /** Why nothing is known; text. */
+  readonly why_unknown: string | null;
+  /** The oldest first; between two that do not touch, nobody looked. */
+  readonly stretches: readonly IStretch[];
+}

@@ -19,6 +19,8 @@ import { Workers } from './workers';
 interface IProps {
   node: INode;
   load: INodeLoad;
+  /** What is said beside the title of the closed section, which asks nothing. */
+  closed?: string;
   acts: ILoadActs;
   plot: Plotter<IPast>;
   trans: TranslationBundle;
@@ -26,7 +28,7 @@ interface IProps {
 
 /** How busy a node is, chip by chip. Closed, it asks nothing. */
 export function LoadSection(props: IProps): JSX.Element {
-  const { node, load, trans } = props;
+  const { node, load, closed, trans } = props;
   const [isOpen, setOpen] = useState(false);
   const workers = node.workers.length;
   useEffect(() => {
@@ -39,7 +41,7 @@ export function LoadSection(props: IProps): JSX.Element {
         <Fold
           title={trans.__('Load')}
           label={trans.__('Load of %1', node.node_id)}
-          summary={isOpen ? summaryOf(load, trans) : undefined}
+          summary={isOpen ? summaryOf(load, trans) : closed}
           isOpen={isOpen}
           onToggle={() => setOpen(!isOpen)}
         >

@@ -18,7 +18,14 @@ export function Slots({ history, ...rest }: IProps & { history: ISpendHistory })
     .reverse()
     .filter(isUsed)
     .map(slot => [slotName(slot, by), formatCost(slot, trans), formatSpan(slot.ready_s, trans)]);
-  return <Table head={[first, trans.__('Cost'), trans.__('READY for')]} rows={rows} {...rest} />;
+  return (
+    <Table
+      head={[first, trans.__('Cost'), trans.__('READY for')]}
+      rows={rows}
+      none={trans.__('Nothing was spent in this time.')}
+      {...rest}
+    />
+  );
 }
 
 /** So many of the points of a course are told. */
@@ -39,21 +46,29 @@ export function Courses({ course, ...rest }: IProps & { course: IBudgetCourse })
     ]);
   const head = [trans.__('Until'), trans.__('Used')];
   return (
-    <Table head={budget.unwatched ? [...head, trans.__('At most')] : head} rows={rows} {...rest} />
+    <Table
+      head={budget.unwatched ? [...head, trans.__('At most')] : head}
+      rows={rows}
+      none={trans.__('Nothing was used yet.')}
+      {...rest}
+    />
   );
 }
 
 interface ITableProps extends IProps {
+  /** What is said in the place of no rows. */
+  none: string;
   head: readonly string[];
   rows: readonly (readonly string[])[];
 }
 
-function Table({ head, rows, title, trans }: ITableProps): JSX.Element {
+/** The numbers of a chart, for those who want them or cannot see it. */
+export function Table({ head, rows, none, title, trans }: ITableProps): JSX.Element {
   return (
     <details className="jp-tpu-Raw">
       <summary>{trans.__('As a table')}</summary>
       {rows.length === 0 ? (
-        <div className="jp-tpu-Muted">{trans.__('Nothing was spent in this time.')}</div>
+        <div className="jp-tpu-Muted">{none}</div>
       ) : (
         <table className="jp-tpu-Table" aria-label={title}>
           <thead>

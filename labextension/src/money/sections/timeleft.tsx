@@ -6,6 +6,7 @@ import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { IBrake, IRecovery } from '../records';
 import { INode } from '../../tokens';
+import { IdlePast, IIdlePast } from '../past/idle';
 import { useServerNow } from '../servertime';
 import { IParts } from '../tokens';
 import { formatEnd, formatKept, sourceName, sourceState } from '../words';
@@ -17,11 +18,13 @@ interface IProps {
   node: Pick<INode, 'name' | 'spot' | 'billing'>;
   parts: Pick<IParts, 'brakes' | 'recovery'>;
   acts: Pick<IMoneyActs, 'onKeep' | 'onSetBrakes' | 'onSetRecovery'>;
+  /** The last hour, where it can be shown. */
+  past?: IIdlePast;
   trans: TranslationBundle;
 }
 
 /** When a node ends and why, and how to keep it longer. */
-export function TimeLeft({ node, parts, acts, trans }: IProps): JSX.Element | null {
+export function TimeLeft({ node, parts, acts, past, trans }: IProps): JSX.Element | null {
   const brake = parts.brakes.dated?.data.nodes.find(one => one.name === node.name);
   const recovery = parts.recovery.dated?.data.choices.find(one => one.node_name === node.name);
   const now_s = useServerNow(parts.brakes);
@@ -64,6 +67,8 @@ export function TimeLeft({ node, parts, acts, trans }: IProps): JSX.Element | nu
         isSpot={node.spot}
         recovery={recovery}
         acts={acts}
+        past={past}
+        news={parts.brakes.dated}
         trans={trans}
         {...busy}
       />
@@ -77,16 +82,18 @@ interface IPartProps extends Pick<IProps, 'acts' | 'trans'> {
   send: (act: () => Promise<unknown>) => void;
 }
 
-interface IMoreProps extends IPartProps {
+interface IMoreProps extends IPartProps, Pick<IProps, 'past'> {
+  news: unknown;
   isSpot: boolean;
   recovery: IRecovery | undefined;
 }
 
 function More(props: IMoreProps): JSX.Element {
-  const { brake, isSpot, recovery, isBusy, send, acts, trans } = props;
+  const { brake, isSpot, recovery, isBusy, send, acts, past, news, trans } = props;
   const [isAsking, setAsking] = useState(false);
+  const [isOpen, setOpen] = useState(false);
   return (
-    <details className="jp-tpu-Raw">
+    <details className="jp-tpu-Raw" onToggle={event => setOpen(isOwnToggle(event, isOpen))}>
       <summary>{trans.__('What counts as use')}</summary>
       <dl className="jp-tpu-Details jp-tpu-Stack">
         {brake.sources.map(source => (
@@ -104,6 +111,7 @@ function More(props: IMoreProps): JSX.Element {
           {brake.guard.detail && <span className="jp-tpu-Muted"> · {brake.guard.detail}</span>}
         </dd>
       </dl>
+      {isOpen && past && <IdlePast node={brake} past={past} news={news} trans={trans} />}
       <Again {...{ brake, isSpot, recovery, isBusy, send, acts, trans }} />
       {isAsking ? (
         <BrakesForm
@@ -126,8 +134,13 @@ function More(props: IMoreProps): JSX.Element {
   );
 }
 
+/** React tells a parent of what opens within it, too. */
+function isOwnToggle(event: React.SyntheticEvent<HTMLDetailsElement>, isOpen: boolean): boolean {
+  return event.target === event.currentTarget ? event.currentTarget.open : isOpen;
+}
+
 /** The standing choice for a node that is taken back. */
-function Again(props: IMoreProps): JSX.Element | null {
+function Again(props: Omit<IMoreProps, 'past' | 'news'>): JSX.Element | null {
   const { brake, isSpot, recovery, isBusy, send, acts, trans } = props;
   if (!isSpot && !recovery) {
     return null;

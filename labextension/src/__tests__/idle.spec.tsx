@@ -1,0 +1,171 @@
+import { act, cleanup, fireEvent, render, screen } from '@testing-library/react';
+import { Signal } from '@lumino/signaling';
+import { facesOf, IPlots } from '../money/faces';
+import { glanceOf } from '../money/glance';
+import { idleInWords, idleOf, IIdle } from '../money/past/idlewords';
+import { IBrakesPast, IStretch } from '../money/pastrecords';
+import { IActivitySource } from '../money/records';
+import { IMoneyActs } from '../money/sections/section';
+import { IGettingActs } from '../money/choice/getting';
+import { IMoneyModel } from '../money/tokens';
+import { TpuRequestError } from '../request';
+import { node, STOCKOUT, trans } from './fixtures';
+import { answered, brake, NODE, unanswered } from './moneyfixtures';
+
+afterEach(cleanup);
+
+const NOW = 10_000;
+const HOSTILE = '<img src=x onerror="alert(1)">';
+
+function stretch(from_s: number, to_s: number, rest: Partial<IStretch> = {}): IStretch {
+  const times = { starts_at: NOW - from_s, ends_at: NOW - to_s };
+  return {
+    verdict: 'idle',
+    sources: [],
+    detail: '',
+    quiet_since: times.starts_at,
+    ...times,
+    ...rest
+  };
+}
+
+const BUSY: Partial<IStretch> = { verdict: 'busy', sources: ['execution'], quiet_since: NOW };
+
+function past(stretches: readonly IStretch[], rest: Partial<IBrakesPast> = {}): IBrakesPast {
+  return { now: NOW, idle_after_s: 3600, why_unknown: null, stretches, ...rest };
+}
+
+interface IShown {
+  asked: number;
+  drawn: IIdle[];
+  news: () => Promise<void>;
+}
+
+/** The time left of a node, with what counts as use opened. */
+async function open(answer: () => Promise<IBrakesPast>, isWatched = true): Promise<IShown> {
+  const stateChanged = new Signal<object, void>({});
+  const shown: IShown = { asked: 0, drawn: [], news: () => Promise.resolve() };
+  const parts = { brakes: answered({ nodes: [brake()] }), recovery: answered({ choices: [] }) };
+  const brakesPast = async (): Promise<object> => {
+    shown.asked += 1;
+    return { data: await answer(), server_s: NOW, received_ms: Date.now() };
+  };
+  const model = { parts, stateChanged, isWatched, client: { brakesPast } };
+  const plot = { show: (what: IIdle) => void shown.drawn.push(what), dispose: () => undefined };
+  const plots = { idle: () => Promise.resolve(plot) } as unknown as IPlots;
+  const [acts, getting] = [{} as IMoneyActs, {} as IGettingActs];
+  const faces = facesOf(model as unknown as IMoneyModel, acts, getting, trans, plots);
+  render(faces.timeLeft({ ...node('my-node'), name: NODE }));
+  expect(shown.asked).toBe(0);
+  const details = screen.getByText('What counts as use').closest('details') as HTMLDetailsElement;
+  details.open = true;
+  await act(() => Promise.resolve(void fireEvent(details, new Event('toggle'))));
+  shown.news = () =>
+    act(async () => {
+      model.parts = { ...parts, brakes: answered({ nodes: [brake()] }) };
+      stateChanged.emit();
+      await Promise.resolve();
+    });
+  return shown;
+}
+
+const always = (data: IBrakesPast) => (): Promise<IBrakesPast> => Promise.resolve(data);
+
+describe('the last hour of a node', () => {
+  it('is asked for when it is opened, and with each news of the brakes', async () => {
+    const shown = await open(always(past([stretch(600, 0)])));
+    expect(shown.asked).toBe(1);
+    await shown.news();
+    expect(shown.asked).toBe(2);
+  });
+
+  it('is not asked for while nobody looks at the panel', async () => {
+    const shown = await open(always(past([])), false);
+    await shown.news();
+    expect(shown.asked).toBe(0);
+  });
+
+  it('is a chart, the same in words, and a table with the reasons', async () => {
+    const busy = stretch(1200, 600, { ...BUSY, detail: 'a cell of train.ipynb runs' });
+    const hidden = stretch(300, 0, { verdict: 'unknown', sources: ['accelerator'] });
+    const shown = await open(always(past([busy, stretch(600, 300), hidden])));
+    expect(shown.drawn).toHaveLength(1);
+    expect(screen.getByRole('img').getAttribute('aria-label')).toBe(
+      'How my-node was used in the last hour: in use for 10 min, idle for 5 min, ' +
+        'unknown, so taken for busy for 5 min; for the rest of the time nobody looked.'
+    );
+    screen.getByText('in use: a cell of train.ipynb runs');
+    screen.getByText('unknown, so taken for busy: Use of the chips');
+    screen.getByText('part of the idle time that ends it');
+  });
+
+  it('says why nothing is known', async () => {
+    await open(always(past([], { why_unknown: 'the agent on the node is older' })));
+    screen.getByText(/^How it was used .* is not known: the agent on the node is older\.$/);
+    expect(screen.queryByRole('img')).toBeNull();
+  });
+
+  it('says what could not be asked', async () => {
+    await open(() => Promise.reject(new TpuRequestError(STOCKOUT)));
+    screen.getByText(/^Could not be asked/);
+  });
+
+  it('shows foreign words as text', async () => {
+    await open(always(past([stretch(60, 0, { ...BUSY, detail: HOSTILE })])));
+    screen.getByText(`in use: ${HOSTILE}`);
+    expect(document.querySelector('img')).toBeNull();
+  });
+});
+
+describe('the level of the idle time', () => {
+  it('rises while a node is idle, and is nothing while it is in use', () => {
+    const { at, level } = idleOf(past([stretch(1800, 900, BUSY), stretch(900, 0)]));
+    expect(at).toEqual([NOW - 1800, NOW - 900, NOW - 900, NOW]);
+    expect(level).toEqual([0, 0, 0, 25]);
+  });
+
+  it('has a gap where nobody looked', () => {
+    const { level } = idleOf(
+      past([stretch(1800, 900), stretch(600, 0, { quiet_since: NOW - 1800 })])
+    );
+    expect(level).toEqual([0, 25, null, expect.closeTo(33.3, 1), 50]);
+  });
+
+  it('is not known where nobody can tell, or where nothing ends the node', () => {
+    const hidden = stretch(60, 0, { verdict: 'unknown' });
+    expect(idleOf(past([hidden])).level).toEqual([null, null]);
+    expect(idleOf(past([stretch(60, 0, { quiet_since: null })])).level).toEqual([null, null]);
+    expect(idleOf(past([stretch(60, 0)], { idle_after_s: null }))).toMatchObject({
+      hasRule: false,
+      level: [null, null]
+    });
+  });
+
+  it('is told of only where somebody has looked', () => {
+    expect(idleInWords(past([]), trans)).toBe('Nobody has looked for long enough.');
+  });
+});
+
+describe('what is said of the chips while nobody looks at them', () => {
+  const CHIPS = { source: 'accelerator', age_s: null, detail: '' } as const;
+
+  function said(state: IActivitySource['state'], part = 'fresh'): string | undefined {
+    const nodes = [brake({ sources: [{ ...CHIPS, state }] })];
+    const brakes = part === 'fresh' ? answered({ nodes }) : unanswered(STOCKOUT);
+    const stateChanged = new Signal<object, void>({});
+    const model = { parts: { brakes }, stateChanged } as unknown as IMoneyModel;
+    return glanceOf(model, trans).of({ ...node('my-node'), name: NODE });
+  }
+
+  it.each([
+    ['active', 'in use'],
+    ['quiet', 'idle'],
+    ['unknown', 'unknown']
+  ] as const)('is in a word what the brakes know: %s', (state, word) => {
+    expect(said(state)).toBe(word);
+  });
+
+  it('is nothing where the brakes are not answered', () => {
+    expect(said('active', 'old')).toBeUndefined();
+  });
+});

@@ -1,0 +1,80 @@
+/** The last hour of a node in words and as the numbers of a chart; pure. */
+
+import { TranslationBundle } from '@jupyterlab/translation';
+import { IBrakesPast, IStretch } from '../pastrecords';
+import { formatSpan, sourceName } from '../words';
+
+/** As far as the agents remember; seconds. */
+export const HOUR_S = 3600;
+
+/** Stretches of time, and how far the idle time had come. */
+export interface IIdle {
+  readonly now: number;
+  readonly stretches: readonly IStretch[];
+  /** Whether there is a rule that ends the node, so that there is a level. */
+  readonly hasRule: boolean;
+  readonly at: readonly number[];
+  /** Of the idle time after which the node ends, in percent; null where it is not known. */
+  readonly level: readonly (number | null)[];
+}
+
+export function idleOf({ now, idle_after_s, stretches }: IBrakesPast): IIdle {
+  const points = stretches.flatMap((stretch, index): [number, number | null][] => {
+    const ends: [number, number | null][] = [stretch.starts_at, stretch.ends_at].map(at => [
+      at,
+      levelAt(stretch, at, idle_after_s)
+    ]);
+    const next = stretches[index + 1];
+    return next && next.starts_at > stretch.ends_at ? [...ends, [stretch.ends_at, null]] : ends;
+  });
+  return {
+    now,
+    stretches,
+    hasRule: idle_after_s !== null,
+    at: points.map(([at]) => at),
+    level: points.map(([, level]) => level)
+  };
+}
+
+function levelAt(stretch: IStretch, at: number, idle_after_s: number | null): number | null {
+  const { verdict, quiet_since } = stretch;
+  if (
+    idle_after_s === null ||
+    verdict === 'unknown' ||
+    (verdict === 'idle' && quiet_since === null)
+  ) {
+    return null;
+  }
+  const idle_s = verdict === 'idle' ? at - (quiet_since ?? at) : 0;
+  return Math.min(100, (100 * Math.max(0, idle_s)) / idle_after_s);
+}
+
+export function verdictName(verdict: IStretch['verdict'], trans: TranslationBundle): string {
+  const words: { readonly [verdict: string]: string } = {
+    busy: trans.__('in use'),
+    idle: trans.__('idle'),
+    unknown: trans.__('unknown, so taken for busy')
+  };
+  return words[verdict] ?? verdict;
+}
+
+/** Why it was so, as the node says. */
+export function stretchDetail({ sources, detail }: IStretch, trans: TranslationBundle): string {
+  return detail || sources.map(source => sourceName(source as never, trans)).join(', ');
+}
+
+/** The chart for those who cannot see it. */
+export function idleInWords({ now, stretches }: IBrakesPast, trans: TranslationBundle): string {
+  const since = now - HOUR_S;
+  const parts = (['busy', 'idle', 'unknown'] as const).flatMap(verdict => {
+    const all_s = stretches
+      .filter(stretch => stretch.verdict === verdict)
+      .reduce((sum, { starts_at, ends_at }) => sum + ends_at - Math.max(since, starts_at), 0);
+    return all_s >= 1
+      ? [trans.__('%1 for %2', verdictName(verdict, trans), formatSpan(all_s, trans))]
+      : [];
+  });
+  return parts.length > 0
+    ? trans.__('%1; for the rest of the time nobody looked.', parts.join(', '))
+    : trans.__('Nobody has looked for long enough.');
+}
