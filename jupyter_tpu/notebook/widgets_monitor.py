@@ -25,7 +25,10 @@ _NAMES = {
 
 
 def look(ask: Ask, whole: bool) -> Data:
-    """The newest sample, in few bytes: lists instead of records, and who holds the chips in words."""
+    """The newest sample, in few bytes: lists instead of records, and who holds the chips in words.
+
+    Its percentages come whole: the page rounds them as the panel does, so that both show the same.
+    """
     answer = ask(*(_WITH_HISTORY if whole else NOW))
     sample = Sample.from_json(answer["sample"])
     accelerator_type = str(answer["worker"].get("accelerator_type") or "")
@@ -37,7 +40,7 @@ def look(ask: Ask, whole: bool) -> Data:
         "state": sample.state,
         "reason": sample.reason,
         "duty_per": sample.duty_per,
-        "chips": [[chip.chip, _rounded(chip.duty_percent)] for chip in sample.chips],
+        "chips": [[chip.chip, chip.duty_percent] for chip in sample.chips],
         "cores": [_core(core) for core in sample.cores],
         "unknown": [f"{text}: {sample.unknown[name]}" for name, text in _NAMES.items() if name in sample.unknown],
         "machine": asdict(sample.host),
@@ -52,7 +55,7 @@ def _place(accelerator_type: str) -> str:
 
 
 def _core(core: Core) -> list[Any]:
-    return [core.core, core.chip, _rounded(core.tensorcore_percent), core.hbm_used_bytes, core.hbm_total_bytes]
+    return [core.core, core.chip, core.tensorcore_percent, core.hbm_used_bytes, core.hbm_total_bytes]
 
 
 def _history(history: Mapping[str, Any], cores: Sequence[Core]) -> dict[str, Any]:

@@ -68,7 +68,7 @@ def test_the_monitor_gives_its_page_what_is_known_in_few_bytes() -> None:
         "state": "measured",
         "reason": "",
         "duty_per": "chip",
-        "chips": [[0, 78.7], [1, None]],
+        "chips": [[0, 78.71], [1, None]],
         "cores": [[core, core // 2, None, core * GIB, 16 * GIB] for core in range(4)],
         "unknown": ["TensorCore load: needs libtpu's SDK on the worker"],
         "machine": {
