@@ -9,8 +9,8 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
 
-_MOST_LINES = 1000
-_LONGEST_LINE = 1000
+MOST_LINES = 5000
+LONGEST_LINE = 2000  # characters
 
 
 @dataclass(frozen=True)
@@ -84,11 +84,16 @@ def framework_of(params: Mapping[str, Any]) -> str:
 
 def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
     lines = params.get(name, [])
-    if not isinstance(lines, list) or len(lines) > _MOST_LINES or not all(map(_is_requirement, lines)):
+    if not isinstance(lines, list) or not all(map(_is_requirement, lines)):
         raise BadInput(f"{name} must be a list of requirements, such as 'numpy>=2'.")
+    if len(lines) > MOST_LINES:
+        raise BadInput(f"There are {len(lines)} {name}; at most {MOST_LINES} are taken.")
+    longest = max(map(len, lines), default=0)
+    if longest > LONGEST_LINE:
+        raise BadInput(f"One of the {name} has {longest} characters; at most {LONGEST_LINE} are taken.")
     return tuple(lines)
 
 
 def _is_requirement(line: object) -> bool:
     """Whether uv reads it as a requirement and not as an option, nor as a line more."""
-    return isinstance(line, str) and 0 < len(line) <= _LONGEST_LINE and line.isprintable() and line[:1].isalnum()
+    return isinstance(line, str) and line.isprintable() and line[:1].isalnum()

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import stat
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from jupyter_tpu.agent.environment_order import LONGEST_LINE, MOST_LINES
 
 _REQUIREMENTS = "requirements.txt"
 _PROJECT = "pyproject.toml"
 _MOST_BYTES = 256 * 1024
 _DEEPEST = 5
-_INCLUDE = re.compile(r"(?:-r|--requirement)[\s=]+(.+)")
+_INCLUDE = re.compile(r"""(?:-r|--requirement)[\s=]+(["']?)(.+)\1""")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _USER_OF_ADDRESS = re.compile(r"//[^/\s]*@")
 _WAY_OUT = "name them in a requirements.txt beside it"
@@ -26,8 +31,8 @@ class FolderNeeds:
     Attributes:
         source: the name of the file; empty if there is none.
         lines: PEP 508 requirements.
-        left_out: lines that mean nothing on a worker, such as paths of this machine and options of pip; for people,
-            so users and passwords in addresses are not shown.
+        left_out: lines that mean nothing on a worker, such as paths of this machine and options of pip, and whose
+            hashes are not checked; for people, so users and passwords in addresses are not shown.
         fault: why the file does not say what is required; empty if it does.
     """
 
@@ -49,26 +54,52 @@ def folder_needs(folder: Path | None) -> FolderNeeds:
 
 def _read(path: Path, read: Callable[[Path], Iterator[str]]) -> FolderNeeds:
     try:
-        found = tuple(dict.fromkeys(read(path)))
+        return _needs(path.name, read(path))
     except (OSError, ValueError, TypeError, AttributeError) as error:
         return FolderNeeds(source=path.name, fault=str(error))
-    lines = tuple(line for line in found if _is_requirement(line))
-    left_out = tuple(without_user(line) for line in found if line not in lines)
-    return FolderNeeds(source=path.name, lines=lines, left_out=left_out)
 
 
-def _lines_of(path: Path, depth: int = 0) -> Iterator[str]:
+def _needs(source: str, found: Iterable[str]) -> FolderNeeds:
+    hashes: dict[str, str] = {}
+    for line, _, some in (line.expandtabs(1).partition(" --hash") for line in found):
+        hashes[line.strip()] = hashes.get(line.strip(), "") + some
+    lines = tuple(filter(_is_requirement, hashes))
+    _refuse_too_much(lines)
+    left_out = [line for line in hashes if not _is_requirement(line)]
+    if unchecked := ", ".join(line for line in lines if hashes[line]):
+        left_out.append(f"--hash of {unchecked} (installed there unchecked)")
+    return FolderNeeds(source=source, lines=lines, left_out=tuple(map(without_user, left_out)))
+
+
+def _refuse_too_much(lines: tuple[str, ...]) -> None:
+    if len(lines) > MOST_LINES:
+        raise ValueError(f"it names {len(lines)} requirements, and a worker takes at most {MOST_LINES}")
+    longest = max(lines, key=len, default="")
+    if len(longest) > LONGEST_LINE:
+        line = f"the line {without_user(longest)[:40]!r}… has {len(longest)} characters"
+        raise ValueError(f"{line}, and a worker takes at most {LONGEST_LINE}")
+
+
+def _lines_of(path: Path) -> Iterator[str]:
+    return _lines_with_included(path, set(), 0)
+
+
+def _lines_with_included(path: Path, seen: set[tuple[int, int]], depth: int) -> Iterator[str]:
+    status = path.stat()
+    if (status.st_dev, status.st_ino) in seen:
+        return
+    seen.add((status.st_dev, status.st_ino))
     text = _text_of(path).replace("\\\n", " ")
     for line in (_COMMENT.sub("", line).strip() for line in text.splitlines()):
         included = _INCLUDE.fullmatch(line)
-        if included and depth < _DEEPEST:
-            yield from _lines_of(path.parent / included[1].strip(), depth + 1)
+        if included and depth < _DEEPEST and "://" not in line:
+            yield from _lines_with_included(path.parent / included[2].strip(), seen, depth + 1)
         elif line:
-            yield line.partition(" --hash")[0].strip()
+            yield line
 
 
 def _dependencies(path: Path) -> Iterator[str]:
-    data = tomllib.loads(_text_of(path))
+    data = _toml_of(path)
     project = _table(data, "project")
     if "dependencies" not in project:
         _refuse_what_is_elsewhere(data, project)
@@ -76,6 +107,13 @@ def _dependencies(path: Path) -> Iterator[str]:
     if not isinstance(found, list) or not all(isinstance(line, str) and line.strip() for line in found):
         raise ValueError('project.dependencies must be a list of requirements, such as ["numpy>=2"]')
     yield from (line.strip() for line in found)
+
+
+def _toml_of(path: Path) -> Mapping[str, Any]:
+    try:
+        return tomllib.loads(_text_of(path))
+    except RecursionError as error:
+        raise ValueError("its brackets are nested too deeply") from error
 
 
 def _refuse_what_is_elsewhere(data: Mapping[str, Any], project: Mapping[str, Any]) -> None:
@@ -96,9 +134,18 @@ def _table(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
 
 
 def _text_of(path: Path) -> str:
-    if path.stat().st_size > _MOST_BYTES:
+    with open(path, "rb", opener=_open_at_once) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path.name} is no regular file")
+        data = file.read(_MOST_BYTES + 1)
+    if len(data) > _MOST_BYTES:
         raise ValueError(f"{path.name} is larger than {_MOST_BYTES // 1024} KiB")
-    return path.read_text(encoding="utf-8-sig")
+    return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig").read()
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    """Of a pipe too, which would wait for somebody to write into it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _is_requirement(line: str) -> bool:

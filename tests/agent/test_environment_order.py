@@ -34,7 +34,9 @@ def known(framework: str, version: str) -> Release:
         ({"framework": "jax", "requirements": "numpy"}, "must be a list of requirements"),
         ({"framework": "jax", "requirements": ["--index-url=x"]}, "must be a list of requirements"),
         ({"framework": "jax", "packages": ["numpy\n--pre"]}, "must be a list of requirements"),
-        ({"framework": "jax", "pins": ["x"] * 2000}, "must be a list of requirements"),
+        ({"framework": "jax", "pins": [""]}, "must be a list of requirements"),
+        ({"framework": "jax", "pins": ["x"] * 5001}, "There are 5001 pins; at most 5000 are taken"),
+        ({"framework": "jax", "requirements": ["x" * 2001]}, "One of the requirements has 2001 characters; at most"),
     ],
 )
 def test_an_order_that_makes_no_sense_is_refused(order: dict[str, Any], words: str) -> None:
