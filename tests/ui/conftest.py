@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from open_notebooks import Notebook, write
+from open_notebooks import IS_OPEN, Notebook, write
 from path_to_server import PathToServer
 from playwright.sync_api import BrowserContext, Page, expect, sync_playwright
 
@@ -71,7 +71,7 @@ def start_demo(folder: Path, *options: str) -> Demo:
     process = subprocess.Popen(
         [
             *[sys.executable, "-m", "jupyter_tpu.cli", "demo", "--no-browser", "--dir", str(folder), *options],
-            *["--", "--expose-app-in-browser"],
+            *["--", "--expose-app-in-browser", "--JupyterNotebookApp.expose_app_in_browser=True"],
         ],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -164,7 +164,7 @@ def open_lab(demo: Demo, browser: BrowserContext, picture: Picture) -> Iterator[
 def _visit(page: Page, url: str) -> None:
     page.set_default_timeout(60_000)
     page.goto(f"{url}&reset")
-    page.wait_for_function("() => window.jupyterapp?.restored.then(() => true)")
+    page.wait_for_function(IS_OPEN)
     page.wait_for_selector("#jupyterlab-splash", state="detached")
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from conftest import Demo
 
 WITHIN_S = 60.0
+IS_OPEN = "() => window.jupyterapp?.restored.then(() => true)"
 NOTEBOOK = ".jp-NotebookPanel:not(.lm-mod-hidden)"
 CURRENT = "window.jupyterapp.shell.currentWidget"
 KERNEL = f"{CURRENT}?.sessionContext?.session?.kernel"

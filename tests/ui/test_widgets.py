@@ -6,7 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pytest
-from open_notebooks import KERNEL, Notebook, execute, run_all, save
+from late_widgets import LateWidgets
+from open_notebooks import IS_OPEN, KERNEL, Notebook, execute, run_all, save
 from playwright.sync_api import Page, expect
 from widget_pages import GROW, GROWN, SHOW, TAKE, all_violations, first_chip, widget
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 WITHIN_MS = 60_000
-# For 2 s of its own time a page looks for a widget's model; one that comes in the last moment it does not see at all.
-LOOKED_FOR_IN_VAIN = "() => new Promise(resolve => setTimeout(resolve, 4000))"
 # What JupyterLab says to a widget before it has a subshell waits for the cell that runs.
 HAS_SUBSHELL = f"""() => {{
   const comms = [...{KERNEL}._comms.values()].filter(comm => comm.targetName === 'jupyter.widget');
@@ -82,13 +81,55 @@ def test_the_widget_is_alive_again_in_a_page_that_was_opened_while_a_cell_ran(
 
     lab.goto(f"{demo.base_url}/{path}/{notebook.path}")
     expect(lab.get_by_text("Loading widget...")).to_be_visible(timeout=WITHIN_MS)
-    lab.evaluate(LOOKED_FOR_IN_VAIN)
     notebook.pass_gate("a")
     notebook.has_reached("b")
     notebook.pass_gate("b")
 
     expect(first_chip(lab)).to_contain_text(GROWN, timeout=WITHIN_MS)
     picture(lab, f"widgets-reload-{path[:3]}")
+
+
+def test_a_widget_that_comes_as_a_page_gives_it_up_is_shown(
+    demo: Demo, write_notebook: Callable[..., Notebook], lab: Page
+) -> None:
+    notebook = write_notebook("late.ipynb", TAKE, SHOW, "TpuMonitor()")
+    notebook.open_in(lab)
+    run_all(lab)
+    expect(first_chip(lab)).to_contain_text("of 16.00 GiB", timeout=WITHIN_MS)
+    notebook.has_ended()
+    save(lab)
+    late = LateWidgets(lab)
+    lab.goto(f"{demo.base_url}/lab/tree/{notebook.path}")
+    expect(lab.get_by_text("Loading widget...")).to_be_visible(timeout=WITHIN_MS)
+
+    late.come_at_the_last_moment()
+
+    expect(first_chip(lab)).to_contain_text("of 16.00 GiB", timeout=WITHIN_MS)
+
+
+def test_the_widgets_of_notebook_7_are_live_and_hear_and_come_back_after_a_reload(
+    demo: Demo, write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
+) -> None:
+    notebook = write_notebook("seven.ipynb", TAKE, SHOW, "TpuMonitor()", "IdleTimer()", GROW)
+    lab.goto(f"{demo.base_url}/notebooks/{notebook.path}")
+    lab.wait_for_function(IS_OPEN)
+    run_all(lab)
+    notebook.has_reached("a")
+    expect(first_chip(lab)).to_contain_text("of 16.00 GiB", timeout=WITHIN_MS)
+    notebook.pass_gate("a")
+    notebook.has_reached("b")
+    expect(first_chip(lab)).to_contain_text(GROWN, timeout=WITHIN_MS)
+    picture(lab, "widgets-notebook-7")
+    notebook.pass_gate("b")
+    notebook.has_ended()
+    save(lab)
+
+    lab.reload()
+    keep = widget(lab, "Idle timer").get_by_role("button", name="Keep 1 h")
+    keep.click(timeout=WITHIN_MS)
+
+    expect(widget(lab, "Idle timer").get_by_role("status")).to_contain_text(["Kept for"], timeout=WITHIN_MS)
+    expect(first_chip(lab)).to_contain_text(GROWN, timeout=WITHIN_MS)
 
 
 def test_all_widgets_can_be_read_in_both_themes(
