@@ -143,6 +143,19 @@ def test_another_window_shows_a_picture_and_is_live_when_the_cell_runs_again(
     expect(first_chip(again.page)).to_contain_text("of 16.00 GiB")
 
 
+def test_a_widget_whose_front_end_is_nowhere_says_so_beside_its_picture(
+    open_window: OpenWindow, notebook: Notebook, kernel_name: str
+) -> None:
+    window = open_window()
+    window.open(notebook.path, kernel_name)
+    window.run(SHOW)
+
+    shown = window.run("TpuMonitor()")
+
+    expect(shown).to_contain_text("Failed to load model class 'AnyModel' from module 'anywidget'")
+    assert "This is a picture" in window.outputs(shown)[0]["text/html"]
+
+
 def test_all_widgets_can_be_read_in_both_themes(
     open_window: OpenWindow, notebook: Notebook, kernel_name: str, picture: Picture
 ) -> None:
