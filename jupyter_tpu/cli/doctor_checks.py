@@ -8,6 +8,7 @@ import stat
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,7 @@ from jupyter_tpu.errors import (
     TpuError,
 )
 from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding
+from jupyter_tpu.frameworks import runtime_version_fits
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -209,7 +211,29 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
         text = "The agent on the node answers in a way that this version does not understand."
         return [Finding(check="SSH and agent", state=UNKNOWN, text=text, fix="It is replaced when no kernel runs.")]
     reached = Finding(check="SSH and agent", state=OK, text="The first worker answers over SSH.")
-    return [reached, _clocks(ahead_s), *found]
+    return [reached, _clocks(ahead_s), *(_seen_from_here(node, each) for each in found)]
+
+
+def _seen_from_here(node: Node, finding: Finding) -> Finding:
+    """The worker names magics, and no node; and which runtime version it has is known here in any case."""
+    if (finding.check, finding.state) == ("runtime version", UNKNOWN):
+        return _runtime_version(node)
+    name, fix = f"{node.name.node_id} --zone {node.name.zone}", finding.fix
+    for said, here in (
+        (", on your own machine", ""),
+        (" on your own machine", ""),
+        ("On your own machine: ", ""),
+        ("%tpu free", f"jupyter tpu free {name}"),
+        (" NODE", f" {name}"),
+    ):
+        fix = fix.replace(said, here)
+    return replace(finding, fix=fix)
+
+
+def _runtime_version(node: Node) -> Finding:
+    if why := runtime_version_fits(node.accelerator_type, node.runtime_version, ""):
+        return Finding(check="runtime version", state=FAULT, text=why, fix="Make the node again with one of those.")
+    return Finding(check="runtime version", state=OK, text=f"{node.runtime_version} on {node.accelerator_type}.")
 
 
 def _clocks(ahead_s: float) -> Finding:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.errors import BadInput, KernelFailed
+from jupyter_tpu.kernels.kernelspecs import InstalledSpec
 from jupyter_tpu.local.attached import AttachedNodes
 from jupyter_tpu.local.command import run_command
+from jupyter_tpu.local.remote import RemoteKernel
 from jupyter_tpu.local.showing import CellFailed, Screen
 from jupyter_tpu.local.variables import fetch
 from jupyter_tpu.notebook.magic_complete import register_completion
@@ -68,7 +71,7 @@ class LocalMagics:
         if run_command(["kernelspec", node, *options]):
             raise CommandFailed
         spec = self._nodes.find(node, environment, _zone_in(options))
-        self._nodes.kernel_of(spec)
+        self._started(spec)
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
 
@@ -80,9 +83,9 @@ class LocalMagics:
     def _run_cell(self, words: list[str], cell: str) -> None:
         (node, environment), wanted = _cell_words(words)
         spec = self._nodes.find(node, environment)
-        kernel = self._nodes.kernel_of(spec)
+        kernel = self._started(spec)
         try:
-            reply = kernel.run(cell, Screen(self._shell, kernel.answer).show)
+            reply = self._reply(kernel, spec, cell)
             if reply.get("status") != "ok":
                 raise CellFailed(reply)
             for name in wanted:
@@ -91,8 +94,27 @@ class LocalMagics:
             self._nodes.forget(spec)
             raise
 
+    def _started(self, spec: InstalledSpec) -> RemoteKernel:
+        try:
+            return self._nodes.kernel_of(spec)
+        except KeyboardInterrupt:
+            raise Left(f"No kernel was started on {spec.display_name}.") from None
+
+    def _reply(self, kernel: RemoteKernel, spec: InstalledSpec, cell: str) -> Mapping[str, Any]:
+        try:
+            return kernel.run(cell, Screen(self._shell, kernel.answer).show)
+        except KeyboardInterrupt:
+            raise Left(f"The cell was left running on {spec.display_name}; the next one there waits for it.") from None
+
     def _say(self, text: str) -> None:
         self._shell.display_pub.publish(data={"text/plain": text})
+
+
+class Left(Exception):
+    """The user waits no longer; shown as a sentence."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
 
 
 class CommandFailed(Exception):

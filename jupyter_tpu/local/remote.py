@@ -23,6 +23,7 @@ START_S = 600.0
 """How long a worker may take to prepare its first kernel."""
 _LIFE_CHECK_S = 1.0
 _CLOSE_S = 8.0
+_EARLIER = "[an earlier cell, which was left running, asks]"
 
 
 class RemoteKernel:
@@ -54,7 +55,8 @@ class RemoteKernel:
     def run(self, code: str, show: Show) -> Mapping[str, Any]:
         """Run a cell; every message of it goes to `show` here, in order. The content of its reply.
 
-        An interrupt of the kernel here interrupts the one there; a second one leaves the cell running.
+        An interrupt of the kernel here interrupts the one there; a second one leaves the cell running. What that one
+        asks later is shown as a question of its own.
 
         Raises:
             KernelFailed: the kernel died.
@@ -120,7 +122,7 @@ class RemoteKernel:
     async def _run(self, code: str, tell: Show) -> Mapping[str, Any]:
         client = self._ready()
         msg_id = client.execute(code, allow_stdin=True)
-        questions = asyncio.create_task(self._questions(client, tell))
+        questions = asyncio.create_task(self._questions(client, msg_id, tell))
         try:
             work = asyncio.gather(self._follow(client, msg_id, tell), self._reply(client, msg_id))
             _, reply = await self._while_alive(work)
@@ -172,9 +174,12 @@ class RemoteKernel:
             if message["parent_header"].get("msg_id") == msg_id:
                 return dict(message["content"])
 
-    async def _questions(self, client: AsyncKernelClient, tell: Show) -> None:
+    async def _questions(self, client: AsyncKernelClient, msg_id: str, tell: Show) -> None:
         while True:
-            tell(await client.get_stdin_msg())
+            question = await client.get_stdin_msg()
+            if question["parent_header"].get("msg_id") != msg_id:
+                question["content"]["prompt"] = f"{_EARLIER} {question['content'].get('prompt', '')}"
+            tell(question)
 
     async def _until_dead(self) -> None:
         while await self._manager.is_alive():  # noqa: ASYNC110 - Jupyter's managers are asked, they do not call

@@ -72,6 +72,8 @@ def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Clou
     here = {"version", "JupyterLab", "SSH key", "journal", "API", "quota", "budgets", "node", "SSH and agent", "clocks"}
     assert findings.keys() >= here | CHECKS_OF_A_WORKER
     assert (findings["API"]["state"], findings["SSH and agent"]["state"], findings["clocks"]["state"]) == ("ok",) * 3
+    assert findings["runtime version"]["state"] == "ok"
+    assert findings["brakes"]["fix"] == f"jupyter tpu brakes my-node --zone {node.name.zone} --idle 1h --session 12h"
     assert answer["has_fault"] == any(each["state"] == "fault" for each in answer["findings"])
 
 

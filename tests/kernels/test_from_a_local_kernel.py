@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,7 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.kernels.environment_memory import Remembered
-from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+from jupyter_tpu.kernels.kernelspecs import remove_kernelspec, write_kernelspec
 from jupyter_tpu.models import Node
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ class Ran:
     streams: dict[str, str] = field(default_factory=dict)
     data: list[dict[str, Any]] = field(default_factory=list)
     traceback: str = ""
+    prompts: list[str] = field(default_factory=list)
 
     @property
     def text(self) -> str:
@@ -57,7 +58,8 @@ class LocalKernel:
             elif kind == "error":
                 ran.traceback = "\n".join(content["traceback"])
 
-        def answer(_message: dict[str, Any]) -> None:
+        def answer(message: dict[str, Any]) -> None:
+            ran.prompts.append(message["content"]["prompt"])
             self.client.input(left.pop(0))
 
         reply = self.client.execute_interactive(code, output_hook=hear, stdin_hook=answer, timeout=PATIENCE_S)
@@ -99,7 +101,7 @@ def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, clo
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ("%tpu nonsense", "invalid choice"),
+        ("%tpu nonsense", "there is no command"),
         ("%tpu describe no-such-node", "no-such-node"),
         ("%tpu ssh my-node", "wants a terminal"),
         ("%tpu create 'open", "cannot be read"),
@@ -196,6 +198,44 @@ def test_an_interrupt_goes_to_the_node(local: LocalKernel) -> None:
     assert ran.status == "error"
     assert "KeyboardInterrupt" in ran.traceback
     assert local.run("%%tpu\n1 + 1").data == [{"text/plain": "2"}]
+
+
+def test_a_cell_that_was_left_running_is_not_mistaken_for_the_next_one(local: LocalKernel, tmp_path: Path) -> None:
+    def interrupt(text: str) -> None:
+        if text.endswith(("begun\n", "once\n")):
+            local.manager.interrupt_kernel()
+
+    go_on = tmp_path / "go-on"
+    cell = f"""%%tpu
+import os, time
+try:
+    print("begun", flush=True)
+    time.sleep(1000)
+except KeyboardInterrupt:
+    print("once", flush=True)
+    while not os.path.exists({str(go_on)!r}):
+        time.sleep(0.05)
+old = input("OLD? ")
+"""
+    left = local.run(cell, on_text=interrupt)
+    assert left.status == "error"
+    assert left.traceback.startswith("The cell was left running on ")
+    go_on.touch()
+    ran = local.run("%%tpu\nnew = input('NEW? ')", answers=("first", "second"))
+    assert ran.prompts == ["[an earlier cell, which was left running, asks] OLD? ", "NEW? "]
+    assert local.run("%%tpu\nprint(old, new)").text == "first second\n"
+
+
+def test_of_two_nodes_of_one_name_the_zone_chooses(local: LocalKernel, cloud: Cloud, node: Node) -> None:
+    zone = node.name.zone
+    other = replace(node, name=replace(node.name, zone="us-west4-a"))
+    write_kernelspec(other, cloud.settings)
+    try:
+        assert "Several nodes are meant." in local.run("%%tpu my-node\n1").traceback
+        assert local.run(f"%tpu attach my-node --zone {zone}").status == "ok"
+        assert local.run("%%tpu\n1 + 1").data == [{"text/plain": "2"}]
+    finally:
+        remove_kernelspec(other.name, cloud.settings.endpoint)
 
 
 def test_the_words_of_the_command_line_complete(local: LocalKernel) -> None:
