@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import resource_text
 from jupyter_tpu.errors import BadInput, TpuError
 
 if TYPE_CHECKING:
@@ -127,7 +128,8 @@ def run_kernelspec(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"kernelspecs": [_spec_view(spec) for spec in specs]})
     elif specs:
-        say_table(("KERNELSPEC", "NAME", "NODE"), ((spec.name, spec.display_name, spec.node_name) for spec in specs))
+        rows = ((spec.name, spec.display_name, resource_text(spec.node_name)) for spec in specs)
+        say_table(("KERNELSPEC", "NAME", "NODE"), rows)
     else:
         note("No node has a kernelspec.")
     return 0

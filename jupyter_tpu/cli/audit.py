@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
 from jupyter_tpu.cli.terminal import note, say_json, say_table, warn
+from jupyter_tpu.cli.wording import resource_text
 from jupyter_tpu.errors import BadInput
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ def run_audit(options: argparse.Namespace) -> int:
 
 def _row(entry: Entry) -> tuple[str, ...]:
     """A line of the table; what failed is not shown as done."""
+    subject = resource_text(entry.subject)
     if entry.error is None:
-        return (_time(entry.at), entry.action, entry.subject, entry.reason)
-    return (_time(entry.at), f"{entry.action} (failed)", entry.subject, f"{entry.reason} It failed: {entry.error}")
+        return (_time(entry.at), entry.action, subject, entry.reason)
+    return (_time(entry.at), f"{entry.action} (failed)", subject, f"{entry.reason} It failed: {entry.error}")
 
 
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:

@@ -33,19 +33,17 @@ from jupyter_tpu.cli import (
     who,
 )
 from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.overview import Overview
 from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import TpuError
 
 Run = Callable[[argparse.Namespace], int]
 
-_DESCRIPTION = "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
 
-
-def build_parser() -> argparse.ArgumentParser:
+def build_parser() -> Overview:
     """All commands; each group adds its own."""
-    parser = argparse.ArgumentParser(prog="jupyter tpu", description=_DESCRIPTION)
-    commands = parser.add_subparsers(metavar="COMMAND", required=True)
+    parser = Overview()
     for group in (
         listing,
         making,
@@ -69,7 +67,7 @@ def build_parser() -> argparse.ArgumentParser:
         demo,
         other,
     ):
-        group.add_commands(commands)
+        group.add_commands(parser.commands)
     return parser
 
 
@@ -78,8 +76,11 @@ def run(argv: Sequence[str] | None = None) -> int:
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["emulator"]:  # it has a parser of its own
         return other.run_emulator(arguments[1:])
-    options = _parsed(build_parser(), arguments)
-    return _performed(options)
+    parser = build_parser()
+    if not arguments:
+        parser.print_help(sys.stderr)
+        return 2
+    return _performed(_parsed(parser, arguments))
 
 
 def _take_prices(options: argparse.Namespace) -> None:
@@ -90,12 +91,14 @@ def _take_prices(options: argparse.Namespace) -> None:
         Pricing.of_user(cloud_settings(options)).take_kept(time.time())
 
 
-def _parsed(parser: argparse.ArgumentParser, arguments: list[str]) -> argparse.Namespace:
+def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     """What follows ``--`` is for another program and becomes `options.passed_on`."""
     own, passed_on = arguments, list[str]()
     if "--" in arguments:
         at = arguments.index("--")
         own, passed_on = arguments[:at], arguments[at + 1 :]
+    if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
+        parser.refuse(own[0])
     options = parser.parse_args(own)
     if passed_on and not getattr(options, "takes_more", False):
         parser.error(f"unexpected arguments after --: {' '.join(passed_on)}")

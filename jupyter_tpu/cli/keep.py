@@ -183,13 +183,21 @@ def _say_one(options: argparse.Namespace, brake: Brake) -> int:
         return 0
     say(plain(f"{brake.node.name.node_id} is {brake.verdict.verdict}: {brake.verdict.reason}."))
     say(plain(f"  ends: {_ends_text(brake)}"))
-    say(f"  idle: {_length(brake.rules.idle_after_s)}, session: {_length(brake.rules.session_s)}: {brake.rules.action}")
+    say(f"  rule: {_rule_text(brake)}")
     if brake.keep.until is not None and brake.keep.until > time.time():
         say(f"  kept: for {span_text(brake.keep.until - time.time())}")
     if brake.keep.while_busy:
         say("  kept: until what runs now has ended")
     say(plain(f"  guard on the node: {brake.guard['state']} ({brake.guard['detail']})"))
     return 0
+
+
+def _rule_text(brake: Brake) -> str:
+    """``stop after 1 h idle, or a session of 8 h``."""
+    rules = brake.rules
+    idle = [] if rules.idle_after_s is None else [f"{span_text(rules.idle_after_s)} idle"]
+    session = [] if rules.session_s is None else [f"a session of {span_text(rules.session_s)}"]
+    return f"{rules.action} after {' or '.join([*idle, *session])}" if idle or session else "none"
 
 
 def _row(brake: Brake) -> tuple[str, ...]:

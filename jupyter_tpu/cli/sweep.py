@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
-from jupyter_tpu.cli.wording import EMULATED
+from jupyter_tpu.cli.wording import EMULATED, resource_text
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.holdings import look_at_all
 from jupyter_tpu.fleet.sweeping import all_dead, delete_items, items_of, marked, results_view, sweep_view
@@ -174,7 +174,7 @@ async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
 
 def _require_panic(steps: Iterable[Step]) -> None:
     for step in steps:
-        note(f"  {step.verb} {plain(step.name)}")
+        note(plain(f"  {step.verb} {_KINDS[step.kind]} {resource_text(step.name)}"))
     if not is_confirmed("Stop all spending now? What cannot be stopped is deleted with its disk; searches end."):
         raise BadInput("It was not confirmed.", exists="Everything is as it was.", hint="Answer y, or add --yes.")
 
@@ -207,6 +207,6 @@ def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: 
 
 def _say_result(result: Result) -> None:
     word = "failed" if result.error else _DONE.get(result.action, "done")
-    say(f"{word:<9} {plain(result.name)}")
+    say(f"{word:<9} {plain(resource_text(result.name))}")
     if result.error:
         report(result.error, as_json=False)

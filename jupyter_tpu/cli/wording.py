@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.fleet.views import node_price
 from jupyter_tpu.lifecycle.words import billing
@@ -9,6 +11,8 @@ from jupyter_tpu.models import Node, Price
 from jupyter_tpu.provisioning import Provisioning
 
 EMULATED = "Nothing is billed: the cloud is emulated."
+
+_FULL_NAME = re.compile(r"projects/[^/]+/locations/(?P<zone>[^/]+)/(?:nodes|queuedResources)/(?P<id>[^/]+)")
 
 
 def price_text(price: Price | None) -> str:
@@ -48,6 +52,12 @@ def node_text(node: Node) -> str:
     """``my-node in us-central1-a (v5litepod-8, READY, $9.60/h)``."""
     facts = (node.accelerator_type or "type unknown", node.state, price_text(node_price(node)))
     return f"{node.name.node_id} in {node.name.zone} ({', '.join(facts)})"
+
+
+def resource_text(name: str) -> str:
+    """``my-node (us-central1-a)`` of a full name; any other text as it is."""
+    found = _FULL_NAME.fullmatch(name)
+    return f"{found['id']} ({found['zone']})" if found else name
 
 
 def charge_text(node: Node, *, emulated: bool) -> str:

@@ -58,7 +58,7 @@ async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work
 def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) -> None:
     """Phases of this node only: the fleet may take up others at the same time."""
     if change.kind == "intent" and change.node_name.rpartition("/")[2] == options.node.rpartition("/")[2]:
-        progress.show(f"{options.node}: {change.phase}. {change.message}")
+        progress.show(f"{options.node}: {change.message or change.phase}")
 
 
 async def performed(work: Work, ask: Ask, *, ssh_user: str = "") -> Intent:

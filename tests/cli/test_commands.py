@@ -223,7 +223,7 @@ def test_an_interrupted_creation_says_what_exists_and_how_to_delete_it(terminal:
     terminal.cloud.add_fault("CreateNode", "latency", seconds=3)
     with terminal.start("create", "cut", *V5E) as process:
         assert process.stderr is not None
-        while "cut: asking" not in process.stderr.readline():
+        while "cut: Asking" not in process.stderr.readline():
             pass
         process.send_signal(signal.SIGINT)
         _, said = process.communicate(timeout=60)

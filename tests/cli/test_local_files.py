@@ -115,7 +115,7 @@ def test_what_ends_a_charge_needs_no_folder_of_ours(terminal: Terminal, blocked:
     assert (deleted.returncode, deleted.stdout) == (0, "two is deleted.\n"), deleted.stderr
     assert "The cloud is asked all the same." in deleted.stderr
     panicked = terminal.tpu("panic", "--yes", **elsewhere)
-    assert "stopped   projects/demo-project/locations/us-central1-a/nodes/three" in panicked.stdout
+    assert "stopped   three (us-central1-a)" in panicked.stdout
 
     assert terminal.cloud.billing() == []
     terminal.tpu("sweep", "--delete", "one", "three", "--yes")

@@ -164,7 +164,7 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewher
     assert "It was not confirmed" in terminal.tpu("panic").stderr
     refused = answered(terminal, b"n\n", "panic")
     assert refused.returncode == 1
-    assert "stop projects/" in refused.stderr
+    assert "stop node single (us-central1-a)" in refused.stderr
     assert len(terminal.cloud.billing()) == 2
 
     done = answered(terminal, b"y\n", "panic")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from jupyter_tpu.cli.wording import charge_text, total_text
+from jupyter_tpu.cli.wording import charge_text, resource_text, total_text
 from jupyter_tpu.lifecycle.words import node_exists
 from jupyter_tpu.models import Node, NodeName
 
@@ -39,3 +39,16 @@ def test_a_ready_node_is_billed_by_the_hour() -> None:
 
 def test_nothing_is_billed_on_an_emulated_cloud() -> None:
     assert charge_text(node("READY"), emulated=True) == "Nothing is billed: the cloud is emulated."
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (str(NAME), "my-node (us-central1-a)"),
+        ("projects/my-project/locations/us-east5-b/queuedResources/waiting", "waiting (us-east5-b)"),
+        ("weekly", "weekly"),
+        ("projects/my-project", "projects/my-project"),
+    ],
+)
+def test_a_resource_is_called_by_its_short_name(name: str, text: str) -> None:
+    assert resource_text(name) == text

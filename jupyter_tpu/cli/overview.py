@@ -1,0 +1,56 @@
+"""`jupyter tpu --help`: the commands by what they are for."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, NoReturn
+
+from jupyter_tpu.cli.terminal import plain
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_DESCRIPTION = "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
+_MORE = "`jupyter tpu COMMAND --help` says more of one of them."
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Nodes": ("list", "describe", "create", "search", "queue", "stop", "start", "delete", "recover"),
+    "Notebooks on them": ("kernels", "env", "kernelspec", "ssh", "ssh-config"),
+    "Their chips": ("top", "who", "free", "doctor"),
+    "When they end": ("brakes", "keep", "panic"),
+    "Money": ("cost", "budget", "grant", "quota", "sweep", "audit"),
+    "Without a cloud": ("demo", "emulator", "version"),
+}
+
+
+class Overview(argparse.ArgumentParser):
+    """The parser of all commands; `commands` takes them."""
+
+    def __init__(self) -> None:
+        super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_DESCRIPTION, epilog=_MORE)
+        self.commands: Commands = self.add_subparsers(
+            metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+        )
+
+    def format_help(self) -> str:
+        """The same on any width of the terminal: names in one column, what they do in the next."""
+        helps = {each.dest: each.help or "" for each in self.commands._choices_actions}
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, (), ())
+        formatter.add_text(self.description)
+        for title, names in GROUPS.items():
+            formatter.start_section(title)
+            formatter.add_arguments([argparse.Action((), name, metavar=name, help=helps[name]) for name in names])
+            formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
+
+    def refuse(self, name: str) -> NoReturn:
+        """A command that there is not; exits as argparse does."""
+        near = get_close_matches(name, list(self.commands.choices), n=1)
+        meant = f"Did you mean `jupyter tpu {near[0]}`?" if near else "`jupyter tpu --help` lists all."
+        self.error(f"there is no command {plain(name)[:60]!r}. {meant}")
