@@ -35,13 +35,16 @@ class Device:
 
 
 def numbers(turn: int, worker_id: int) -> dict[str, list[float]]:
-    """Other ones for each chip, each device, each worker and each turn; in percent, and exact in binary."""
+    """Other ones for each chip, each device, each worker and each turn; in percent.
+
+    They are exact in binary, so that a half is one and shows whether all round it alike.
+    """
     first = {
-        "duty_percent": [10 * (chip + 1) + 0.5 + worker_id for chip in range(8)],
+        "duty_percent": [10 * (chip + 1) + 0.25 + worker_id for chip in range(8)],
         "memory_percent": [6.25 * (device + 1) + 25 * worker_id for device in range(8)],
     }
     then = {
-        "duty_percent": [99.5 - 9 * chip - worker_id for chip in range(8)],
+        "duty_percent": [99.75 - 9 * chip - worker_id for chip in range(8)],
         "memory_percent": [96.875 - 6.25 * device - 25 * worker_id for device in range(8)],
     }
     return (first, then)[turn]
@@ -105,8 +108,8 @@ def _panel_line(found: Sequence[Sequence[Device]]) -> str:
     duties = {device.chip: device.duty_percent for device in every}.values()
     used, total = sum(device.used_gib for device in every), sum(device.total_gib for device in every)
     parts = [
-        f"Duty {sum(duties) / len(duties):.1f} % on average",
-        f"busiest chip {max(duties):.1f} %",
+        f"Duty {_percent(sum(duties) / len(duties))} on average",
+        f"busiest chip {_percent(max(duties))}",
         f"HBM {used:.{0 if used >= 100 else 1}f} of {total} GiB",
         *([f"{len(found)} workers"] if len(found) > 1 else []),
     ]
@@ -117,8 +120,8 @@ def _panel_chip(chip: Sequence[Device], where: str) -> Words:
     """Its texts from above to below, then its bars as a screen reader has them."""
     name, duty = f"chip {chip[0].chip}{where}", chip[0].duty_percent
     word = "Duty" if len(chip) == 1 else "Chip duty"
-    texts = [name, f"Chip {chip[0].chip}", word, f"{duty:.1f} %"]
-    bars = [f"{word} of {name}: {duty:.1f} %, {_rounded(duty)} of 100"]
+    texts = [name, f"Chip {chip[0].chip}", word, _percent(duty)]
+    bars = [f"{word} of {name}: {_percent(duty)}, {_rounded(duty)} of 100"]
     for device in chip:
         of, used = name, f"{device.used_gib:.1f} of {device.total_gib} GiB"
         if len(chip) > 1:
@@ -129,8 +132,13 @@ def _panel_chip(chip: Sequence[Device], where: str) -> Words:
     return [*texts, *bars]
 
 
-def _rounded(percent: float) -> int:
-    return int(percent + 0.5)
+def _percent(value: float) -> str:
+    return f"{_rounded(10 * value) / 10:.1f} %"
+
+
+def _rounded(value: float) -> int:
+    """As browsers round: halves upwards."""
+    return int(value + 0.5)
 
 
 # -- the widget
@@ -146,7 +154,7 @@ def widget_words(accelerator_type: str, turn: int) -> Words:
 
 def _widget_rows(chip: Sequence[Device]) -> Words:
     rows = [[f"{device.used_gib:.2f} of {device.total_gib}.00 GiB"] for device in chip]
-    duty = f"{chip[0].duty_percent:.1f} %"
+    duty = _percent(chip[0].duty_percent)
     if len(chip) > 1:
         rows = [[str(device.core), *row] for device, row in zip(chip, rows, strict=True)]
         rows[0].insert(1, duty)
@@ -165,14 +173,16 @@ def _chips(found: Sequence[Device]) -> list[list[Device]]:
 
 
 def turns(seen: Sequence[Words], wanted: Words) -> list[Words]:
-    """What was seen without repetitions, and without moments at which something was not known."""
+    """What was seen without repetitions, and without moments at which something was not known and so not shown."""
     kept: list[Words] = []
     for words in seen:
-        is_known = len(words) == len(wanted) and not _says_unknown(words)
-        if is_known and (not kept or words != kept[-1]):
+        if _is_whole(words, wanted) and (not kept or words != kept[-1]):
             kept.append(words)
     return kept
 
 
-def _says_unknown(words: Words) -> bool:
-    return UNKNOWN in words.split() if isinstance(words, str) else any(map(_says_unknown, words))
+def _is_whole(words: Words, wanted: Words) -> bool:
+    """Whether it tells as much as what is wanted."""
+    if isinstance(wanted, str):
+        return UNKNOWN not in words
+    return len(words) == len(wanted) and all(_is_whole(*pair) for pair in zip(words, wanted, strict=True))
