@@ -156,6 +156,8 @@ class HostedKernel:
         if self._runs and not after_death:
             self._runs.begin()
         await self.kernel.restart(launch)
+        if self._runs and self.loss:
+            self._runs.succeed()
         self.loss = None
         self._bridge.join(self, self.kernel.foretold)
         await self.kernel.wait_until_up()

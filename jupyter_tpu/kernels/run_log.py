@@ -77,11 +77,13 @@ class LostRuns:
         lost_at: Unix seconds.
         reason: why it is gone, for people.
         runs: in the order asked.
+        has_successor: whether the kernel was started again since, on another node.
     """
 
     lost_at: float
     reason: str
     runs: tuple[NotedRun, ...]
+    has_successor: bool = False
 
 
 def _head(state: str, outputs: int) -> bytes:
@@ -105,7 +107,7 @@ class RunLog:
         folder: where the files lie.
 
     Attributes:
-        ran_on: the worker of the newest run; empty when there is none.
+        ran_on: the worker of the newest run, which may be lost with nothing after it; empty when there is none.
     """
 
     def __init__(self, folder: Path, kernel_id: str, *, most_bytes: int = MOST_BYTES) -> None:
@@ -126,6 +128,14 @@ class RunLog:
     def go_on(self) -> None:
         """Take up the file that an earlier server has left."""
         self._guarded(lambda: self._rewrite(_read_runs(self._path)))
+        lost = self.lost()
+        if lost and lost.runs and not lost.has_successor:
+            self.ran_on = self.ran_on or lost.runs[0].node
+
+    def succeed(self) -> None:
+        """The kernel was started again after its node was lost."""
+        if lost := self.lost():
+            self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 
     def add(self, run: NotedRun) -> None:
         """A request was made."""
@@ -223,7 +233,7 @@ class RunLog:
         if not runs:
             return
         lost = LostRuns(lost_at=at, reason=reason, runs=_behind(runs, self.lost()))
-        _write(self._lost_path, json.dumps(asdict(lost)).encode())
+        _write_lost(self._lost_path, lost)
         self._rewrite([])
 
 
@@ -262,12 +272,17 @@ def _read_lost(path: Path) -> LostRuns | None:
     try:
         data = json.loads(path.read_bytes())
         runs = tuple(NotedRun(**run) for run in data["runs"])
-        return LostRuns(lost_at=float(data["lost_at"]), reason=str(data["reason"]), runs=runs)
+        lost_at, has_successor = float(data["lost_at"]), bool(data.get("has_successor"))
+        return LostRuns(lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor)
     except FileNotFoundError:
         return None
     except (OSError, KeyError, TypeError, ValueError) as error:
         log.warning("%s cannot be used: %s", path, error)
         return None
+
+
+def _write_lost(path: Path, lost: LostRuns) -> None:
+    _write(path, json.dumps(asdict(lost)).encode())
 
 
 def _write(path: Path, content: bytes) -> None:

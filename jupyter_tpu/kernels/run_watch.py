@@ -53,6 +53,10 @@ class RunWatch:
         """See `RunLog.lose`."""
         self._runs.lose(reason, at)
 
+    def succeed(self) -> None:
+        """See `RunLog.succeed`."""
+        self._runs.succeed()
+
     async def take_stock(self, call: Call) -> None:
         """Learn from the record what has become of runs while no server looked; the log says if that fails."""
         try:

@@ -84,6 +84,20 @@ def test_a_server_that_is_killed_leaves_all_that_it_had_heard(tmp_path: Path, ne
     following.close()
 
 
+def test_a_server_that_follows_knows_which_node_was_lost_until_a_kernel_runs_on_another(
+    tmp_path: Path, new_log: MakeLog
+) -> None:
+    killed = new_log()
+    killed.add(run("a", node="tpu-1-0"))
+    killed.lose("It was taken away.", 1.0)
+    for succeed, ran_on in ((lambda: None, "tpu-1-0"), (killed.succeed, "")):
+        succeed()
+        following = RunLog(tmp_path, "k1")
+        following.go_on()
+        assert following.ran_on == ran_on
+        following.close()
+
+
 def test_a_new_process_knows_nothing_of_what_ran_before(new_log: MakeLog) -> None:
     log = new_log()
     log.add(run("a"))
