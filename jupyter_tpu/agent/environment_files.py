@@ -118,7 +118,7 @@ class EnvironmentFiles:
     def installed(self) -> dict[str, str]:
         """What is in it now: requirement lines by normalised name."""
         folders = tuple(str(path) for path in sorted(self.folder.glob("lib/python*/site-packages")))
-        changed = max((Path(each).stat().st_mtime for each in folders), default=0.0)
+        changed = max(map(_changed, folders), default=0.0)
         # the same folder is read once, unless somebody may be at work in it
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
@@ -152,6 +152,15 @@ class EnvironmentFiles:
     @property
     def _order(self) -> Path:
         return self.home.environments / f"{self.framework}.order.json"
+
+
+def _changed(folder: str) -> float:
+    """When something was last installed there; what says of a package what it is comes after its folder."""
+    times = [Path(folder).stat().st_mtime]
+    for each in Path(folder).glob("*.dist-info"):
+        with suppress(OSError):  # it is just removed
+            times.append(each.stat().st_mtime)
+    return max(times)
 
 
 @functools.lru_cache(maxsize=8)
