@@ -152,6 +152,7 @@ def test_a_widget_whose_front_end_is_nowhere_says_so_beside_its_picture(
 
     shown = window.run("TpuMonitor()")
 
+    shown.get_by_text("Click to show javascript error.").click()
     expect(shown).to_contain_text("Failed to load model class 'AnyModel' from module 'anywidget'")
     assert "This is a picture" in window.outputs(shown)[0]["text/html"]
 
