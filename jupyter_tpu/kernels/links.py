@@ -209,9 +209,17 @@ class LinkThread:
             if isinstance(error, TimeoutError):
                 return False
             raise
-        await asyncio.to_thread(self.leave)
+        await self._leave_in_thread()
         ending.result()
         return True
+
+    async def _leave_in_thread(self) -> None:
+        try:
+            leaving = asyncio.get_running_loop().run_in_executor(None, self.leave)
+        except RuntimeError:  # the interpreter ends, and starts no thread any more
+            self.leave()
+        else:
+            await leaving
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
         """Begin `work` in the thread's loop."""

@@ -95,8 +95,15 @@ def _lock_file(answer: Answer) -> Findings:
         yield Finding(check="lock file", state=OK, text=text)
 
 
+_UNTOLD = "On your own machine: jupyter tpu brakes NODE shows its rules and tells them to the node."
+
+
 def _guard(answer: Answer) -> Findings:
     guard = answer["guard"]
+    if _is_untold(answer):
+        text = "It waits for rules: nobody has told any to this node yet."
+        yield Finding(check="guard", state=UNKNOWN, text=text, fix=_UNTOLD)
+        return
     state = {"armed": OK, "off": WARNING, "cannot": WARNING}.get(guard["state"], UNKNOWN)
     fix = {
         "off": "Set a rule: `jupyter tpu brakes NODE --idle 1h` on your own machine.",
@@ -106,7 +113,16 @@ def _guard(answer: Answer) -> Findings:
     yield Finding(check="guard", state=state, text=f"{guard['state']}: {guard['detail']}.", fix=fix)
 
 
+def _is_untold(answer: Answer) -> bool:
+    """Rules may be laid down on its owner's machine all the same."""
+    return answer.get("has_rules", True) is False and answer["ends_in_s"] is None
+
+
 def _brakes(answer: Answer) -> Findings:
+    if _is_untold(answer):
+        text = "Nobody has told this node yet when it ends; its owner's machine may know."
+        yield Finding(check="brakes", state=UNKNOWN, text=text, fix=_UNTOLD)
+        return
     rules = answer["rules"]
     lengths = {"idle": rules["idle_after_s"], "in session": rules["session_s"]}
     known = [f"after {span_text(length)} {what}" for what, length in lengths.items() if length is not None]

@@ -251,3 +251,22 @@ def test_the_kernel_on_the_node_ends_when_it_is_detached(local: LocalKernel, clo
     assert local.run("%%tpu\nkept = 1").status == "ok"
     assert "has ended" in local.run("%tpu detach").data[0]["text/plain"]
     assert local.run("%%tpu my-node\nkept").status == "error"
+
+
+def test_a_kernel_that_used_a_node_ends_without_a_word(cloud: Cloud, kernel_name: str, folders: Path) -> None:
+    settings = cloud.settings
+    environment = {**os.environ, "JUPYTER_TPU_PROJECT": settings.project, "JUPYTER_TPU_ENDPOINT": settings.endpoint}
+    manager = KernelManager(kernel_name="python3")
+    with (folders / "local.log").open("wb") as log:
+        manager.start_kernel(env=environment, cwd=str(folders), stderr=log)
+        client = manager.client()
+        client.start_channels()
+        client.wait_for_ready(timeout=60)
+        local = LocalKernel(manager, client)
+        assert local.run("%load_ext jupyter_tpu").status == "ok"
+        assert local.run("%%tpu my-node\n1 + 1").data == [{"text/plain": "2"}]
+        client.stop_channels()
+        manager.shutdown_kernel()
+    said = (folders / "local.log").read_text()
+    assert "Error" not in said, said
+    assert "Traceback" not in said, said

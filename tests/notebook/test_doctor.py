@@ -73,6 +73,13 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
             answering(activity={**ACTIVITY, "rules": {"idle_after_s": None, "session_s": None}}),
             *("brakes", WARNING, "Nothing ends this node", "--idle 1h"),
         ),
+        *(
+            (
+                answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}, "has_rules": False}),
+                *(check, UNKNOWN, "told", "jupyter tpu brakes NODE"),
+            )
+            for check in ("guard", "brakes")
+        ),
         (answering(node={}), "runtime version", UNKNOWN, "Nobody has told", "Jupyter server"),
         (
             answering(node={"data": {"runtime_version": "v2-alpha-tpuv6e"}}),
