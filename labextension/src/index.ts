@@ -1,12 +1,12 @@
 /** The plugins of the extension, each of which can be disabled alone. */
 
 import { ILayoutRestorer, JupyterFrontEnd, JupyterFrontEndPlugin } from '@jupyterlab/application';
-import { ICommandPalette, IToolbarWidgetRegistry, Notification } from '@jupyterlab/apputils';
+import { ICommandPalette, IToolbarWidgetRegistry } from '@jupyterlab/apputils';
 import { INotebookTracker, NotebookPanel } from '@jupyterlab/notebook';
-import { Event } from '@jupyterlab/services';
 import { ISettingRegistry } from '@jupyterlab/settingregistry';
 import { ITranslator, nullTranslator } from '@jupyterlab/translation';
 import { addCommands } from './commands';
+import { FailureNotices } from './failures';
 import { KernelStatus } from './kernelstatus';
 import { load } from './load/plugin';
 import { ILoadModel } from './load/tokens';
@@ -25,11 +25,9 @@ import { RecordSource } from './restore/source';
 import { switchboard } from './switchboard/plugin';
 import {
   CommandIDs,
-  IKernelEvent,
   ILink,
   ILinkEvent,
   ITpuModel,
-  KERNEL_SCHEMA,
   LINK_SCHEMA,
   PANEL_ID,
   RestoreCommandIDs
@@ -123,17 +121,9 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
       'tpu-kernel-status',
       ({ sessionContext }) => new KernelStatus(sessionContext, stream, askLink, trans)
     );
-    stream.connect(notifyFailure);
+    stream.connect(new FailureNotices().hear);
   }
 };
-
-/** A kernel that does not start is told of even when its notebook is not in sight. */
-function notifyFailure(_: Event.IManager, event: Event.Emission): void {
-  const { error_code, message } = event as unknown as IKernelEvent;
-  if (event.schema_id === KERNEL_SCHEMA && error_code) {
-    Notification.error(message, { autoClose: false });
-  }
-}
 
 const reconnect: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:reconnect',
