@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from jupyter_tpu.agent.jupyter_messages import header_place
 from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError
 from jupyter_tpu.kernels.environment_folder import FolderNeeds, folder_needs, without_user
+from jupyter_tpu.kernels.environment_lost import what_is_gone
 from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
 from jupyter_tpu.kernels.launch import Launch
 
@@ -85,6 +86,13 @@ class KernelEnvironment:
             _show(needs, on_progress)
             self._python = await self._found_or_made(needs, on_progress, say)
         return replace(launch, python=self._python)
+
+    async def tell_what_is_gone(self, codes: Iterable[str], on_progress: OnProgress, say: Say) -> None:
+        """Name what these cells had installed outside of any environment, on a node that is lost."""
+        words = "" if self._framework else what_is_gone(codes)
+        if words:
+            on_progress(_step_of(words))
+            await say(words)
 
     def take_up(self, call: Call) -> None:
         """The kernel was started by another process."""

@@ -151,6 +151,8 @@ class HostedKernel:
         launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
         self._tell(on_progress, "Starting the kernel again")
         if self._shared and self._is_another(self._shared):  # the record was on the lost one
+            if self._runs:
+                await self._environment.tell_what_is_gone(self._runs.lost_code(), on_progress, self.say)
             self._following.begin_anew()
             self._following.tell("new_record")
         if self._runs and not after_death:

@@ -57,6 +57,11 @@ class RunWatch:
         """See `RunLog.succeed`."""
         self._runs.succeed()
 
+    def lost_code(self) -> tuple[str, ...]:
+        """The cells that had run to their end on a lost node, until the user has answered."""
+        lost = self._runs.lost()
+        return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
+
     async def take_stock(self, call: Call) -> None:
         """Learn from the record what has become of runs while no server looked; the log says if that fails."""
         try:

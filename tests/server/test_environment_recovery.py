@@ -52,7 +52,9 @@ class Notebook:
     memory: Path
 
     @classmethod
-    async def open(cls, server: Server, cloud: Cloud, events: Events, node_id: str) -> Notebook:
+    async def open(
+        cls, server: Server, cloud: Cloud, events: Events, node_id: str, environment: str = "-jax"
+    ) -> Notebook:
         server.tpu("POST", "nodes", {"node_id": node_id, **NODE})
         await events.until(lambda event: event.get("phase") == "ready")
         assert server.tpu("PUT", f"nodes/{ZONE}/{node_id}/recovery", {"is_on": True}).json["is_on"]
@@ -60,7 +62,7 @@ class Notebook:
         before = memories(server)
         await asyncio.to_thread(make_environment, server, cloud, node_id)
         (memory,) = memories(server) - before
-        kernel = {"name": f"tpu-{node_id}-{ZONE}-jax"}
+        kernel = {"name": f"tpu-{node_id}-{ZONE}{environment}"}
         asked = {"path": "a.ipynb", "name": "a.ipynb", "type": "notebook", "kernel": kernel}
         made = server.request("POST", "api/sessions", asked)
         assert made.status == 201, made.text
@@ -180,3 +182,16 @@ async def test_where_the_index_cannot_be_reached_the_notebook_starts_with_what_t
         restarted = server.request("POST", f"api/kernels/{notebook.kernel_id}/restart")
         assert restarted.status == 200, restarted.text
         await assert_all_is_there_again(await open_page(server, notebook.kernel_id))
+
+
+async def test_what_was_added_to_the_nodes_own_python_is_named_when_it_is_gone(
+    server: Server, cloud: Cloud, open_page: OpenPages, index: TinyIndex, tmp_path: Path
+) -> None:
+    async with server.events() as events:
+        notebook = await Notebook.open(server, cloud, events, "plain", "")
+        page = await open_page(server, notebook.kernel_id)
+        install = f"{INSTALL.format(index.folder)} --target {tmp_path}"  # this Python is that of the tests
+        assert "restart the kernel" in await printed(page, install)
+        notebook.preempt()
+        said = await page.until(lambda message: "Gone with the node" in message["content"].get("text", ""))
+        assert install.removeprefix("%") in said["content"]["text"]
