@@ -90,12 +90,16 @@ def test_a_server_that_follows_knows_which_node_was_lost_until_a_kernel_runs_on_
     killed = new_log()
     killed.add(run("a", node="tpu-1-0"))
     killed.lose("It was taken away.", 1.0)
-    for succeed, ran_on in ((lambda: None, "tpu-1-0"), (killed.succeed, "")):
-        succeed()
-        following = RunLog(tmp_path, "k1")
-        following.go_on()
-        assert following.ran_on == ran_on
-        following.close()
+    assert ran_on_for_the_next(tmp_path) == "tpu-1-0"
+    killed.succeed()
+    assert ran_on_for_the_next(tmp_path) == ""
+
+
+def ran_on_for_the_next(folder: Path) -> str:
+    following = RunLog(folder, "k1")
+    following.go_on()
+    following.close()
+    return following.ran_on
 
 
 def test_a_new_process_knows_nothing_of_what_ran_before(new_log: MakeLog) -> None:
