@@ -148,6 +148,7 @@ describe('the activity log', () => {
     expect(done).toContain('stop · a');
     expect(done).not.toContain('failed');
     expect(failed).toContain('stop · bfailed');
+    screen.getByText('No.');
   });
 });
 

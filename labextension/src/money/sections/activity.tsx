@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
-import { formatDetail, formatMoment } from '../words';
+import { formatDetail, formatMoment, textOf } from '../words';
 import { ISectionProps, PartBody, Section } from './section';
 
 /** What was done about money and access, newest first, each with its reason. */
@@ -30,6 +30,9 @@ export function ActivitySection({ model, acts, trans }: ISectionProps): JSX.Elem
                     <span className="jp-tpu-Muted">{formatMoment(entry.at, now_s)}</span>
                   </div>
                   {entry.reason && <div className="jp-tpu-Muted">{entry.reason}</div>}
+                  {textOf(entry.detail.error) && (
+                    <div className="jp-tpu-Complaint">{textOf(entry.detail.error)}</div>
+                  )}
                   <Detail text={formatDetail(entry.detail)} trans={trans} />
                 </li>
               ))}
