@@ -12,12 +12,12 @@ STOP_LOOKING = """() => {
   const { setTimeout: later, Date: { now } } = window;
   const held = [];
   window.setTimeout = (act, ms, ...rest) => (ms === 100 ? held.push(act) : later(act, ms, ...rest));
-  window.hasStopped = () => held.length > 0;
   window.lookOnceMore = () => {
     window.setTimeout = later;
     Date.now = () => now() + 3000;
     held.forEach(act => act());
   };
+  return new Promise(resolve => later(resolve, 500));
 }"""
 KNOWS_WIDGETS = f"() => [...{KERNEL}._comms.values()].some(comm => comm.targetName === 'jupyter.widget')"
 SETTLED = "() => new Promise(resolve => setTimeout(resolve, 1000))"
@@ -33,10 +33,10 @@ class LateWidgets:
         page.route_web_socket(re.compile("/api/kernels/.*/channels"), self._connect)
 
     def come_at_the_last_moment(self) -> None:
+        """A page that was so slow that it no longer looks hears of the widget in a better moment."""
         while not self._held:
             self._page.wait_for_timeout(20)
         self._page.evaluate(STOP_LOOKING)
-        self._page.wait_for_function("() => window.hasStopped()")
         self._release()
         self._page.wait_for_function(KNOWS_WIDGETS)
         self._page.evaluate(SETTLED)
