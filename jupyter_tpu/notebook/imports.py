@@ -4,18 +4,45 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 from jupyter_tpu.notebook import diagnosis
 from jupyter_tpu.notebook.refusals import recognise
 from jupyter_tpu.notebook.worker import ThisWorker
 
 
+class _Before:
+    """What the variables that we have set said before; None: they were not there."""
+
+    variables: ClassVar[dict[str, str | None]] = {}
+
+
 def set_environment(variables: Mapping[str, str]) -> None:
     """Before the first import: frameworks read their environment once."""
+    for name in variables:
+        _Before.variables.setdefault(name, os.environ.get(name))
     os.environ.update(variables)
+
+
+@contextmanager
+def kept_if_started() -> Iterator[None]:
+    """Take back what is set within by `set_environment` unless all goes well; what a framework sets itself stays.
+
+    One chip of several, for example, that was set for one framework would mislead the next one.
+    """
+    _Before.variables.clear()
+    try:
+        yield
+    except BaseException:
+        for name, value in _Before.variables.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+        raise
 
 
 def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:

@@ -16,6 +16,7 @@ from jupyter_tpu.notebook.choice import (
     installed_frameworks,
     nothing_installed,
 )
+from jupyter_tpu.notebook.imports import kept_if_started
 from jupyter_tpu.notebook.jax_start import start_jax
 from jupyter_tpu.notebook.ready import Ready
 from jupyter_tpu.notebook.report import Report
@@ -73,23 +74,11 @@ def _refuse_if_vain(framework: str, worker: ThisWorker) -> None:
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
     """The framework, and what those of its warnings mean that we know; all others are passed on."""
-    before = dict(os.environ)
-    with warnings.catch_warnings(record=True) as caught:
+    with warnings.catch_warnings(record=True) as caught, kept_if_started():
         warnings.simplefilter("always")
-        try:
-            ready = STARTS[framework](worker)
-        except BaseException:
-            _restore(before)
-            raise
+        ready = STARTS[framework](worker)
     explained = dict.fromkeys(filter(None, (_explained(each, worker, framework) for each in caught)))
     return ready, " ".join(explained)
-
-
-def _restore(variables: Mapping[str, str]) -> None:
-    """What was set for one framework, one chip of several for example, would mislead the next one."""
-    for name in set(os.environ) - set(variables):
-        del os.environ[name]
-    os.environ.update(variables)
 
 
 def _explained(warning: warnings.WarningMessage, worker: ThisWorker, framework: str) -> str:

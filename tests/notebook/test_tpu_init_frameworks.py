@@ -127,6 +127,13 @@ def test_what_was_set_for_a_framework_that_does_not_start_is_taken_back(run_with
     assert run.text.rstrip().endswith("None")
 
 
+def test_what_a_framework_sets_itself_stays_when_it_does_not_start(run_with):
+    look = "import os; print(os.environ.get('TPU_ML_PLATFORM'), os.environ.get('PJRT_DEVICE'))"
+    run = run_with("%tpu_init torch_xla", look, modules=XLA, FAKE_DEVICE_TYPE="CPU")
+    assert "PyTorch/XLA is running on the CPU" in run.text
+    assert run.text.rstrip().endswith("PyTorch/XLA None")
+
+
 def test_off_a_node_every_framework_says_that_it_is_none(run_with):
     run = run_with("%tpu_init torch_tpu", modules=TPU, accelerator_type="", FAKE_TORCH="torch_tpu", FAKE_CHIPS="0")
     assert "This kernel does not run on a TPU node." in run.text
