@@ -82,10 +82,10 @@ format: environment
 docs: environment
 	python docs/generate.py
 
-system-tools: environment
+system-tools: environment $(VSCODE_MODULES)
 	@.ci/system-tools
 
-environment: .make/project $(VSCODE_MODULES)
+environment: .make/project
 
 clean:
 	rm -rf .make $(VENV) tests/ui/vscode/node_modules labextension/node_modules labextension/lib labextension/*.tsbuildinfo $(LABEXTENSION)

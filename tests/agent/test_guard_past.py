@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jupyter_tpu.agent.guard_past import KEPT_S, Past
@@ -74,6 +74,7 @@ def test_what_is_older_than_an_hour_is_forgotten() -> None:
 LOOKS = st.lists(st.tuples(st.floats(0.1, 60.0), st.sampled_from(["active", "quiet", "unknown"])), max_size=2000)
 
 
+@settings(deadline=None, max_examples=50)
 @given(LOOKS)
 def test_stretches_follow_each_other_and_take_little_room(looks: list[tuple[float, str]]) -> None:
     past, now = Past(), 1000.0
