@@ -19,7 +19,7 @@ from tiny_wheels import JAX, write_index
 if TYPE_CHECKING:
     from conftest import Cloud, Events, OpenPages, Page, Server, StartServer
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = pytest.mark.timeout(600)
 
 ZONE = "us-central1-a"
 NODE = {"zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite", "spot": True}
