@@ -78,6 +78,7 @@ class TPUProvisioner(KernelProvisionerBase):
     _is_unsure = False
     _runs: RunLog | None = None
     _comeback: Comeback = "no"
+    _restart_limit = 0
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -104,6 +105,7 @@ class TPUProvisioner(KernelProvisionerBase):
         kwargs = await super().pre_launch(cmd=[], **kwargs)
         if self._hosted is None:
             await self._look_for_note()
+        self._allow_restarts()
         self._provide_curve_keys()
         self._launch = Launch(
             kernel_id=self.kernel_id,
@@ -141,6 +143,8 @@ class TPUProvisioner(KernelProvisionerBase):
             return 0
         if self._is_unsure or await self._awaits_node(self._hosted):
             return None
+        if self._hosted.kernel.is_gone and self._comeback == "no" and self._is_for_restarter():
+            await self._give_up()
         return self._hosted.kernel.exit_code
 
     async def wait(self) -> int | None:
@@ -340,6 +344,18 @@ class TPUProvisioner(KernelProvisionerBase):
     async def _forget_runs(self) -> None:
         if self._runs:
             await asyncio.to_thread(self._runs.remove)
+
+    async def _give_up(self) -> None:
+        """Nothing is left that could be started again, and JupyterLab would open a dialog for each try."""
+        restarter = self._manager._restarter
+        if restarter.restart_limit:
+            self._restart_limit, restarter.restart_limit = restarter.restart_limit, 0
+        await self._forget_if_gone()
+
+    def _allow_restarts(self) -> None:
+        restarter = getattr(self._manager, "_restarter", None)
+        if restarter is not None and self._restart_limit:
+            self._restart_limit, restarter.restart_limit = 0, self._restart_limit
 
     async def _forget_if_gone(self) -> None:
         if self._started().kernel.is_gone and self._noting.note:
