@@ -33,6 +33,8 @@ START_WHILE_CUT_S = 15
 
 LOST = -signal.SIGKILL
 
+_HEAD_PARTS = 8
+"""Identities, delimiter, signature and header are among these."""
 _READY = {"phase": "ready", "message": "The kernel runs", "fraction": 1.0}
 _MAY_RUN_ON = (
     "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is killed there: %s"
@@ -214,7 +216,10 @@ class RemoteKernel:
 
         Raises:
             BadInput: the message is larger than the link carries.
+            WrongState: a cell is to be run, and nothing is left that could run it.
         """
+        if self.is_gone and _asks_to_run(channel, parts):
+            raise WrongState("A cell was not run: its kernel is gone.", hint="Run it again when the kernel has started.")
         stream = self._following.stream
         if stream and not (channel == "control" and self.exit_code is not None):
             stream.send(channel, parts)
@@ -359,3 +364,7 @@ class RemoteKernel:
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:
     """Whether this is a status or a reply. Other messages come earlier, from ipykernel's output thread."""
     return channel != "request" and any(b'"status"' in part for part in parts)
+
+
+def _asks_to_run(channel: str, parts: Parts) -> bool:
+    return channel == "shell" and any(b'"execute_request"' in part for part in parts[:_HEAD_PARTS])

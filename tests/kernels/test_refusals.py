@@ -340,9 +340,17 @@ async def test_a_restarter_calls_the_kernel_of_a_deleted_node_dead_and_tries_not
     lost = await asyncio.to_thread(cloud.create_node, "lost")
     watched = Watched(write_kernelspec(lost, cloud.settings))
     await watched.start()
+    client = watched.manager.client()
+    client.start_channels(hb=False)
+    await client.wait_for_ready(timeout=60)
     await asyncio.to_thread(cloud.delete_node, lost.name)
     assert await asyncio.wait_for(watched.told.get(), 60) == "dead"
     assert not await watched.manager.is_alive()
     assert watched.told.empty()
+    client.execute("1 + 1")
+    async with asyncio.timeout(60):
+        while "A cell was not run" not in (await client.get_iopub_msg())["content"].get("text", ""):
+            pass
+    client.stop_channels()
     assert "Traceback" not in caplog.text
     await watched.manager.shutdown_kernel()
