@@ -219,7 +219,7 @@ class RemoteKernel:
             WrongState: a cell is to be run, and nothing is left that could run it.
         """
         if self.is_gone and _asks_to_run(channel, parts):
-            raise WrongState("A cell was not run: its kernel is gone.", hint="Run it again when the kernel has started.")
+            raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
         stream = self._following.stream
         if stream and not (channel == "control" and self.exit_code is not None):
             stream.send(channel, parts)
