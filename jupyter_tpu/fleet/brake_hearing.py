@@ -15,6 +15,8 @@ from jupyter_tpu.models import Node, NodeName
 
 _FRESH_S = 30.0
 _AFTER_SILENCE_S = 30.0
+_CLOCK_SET_S = 10.0
+"""What the node has said is kept by the wall clock; after a leap of that the node is asked again."""
 _READY_DIFFERS_S = 120.0
 
 
@@ -132,6 +134,8 @@ class Hearing:
             return never_connected()
         if last is None or last.activity is None:
             return unknown("the agent on the node cannot tell" if last else "the node cannot be asked now")
+        if abs((now.wall - last.at.wall) - (now.steady - last.at.steady)) > _CLOCK_SET_S:
+            return unknown("the clock of this machine was set since the node was last heard of")
         if last.at.age_s(now) > _FRESH_S:
             return unknown(f"the node was last heard of {span_text(last.at.age_s(now))} ago")
         return last.activity

@@ -39,6 +39,7 @@ class Saying:
 
     def __init__(self, **said: Any) -> None:
         self.told: list[Mapping[str, Any]] = []
+        self.is_silent = False
         self._said = {
             "sources": {"execution": QUIET, "accelerator": QUIET, "human": QUIET},
             "has_rules": False,
@@ -53,7 +54,7 @@ class Saying:
     async def call(self, _node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         if method == "set_brakes":
             self.told.append(params)
-        return self._said
+        return None if self.is_silent else self._said
 
     def was_reached(self, _node: Node) -> bool:
         return True
@@ -171,6 +172,20 @@ async def test_a_clock_that_is_set_back_a_day_moves_no_end_outwards(make_ready: 
     clocks.wall_s, clocks.steady_s = -86400.0, HOUR
     after = (await ready.brake()).verdict
     assert after.ends_at - clocks().wall == pytest.approx(left_s - HOUR, abs=60)
+
+
+async def test_a_clock_that_leaps_ahead_makes_no_node_idle_that_was_not_asked_since(make_ready: Any) -> None:
+    clocks, lately = Clocks(), {"state": "quiet", "age_s": 60.0, "detail": ""}
+    agents = Saying(sources=dict.fromkeys(("execution", "accelerator", "human"), lately))
+    ready = await make_ready(agents, clocks)
+    assert (await ready.brake()).verdict.verdict == "idle"
+    agents.is_silent, clocks.wall_s = True, 2 * HOUR
+    leapt = await ready.brake()
+    assert leapt.activity.human.detail == "the clock of this machine was set since the node was last heard of"
+    assert leapt.verdict.verdict == "unknown"
+    agents.is_silent, clocks.steady_s = False, 60.0
+    asked = await ready.brake()
+    assert asked.verdict.ends_at == pytest.approx(clocks().wall + HOUR - 60, abs=30)
 
 
 async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench: Any) -> None:
