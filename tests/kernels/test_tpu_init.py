@@ -75,7 +75,7 @@ def test_the_second_notebook_hears_of_the_first_and_can_have_the_chips_once_they
     assert "JAX is ready" in first.run("%tpu_init"), "who holds the chips may say so again"
 
     freed = second.run("%env JUPYTER_TPU_PATIENCE_S=90\n%tpu free", answer="y")
-    assert "has ended; the chips it held are free" in freed
+    assert "has ended.\nThe chips are free." in freed
     assert "JAX is ready on 8 devices of v5litepod-8" in second.run("%tpu_init")
 
 

@@ -68,13 +68,17 @@ def test_a_user_who_is_not_root_hears_what_will_be_skipped(machine):
 
 
 SOURCES = ("constraints.txt", "pyproject.toml", *(f"labextension/{name}" for name in ("package.json", "yarn.lock")))
-MORE_SOURCES = ("labextension/.yarnrc.yml", "labextension/install.json", "labextension/src/index.ts")
+MORE_SOURCES = (
+    *("labextension/.yarnrc.yml", "labextension/install.json", "labextension/src/index.ts"),
+    *(f"tests/ui/vscode/{name}" for name in ("package.json", "yarn.lock", ".yarnrc.yml")),
+)
 DONE = (
     ".venv/pyvenv.cfg",
     ".make/packages",
     "labextension/node_modules/.yarn-state.yml",
     "jupyter_tpu/labextension/package.json",
     ".make/project",
+    "tests/ui/vscode/node_modules/.yarn-state.yml",
 )
 """What the set-up leaves, in the order in which it is made."""
 
