@@ -23,6 +23,7 @@ from jupyter_tpu.agent.environment_uv import (
     can_run,
     failed,
     find_uv,
+    how_it_ended,
     in_turn,
     reason,
     run_aloud,
@@ -153,7 +154,7 @@ class Build:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             earlier = [line for line in requirements if line not in self.order.requirements]
-            raise _no_versions(release, requirements, earlier, done.stderr)
+            raise _no_versions(release, requirements, earlier, done.stderr or how_it_ended(done.returncode))
 
     def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
         with tempfile.TemporaryDirectory() as folder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
@@ -30,6 +31,10 @@ _WAYS_OUT = (
         re.compile(r"Hash mismatch"),
         "What came is not what was published: something on the way, a proxy or a mirror, has changed it. Try again, or "
         "name another mirror in ~/.config/uv/uv.toml on the worker.",
+    ),
+    (
+        re.compile(r"it was ended by SIG"),
+        "The worker may be short of memory, which `jupyter tpu top` shows. Try again.",
     ),
     (
         re.compile(r"Couldn't parse"),
@@ -92,7 +97,7 @@ def run(argv: Sequence[str], purpose: str) -> None:
             f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
         ) from error
     if done.returncode != 0:
-        raise failed(purpose, done.stderr or done.stdout)
+        raise failed(purpose, done.stderr or done.stdout or how_it_ended(done.returncode))
 
 
 def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) -> None:
@@ -116,7 +121,16 @@ def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) ->
             f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
         ) from error
     if process.returncode != 0:
-        raise failed(purpose, "".join(said))
+        raise failed(purpose, "".join(said) or how_it_ended(process.returncode))
+
+
+def how_it_ended(exit_code: int) -> str:
+    """For a program that was killed before it said why.
+
+    >>> how_it_ended(-9)
+    'error: it was ended by SIGKILL'
+    """
+    return f"error: it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else ""
 
 
 def failed(purpose: str, said: str) -> EnvironmentFailed:

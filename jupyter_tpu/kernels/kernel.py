@@ -366,5 +366,5 @@ def _is_sign_of_life(channel: str, parts: Parts) -> bool:
     return channel != "request" and any(b'"status"' in part for part in parts)
 
 
-def _asks_to_run(channel: str, parts: Parts) -> bool:
+def _asks_to_run(channel: str, parts: Sequence[bytes]) -> bool:
     return channel == "shell" and any(b'"execute_request"' in part for part in parts[:_HEAD_PARTS])

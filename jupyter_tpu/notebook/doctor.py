@@ -46,6 +46,7 @@ class Facts:
         versions, requirements: of each installed framework: its libraries, and what it asks for.
         platforms: what frameworks that have started in this process compute on.
         disks: free and total bytes by folder.
+        read_only: those of these folders in which nothing can be written.
         clock_ahead_s: how far this machine's clock is ahead of the cloud's; None: not known.
         answers: the agent's, or why it did not answer.
     """
@@ -60,6 +61,7 @@ class Facts:
     requirements: Mapping[str, Sequence[str]] = field(default_factory=dict)
     platforms: Mapping[str, str] = field(default_factory=dict)
     disks: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    read_only: Sequence[str] = ()
     clock_ahead_s: float | None = None
     answers: Mapping[str, Mapping[str, Any] | TpuError] = field(default_factory=dict)
 
@@ -76,7 +78,7 @@ def gather(environ: Mapping[str, str]) -> Facts:
     asking = threading.Thread(target=_read_clock, args=(environ, clock), daemon=True)
     if worker.is_on_node:
         asking.start()
-    answers = _ask(environ)
+    answers, disks = _ask(environ), _disks()
     if worker.is_on_node:
         asking.join(_CLOCK_S)
     return Facts(
@@ -89,7 +91,8 @@ def gather(environ: Mapping[str, str]) -> Facts:
         versions={name: installed_versions(name) for name in installed},
         requirements={name: requirements_of(name) for name in installed},
         platforms=_platforms(),
-        disks=_disks(),
+        disks=disks,
+        read_only=[folder for folder in disks if not os.access(folder, os.W_OK)],
         clock_ahead_s=clock[0] if clock else None,
         answers=answers,
     )

@@ -250,6 +250,9 @@ def examine_machine(facts: Facts) -> Findings:
     """Its type, its disks and its clock."""
     if not facts.worker.is_on_node:
         yield Finding(check="node", state=FAULT, text="This kernel does not run on a TPU node.", fix=CHOOSE_NODE)
+    for folder in facts.read_only:
+        fix = "Save your work elsewhere. A disk with errors becomes read-only: make the node again."
+        yield Finding(check="disk", state=FAULT, text=f"Nothing can be written in {folder}.", fix=fix)
     for folder, (free, total) in facts.disks.items():
         yield _disk(folder, free, total)
     yield _clock(facts)

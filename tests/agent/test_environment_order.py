@@ -11,7 +11,7 @@ from jupyter_tpu.agent.environment_build import merged
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, name_and_version, names
 from jupyter_tpu.agent.environment_order import Order
 from jupyter_tpu.agent.environment_python import accepted_pythons, no_python, preferred_python
-from jupyter_tpu.agent.environment_uv import NO_INDEX, failed
+from jupyter_tpu.agent.environment_uv import NO_INDEX, failed, how_it_ended
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
@@ -86,7 +86,8 @@ def test_an_order_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
             "on the worker: Because b was not found in the cache and you require b, no.",
             NO_INDEX,
         ),
-        ("", "Could not install a on the worker.", NO_INDEX),
+        (how_it_ended(-9), "on the worker: it was ended by SIGKILL.", "short of memory"),
+        (how_it_ended(1), "Could not install a on the worker.", NO_INDEX),
     ],
 )
 def test_what_a_step_of_uv_has_said_gives_the_reason_and_the_way_out(said: str, message: str, hint: str) -> None:

@@ -109,6 +109,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),
         (replace(WELL, disks={"/tmp": (2**30, 2**40)}), "disk", FAULT, "1.0 of 1024.0 GiB", "Delete"),
         (replace(WELL, disks={"/tmp": (2**35, 2**40)}), "disk", WARNING, "32.0 of", "full soon"),
+        (replace(WELL, read_only=["/home/me"]), "disk", FAULT, "Nothing can be written in /home/me", "make the node"),
         (replace(WELL, clock_ahead_s=-90.0), "clock", WARNING, "behind", "chrony"),
         (replace(WELL, clock_ahead_s=None), "clock", UNKNOWN, "does not tell", ""),
     ],
