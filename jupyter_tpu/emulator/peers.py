@@ -12,6 +12,7 @@ from pathlib import Path
 
 from jupyter_tpu.emulator.behaviours import assumed
 
+_LOOKS = 3
 TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 
 
@@ -21,12 +22,19 @@ TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
     "whose they are (no /proc/net/tcp, as on macOS) those of all users of this machine do.",
 )
 def is_own_connection(peer_port: int, our_port: int) -> bool:
-    """Whether the other end of a loopback connection belongs to this user or to root."""
+    """Whether the other end of a loopback connection belongs to this user or to root.
+
+    The system gives its tables out piece by piece: one that changes meanwhile may leave a connection out, so who is not
+    found is looked for again.
+    """
     try:
-        lines = [line for table in TABLES if table.exists() for line in table.read_text(encoding="ascii").splitlines()]
+        return any(is_allowed(_lines(), peer_port, our_port, {os.getuid(), 0}) for _ in range(_LOOKS))
     except OSError:
         return True
-    return is_allowed(lines, peer_port, our_port, {os.getuid(), 0})
+
+
+def _lines() -> list[str]:
+    return [line for table in TABLES if table.exists() for line in table.read_text(encoding="ascii").splitlines()]
 
 
 def is_allowed(lines: Iterable[str], peer_port: int, our_port: int, users: set[int]) -> bool:

@@ -36,7 +36,8 @@ def test_tpu_info_shows_chips_memory_duty_and_holder(in_namespaces: list[str], t
         answer = said[accelerator_type]
         uses = USE.findall(answer["busy"])
         assert f"TPU {name} chip" in answer["busy"]
-        assert [(int(device), int(total)) for device, _, total, _ in uses] == [(row, gib) for row in range(rows)]
+        expected = [(row, gib) for row in range(rows)]
+        assert [(int(device), int(total)) for device, _, total, _ in uses] == expected, answer["busy"]
         assert all(float(used) < gib and float(duty) <= 100 for _, used, _, duty in uses)
         owners = answer["owners"] or ("" if name == "v4" else answer["busy"])
         assert not owners or OWNER.findall(owners) == [(file, answer["pid"]) for file in files]

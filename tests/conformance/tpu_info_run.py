@@ -143,7 +143,7 @@ def mount(how: str, source: Path, target: Path | str) -> None:
 
 
 def tpu_info(*options: str) -> str:
-    environment = {**os.environ, "COLUMNS": "140", "TPU_SKIP_MDS_QUERY": "1"}
+    environment = {**os.environ, "COLUMNS": "140", "TPU_SKIP_MDS_QUERY": "1", "PYTHONUNBUFFERED": "1"}
     done = subprocess.run([TPU_INFO, *options], capture_output=True, text=True, env=environment, check=False)
     return done.stdout + done.stderr
 
