@@ -90,7 +90,8 @@ async def _free(options: argparse.Namespace) -> dict[str, Any]:
             said = await chips.ask_worker(options.worker, "who", {})
             meant = [one for one in holders_of(said["holders"]) if _is_meant(options, one)]
             _require_consent(options, meant)
-            wish["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
+            if meant or options.pid is None:  # a pid that holds nothing is the agent's to tell of
+                wish["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
         return freed_view(await chips.ask_worker(options.worker, "free", wish))
 
 
