@@ -29,6 +29,7 @@ from jupyter_tpu.link.opening import SILENCE_S, Demands, Greeting, broken_agent,
 from jupyter_tpu.link.streams import KernelStream
 from jupyter_tpu.link.wake import watch_for_wake
 from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress
+from jupyter_tpu.wire.entries import Room
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
 from jupyter_tpu.wire.hello import client_hello
 from jupyter_tpu.wire.requests import Outbox
@@ -90,6 +91,7 @@ class Link:
         self._preparing: asyncio.Task[None] | None = None
         self._errands: set[asyncio.Task[None]] = set()
         self._outbox = Outbox()
+        self._room = Room()
         self._streams: dict[int, KernelStream] = {}
         self._calls = PendingCalls()
         self._last_stream = 0
@@ -218,6 +220,8 @@ class Link:
             outbox=self._outbox,
             send=self._send,
             forget=self._forget,
+            knows=self._agent_knows,
+            room=self._room,
         )
         self._streams[stream.number] = stream
         if from_seq == "end":
@@ -243,6 +247,11 @@ class Link:
             stream.refuse(error.to_json())
         else:
             stream.begin(answer.result().get("next_seq"))
+
+    def _agent_knows(self, word: str) -> bool:
+        """Whether the agent is new enough for something; False as long as none has answered."""
+        known = self._agent.get("knows")
+        return isinstance(known, list) and word in known
 
     def _forget(self, stream: KernelStream) -> None:
         self._streams.pop(stream.number, None)
@@ -309,6 +318,7 @@ class Link:
             stream.attach()
         for request in self._outbox.pending():
             dialogue.send(encode_frame(Kind.REQUEST, request.stream, request.number, request.payload))
+        self._outbox.unsent.clear()
 
     def _settle(self) -> None:
         """Resuming is over once everything has come that the worker had when it was asked."""
@@ -350,9 +360,12 @@ class Link:
 
     # -- frames ----------------------------------------------------------------------------------------------------
 
-    def _send(self, data: bytes) -> None:
-        if self._dialogue is not None:
-            self._dialogue.send(data)
+    def _send(self, data: bytes) -> bool:
+        """Whether there is a connection, be it that it is dead already."""
+        if self._dialogue is None:
+            return False
+        self._dialogue.send(data)
+        return True
 
     def _handle(self, frame: Frame) -> None:
         if frame.kind == Kind.RESULT:

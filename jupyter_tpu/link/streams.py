@@ -8,13 +8,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
+from jupyter_tpu.agent.jupyter_messages import is_execute_request
 from jupyter_tpu.errors import BadInput, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import OnMessage
-from jupyter_tpu.wire.entries import DamagedEntry, Entry, decode_entry
+from jupyter_tpu.wire.entries import DamagedEntry, Entry, Room, decode_entry
 from jupyter_tpu.wire.frames import REQUEST_BYTES, Frame, Kind, ProtocolError, encode_frame, encode_json
-from jupyter_tpu.wire.messages import MAX_PARTS, Channel, channel_name, encode_request
+from jupyter_tpu.wire.messages import MAX_PARTS, Channel, channel_name, decode_request, encode_request
 from jupyter_tpu.wire.replay import MAX_SEQ, Cut, Replay
-from jupyter_tpu.wire.requests import Outbox
+from jupyter_tpu.wire.requests import Outbox, Request
 
 log = logging.getLogger(__name__)
 
@@ -50,8 +51,10 @@ class KernelStream:
         on_message: OnMessage,
         on_express: OnMessage | None,
         outbox: Outbox,
-        send: Callable[[bytes], None],
+        send: Callable[[bytes], bool],
         forget: Callable[[KernelStream], None],
+        knows: Callable[[str], bool],
+        room: Room,
     ) -> None:
         self.number = number
         self.kernel_id = kernel_id
@@ -61,9 +64,10 @@ class KernelStream:
         self._outbox = outbox
         self._send = send
         self._forget = forget
-        self._replay = Replay(from_seq or 0)
+        self._knows = knows
+        self._room = room
+        self._replay = Replay(from_seq or 0, room)
         self._has_begun = from_seq is not None
-        self._early: list[bytes] = []
         self._end_offset = 0
         self._acknowledged: int | None = None
         self._is_asking_again = False
@@ -105,10 +109,27 @@ class KernelStream:
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))
 
-    def take_back(self) -> None:
-        """Forget what was sent and has not reached the agent: it was meant for a process that is being replaced."""
+    def take_back(self) -> int | None:
+        """What was sent and has not reached the agent was meant for a process that is being replaced.
+
+        Returns the number of the last such request, for the call that replaces the process: the agent answers what
+        comes late as aborted. An older agent would run it, so there it is forgotten.
+        """
+        if self._knows("abort_until"):
+            return self._outbox.last_number
         self._outbox.drop(self.number)
-        self._early.clear()
+        return None
+
+    def take_back_cells(self) -> list[list[bytes]]:
+        """Forget the cells that wait for a connection, and were never sent; returns them."""
+        taken = []
+        for request in self._outbox.pending():
+            if request.stream == self.number and request.number in self._outbox.unsent:
+                _, parts = decode_request(request.payload)
+                if is_execute_request(parts):
+                    self._outbox.acknowledged(request.number)
+                    taken.append(parts)
+        return taken
 
     def hold(self) -> None:
         """Ask the agent to pause this stream; what is on its way still arrives (at most 32 MiB)."""
@@ -128,12 +149,12 @@ class KernelStream:
 
     def begin(self, from_seq: Any) -> None:
         """The stream was made without knowing where it begins; the agent says: here."""
-        self._replay = Replay(from_seq if isinstance(from_seq, int) and from_seq <= MAX_SEQ else 0)
+        self._replay = Replay(from_seq if isinstance(from_seq, int) and from_seq <= MAX_SEQ else 0, self._room)
         self._has_begun = True
         self.attach()
-        early, self._early = self._early, []
-        for payload in early:
-            self._post(payload)
+        for request in self._outbox.pending():
+            if request.stream == self.number:
+                self._send_request(request)
 
     def attach(self) -> None:
         """Ask for everything that was not applied yet; called on each new connection."""
@@ -178,11 +199,17 @@ class KernelStream:
 
     def _post(self, payload: bytes) -> None:
         """Send a request; one that comes before the stream has begun waits, or its answer might not be seen."""
+        request = self._outbox.add(self.number, payload)
         if self._has_begun:
-            request = self._outbox.add(self.number, payload)
-            self._send(encode_frame(Kind.REQUEST, self.number, request.number, request.payload))
+            self._send_request(request)
         else:
-            self._early.append(payload)
+            self._outbox.unsent.add(request.number)
+
+    def _send_request(self, request: Request) -> None:
+        if self._send(encode_frame(Kind.REQUEST, self.number, request.number, request.payload)):
+            self._outbox.unsent.discard(request.number)
+        else:
+            self._outbox.unsent.add(request.number)
 
     def _set_held(self, held: bool) -> None:
         if self._is_held != held:
@@ -247,5 +274,6 @@ class KernelStream:
 
     def _end(self) -> None:
         self.is_closed = True
+        self._replay.disconnected()
         self._outbox.drop(self.number)
         self._forget(self)

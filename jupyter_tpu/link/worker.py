@@ -9,11 +9,11 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
-from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source
+from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source, sources_digest
+from jupyter_tpu.agent.jupyter_messages import json_object
 from jupyter_tpu.errors import AgentBroken, EnvironmentFailed, TpuError, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import ByteStream, Connection, ProcessStream
 
@@ -51,7 +51,7 @@ class Ready:
 
 def wish_for(python: str) -> str:
     """The agent's code and the Python of kernels that a worker is prepared for, as one text to compare."""
-    return f"{agent_archive().digest} {python}"
+    return f"{sources_digest()} {python}"
 
 
 class Memory:
@@ -125,7 +125,7 @@ async def _write(process: ProcessStream, data: bytes) -> None:
 
 async def _follow(lines: _Lines, process: ProcessStream, archive: bytes, on_progress: OnProgress) -> Ready:
     while (line := await lines.next()) is not None:
-        said = _json_object(line)
+        said = json_object(line)  # a line that is not ours says nothing: a login may print a banner
         if "ready" in said:
             return _ready(said["ready"])
         if "failed" in said:
@@ -144,15 +144,6 @@ def _ready(said: Any) -> Ready:
         return Ready(str(said["socket"]), str(said["python"]), str(said.get("log", "")))
     except (KeyError, TypeError, AttributeError):
         raise _nonsense(str(said).encode()) from None
-
-
-def _json_object(line: bytes) -> dict[str, Any]:
-    """What the line says; nothing, when it is not ours: a login may print a banner."""
-    with suppress(ValueError, RecursionError):
-        said = json.loads(line)
-        if isinstance(said, dict):
-            return said
-    return {}
 
 
 def _nonsense(line: bytes) -> AgentBroken:

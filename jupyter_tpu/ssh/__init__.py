@@ -2,14 +2,27 @@
 
 Nothing else imports asyncssh; its exceptions become those of `jupyter_tpu.errors` here. Knows neither the cloud nor
 kernels: callers say where a worker is and which host keys it has.
+
+asyncssh takes most of a second to import, so that nothing here imports it before it is used; `import_ahead` begins with
+it where a connection is likely.
 """
 
+from __future__ import annotations
+
+import sys
+import threading
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from jupyter_tpu.ssh.address import WorkerAddress
-from jupyter_tpu.ssh.connection import SshConnection, connect
+from jupyter_tpu.ssh.attempts import first_success
 from jupyter_tpu.ssh.hostkeys import HostKeyStore, fingerprint
 from jupyter_tpu.ssh.keys import UserKey, login_name
 from jupyter_tpu.ssh.ssh_config import host_entry, render_ssh_config
-from jupyter_tpu.ssh.stream import ByteStream
+
+if TYPE_CHECKING:
+    from jupyter_tpu.ssh.connection import SshConnection, connect
+    from jupyter_tpu.ssh.stream import ByteStream
 
 __all__ = [
     "ByteStream",
@@ -19,7 +32,24 @@ __all__ = [
     "WorkerAddress",
     "connect",
     "fingerprint",
+    "first_success",
     "host_entry",
+    "import_ahead",
     "login_name",
     "render_ssh_config",
 ]
+
+_CONNECTION = f"{__name__}.connection"
+_HEAVY = {"ByteStream": "stream", "SshConnection": "connection", "connect": "connection"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HEAVY:
+        return getattr(import_module(f"{__name__}.{_HEAVY[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def import_ahead() -> None:
+    """Import asyncssh in a thread of its own, if nobody has begun with that yet."""
+    if _CONNECTION not in sys.modules:
+        threading.Thread(target=import_module, args=(_CONNECTION,), name="import asyncssh", daemon=True).start()

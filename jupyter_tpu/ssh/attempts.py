@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
+Heard = Callable[[], None]
 
 
-async def first_outcome(attempt: Callable[[], Awaitable[T]], *, every_s: float, give_back: Callable[[T], None]) -> T:
-    """Begin `attempt` again every so often until one has an outcome, which is returned or raised.
+async def first_outcome(
+    attempt: Callable[[Heard], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
+) -> T:
+    """Begin `attempt` again after each silence until one has an outcome, which is returned or raised.
 
     Args:
+        attempt: calls its argument whenever it has heard of the other side: however long it takes, it gets there.
+        silence_s: when nothing was heard by any attempt for so long, another is begun.
         give_back: called with the results of other attempts that had one at the same time.
     """
-    tasks: set[asyncio.Future[T]] = set()
+    loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[T]]()
+    heard_at = loop.time()
+
+    def heard() -> None:
+        nonlocal heard_at
+        heard_at = loop.time()
+
     try:
         while True:
-            tasks.add(asyncio.ensure_future(attempt()))
-            done, _ = await asyncio.wait(tasks, timeout=every_s, return_when=asyncio.FIRST_COMPLETED)
+            if not tasks or loop.time() >= heard_at + silence_s:
+                tasks.add(asyncio.ensure_future(attempt(heard)))
+                heard()
+            left_s = heard_at + silence_s - loop.time()
+            done, _ = await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 first = done.pop()
                 tasks.discard(first)
@@ -28,7 +42,30 @@ async def first_outcome(attempt: Callable[[], Awaitable[T]], *, every_s: float, 
         await _abandon(tasks, give_back)
 
 
-async def _abandon(tasks: set[asyncio.Future[T]], give_back: Callable[[T], None]) -> None:
+async def first_success(
+    tasks: Sequence[asyncio.Task[T]], *, final: tuple[type[Exception], ...], give_back: Callable[[T], None]
+) -> T:
+    """The result of the task that has one first; without any, what the last of `tasks` raised.
+
+    Args:
+        final: errors that no other task can make good: they are raised at once.
+        give_back: called with the results of other tasks that had one at the same time.
+    """
+    waiting: set[asyncio.Task[T]] = set(tasks)
+    result: T | None = None
+    try:
+        while waiting:
+            done, waiting = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                if task.exception() is None or isinstance(task.exception(), final):
+                    result = task.result()
+                    return result
+        return tasks[-1].result()
+    finally:
+        await _abandon(tasks, lambda other: None if other is result else give_back(other))
+
+
+async def _abandon(tasks: Collection[asyncio.Future[T]], give_back: Callable[[T], None]) -> None:
     for task in tasks:
         task.cancel()
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):

@@ -29,6 +29,8 @@ class Route:
     Attributes:
         files: configuration files for asyncssh, which takes the remaining settings from them itself.
         proxy_argv: the command whose standard input and output are the connection; empty for a direct one.
+        jumps: whether it goes through other SSH servers first.
+        family, local_addr: as in `socket.create_connection`, for a direct one.
     """
 
     host: str
@@ -37,6 +39,9 @@ class Route:
     files: Files
     identities: tuple[str, ...]
     proxy_argv: tuple[str, ...]
+    jumps: bool
+    family: int
+    local_addr: tuple[str, int] | None
 
 
 def default_config_files() -> Files:
@@ -67,6 +72,9 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
                 files=(first, *files),
                 identities=settings.identities,
                 proxy_argv=argv,
+                jumps=settings.jumps,
+                family=settings.family,
+                local_addr=settings.local_addr,
             )
     except (asyncssh.ConfigParseError, asyncssh.IllegalUserName) as error:
         raise BadInput(
@@ -82,6 +90,9 @@ class _Settings:
     def __init__(self, options: asyncssh.SSHClientConnectionOptions) -> None:
         self._config = options.config
         self.proxy_argv = tuple(options.proxy_command or ())
+        self.jumps = bool(options.tunnel)
+        self.family: int = options.family
+        self.local_addr: tuple[str, int] | None = options.local_addr
 
     def get(self, option: str, default: object) -> object:
         return self._config.get(option, default)

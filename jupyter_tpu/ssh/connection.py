@@ -1,7 +1,8 @@
 """One SSH connection to one worker.
 
 Tuned as measured: AES-GCM first (the fastest cipher here), a channel window of 32 MiB (the stock 2 MiB halve the
-throughput at 50 ms), keepalives that notice a dead link after 12 s.
+throughput at 50 ms), packets of 128 KiB to us (an eighth less CPU per MiB than the stock 32), keepalives that notice a
+dead link after 12 s.
 """
 
 from __future__ import annotations
@@ -13,8 +14,9 @@ import asyncssh
 
 from jupyter_tpu.errors import LoginRefused, TpuError, WorkerUnreachable
 from jupyter_tpu.ssh.address import WorkerAddress
-from jupyter_tpu.ssh.attempts import first_outcome
+from jupyter_tpu.ssh.attempts import Heard, first_outcome
 from jupyter_tpu.ssh.client_config import Files, Route, default_config_files, resolved_route
+from jupyter_tpu.ssh.direct import DirectWay
 from jupyter_tpu.ssh.hostkeys import host_key_changed
 from jupyter_tpu.ssh.keys import UserKey
 from jupyter_tpu.ssh.proxy import ProxyCommand
@@ -25,6 +27,7 @@ AGAIN_S = 2
 KEEPALIVE_INTERVAL_S = 4
 KEEPALIVE_COUNT = 2
 WINDOW_BYTES = 32 << 20
+PACKET_BYTES = 128 << 10
 
 # What asyncssh lets out of a key exchange that was damaged on its way, where no checksum protects it yet.
 _GARBLED = (asyncssh.packet.PacketDecodeError, UnicodeDecodeError)
@@ -65,11 +68,12 @@ async def connect(
         try:
             if proxy:
                 return SshConnection(await _open(address, key, route, proxy), proxy)
-            # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a greeting that was swallowed never comes.
+            # TCP repeats a lost SYN after 1, 3, 7 and 15 s, and a greeting that was swallowed never comes. A path that
+            # is merely distant answers: seven round trips of it are no reason for a second connection.
             return SshConnection(
                 await first_outcome(
-                    lambda: _open(address, key, route, None),
-                    every_s=AGAIN_S,
+                    lambda heard: _open(address, key, route, None, heard),
+                    silence_s=AGAIN_S,
                     give_back=asyncssh.SSHClientConnection.abort,
                 )
             )
@@ -80,16 +84,17 @@ async def connect(
 
 
 async def _open(
-    address: WorkerAddress, key: UserKey, route: Route, proxy: ProxyCommand | None
+    address: WorkerAddress, key: UserKey, route: Route, proxy: ProxyCommand | None, heard: Heard | None = None
 ) -> asyncssh.SSHClientConnection:
     guest = _Client()
+    direct = DirectWay(heard, family=route.family, local_addr=route.local_addr) if heard and not route.jumps else None
     try:
-        return await asyncssh.connect(
+        connection = await asyncssh.connect(
             address.alias,
             route.port,
             config=[str(path) for path in route.files],
             sock=proxy.sock if proxy else None,
-            tunnel=None if proxy else (),
+            tunnel=None if proxy else direct or (),
             proxy_command=None,
             client_factory=lambda: guest,
             username=route.user,
@@ -112,6 +117,9 @@ async def _open(
             send_env=None,
             request_pty=False,
         )
+        if direct:
+            direct.stop_listening()
+        return connection
     except (OSError, asyncssh.Error, *_GARBLED) as error:
         raise _explained(error, address, route, guest.refused_key, proxy.words if proxy else "") from error
 
@@ -144,7 +152,9 @@ class SshConnection:
         if not self._executed:
             self._wakener = asyncio.create_task(self._wake())
         try:
-            reader, writer = await self._connection.open_unix_connection(path, encoding=None, window=WINDOW_BYTES)
+            reader, writer = await self._connection.open_unix_connection(
+                path, encoding=None, window=WINDOW_BYTES, max_pktsize=PACKET_BYTES
+            )
         except (OSError, asyncssh.Error) as error:
             raise self._not_opened(f"open the socket {path} on the worker", error) from error
         return ByteStream(reader, writer)

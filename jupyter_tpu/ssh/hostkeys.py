@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-import asyncssh
-
 from jupyter_tpu.errors import BadInput, HostKeyChanged, WorkerUnreachable
 
 
 def fingerprint(host_key: str) -> str:
     """The SHA-256 fingerprint of an OpenSSH public key line, as `ssh-keygen -l` shows it."""
+    import asyncssh
+
     try:
         return asyncssh.import_public_key(host_key).get_fingerprint()
     except asyncssh.KeyImportError:
@@ -54,6 +54,8 @@ class HostKeyStore:
                 hint="A new node does so within a minute or two of READY; try again then.",
             )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.path.touch(mode=0o600)
+        self.path.chmod(0o600)  # an earlier version left it readable
         with self.path.open("a") as file:
             file.write("".join(f"{alias} {key}\n" for key in told))
         return told
@@ -87,6 +89,8 @@ def host_key_changed(
 
 def _canonical(key: str) -> str:
     """A public key as type and body only: a comment would end up in our file."""
+    import asyncssh
+
     parts = key.split()
     if len(parts) < 2:
         raise BadInput(f"{key[:80]!r} is not an SSH public key.", hint="Look at the node's guest attributes.")

@@ -13,8 +13,6 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-import asyncssh
-
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.ssh.address import require_login_name
 
@@ -76,6 +74,8 @@ def login_name(wanted: str = "") -> str:
 
 def _create(path: Path) -> None:
     """Write a new key, then publish it under its name in one step; who comes second keeps the first one's key."""
+    import asyncssh
+
     key = asyncssh.generate_private_key("ssh-ed25519", comment=_COMMENT)
     descriptor, scratch = tempfile.mkstemp(prefix=".key-", dir=path.parent)  # mkstemp makes it 0600
     try:
@@ -89,6 +89,8 @@ def _create(path: Path) -> None:
 
 
 def _public_line(path: Path) -> str:
+    import asyncssh
+
     try:
         if stat.S_IMODE(path.stat().st_mode) != 0o600:
             path.chmod(0o600)

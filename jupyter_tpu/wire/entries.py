@@ -7,6 +7,7 @@ same thing, and the checksum finds both a torn tail on disk and a slip on the wa
 
 from __future__ import annotations
 
+import json
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
@@ -14,12 +15,18 @@ from dataclasses import dataclass
 from mmap import mmap
 
 from jupyter_tpu.wire.frames import ProtocolError
-from jupyter_tpu.wire.messages import pack_parts, unpack_parts
+from jupyter_tpu.wire.messages import Channel, pack_parts, unpack_parts
 
 _HEADER = struct.Struct("!IQdBHI")
 _CHECKED = struct.Struct("!IQdBH")
 HEADER_BYTES = _HEADER.size
 MAX_BODY_BYTES = 1024 * 1024 * 1024
+LARGEST_BYTES = 64 * 1024 * 1024
+"""A client takes no larger entry: its length is known before its body comes."""
+SHARED_BYTES = 256 * 1024 * 1024
+"""What all streams of a link may hold of entries that are not whole yet, besides `_SMALL_BYTES` each."""
+
+_SMALL_BYTES = 1024 * 1024
 
 
 class DamagedEntry(ProtocolError):
@@ -75,12 +82,38 @@ def decode_entry(data: bytes) -> Entry:
         raise DamagedEntry(f"entry {seq}: {error}") from error
 
 
-class EntryDecoder:
-    """Bytes of a record in any pieces → entries, without looking at a byte twice."""
+class Room:
+    """How much memory several decoders may use together for large entries."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int = SHARED_BYTES) -> None:
+        self._left = size
+
+    def take(self, size: int) -> bool:
+        """Whether there was room."""
+        if size > self._left:
+            return False
+        self._left -= size
+        return True
+
+    def give_back(self, size: int) -> None:
+        """The inverse of `take`."""
+        self._left += size
+
+
+class EntryDecoder:
+    """Bytes of a record in any pieces → entries, without looking at a byte twice.
+
+    Args:
+        room: of a client, which trusts no peer with its memory. In place of an entry that is larger than
+            `LARGEST_BYTES`, or finds no room, comes an event ``too_large`` {seq, bytes} with its seq.
+    """
+
+    def __init__(self, room: Room | None = None) -> None:
         self._buffer = bytearray()
         self._wanted = HEADER_BYTES
+        self._room = room
+        self._taken = 0
+        self._to_drop = 0
 
     def feed(self, data: bytes) -> Iterator[Entry]:
         """The entries that `data` completes.
@@ -88,20 +121,47 @@ class EntryDecoder:
         Raises:
             DamagedEntry: here is none, and where the next one begins is not known.
         """
-        self._buffer += data
+        dropped = min(self._to_drop, len(data))
+        self._to_drop -= dropped
+        self._buffer += data[dropped:] if dropped else data
         while (entry := self._next()) is not None:
             yield entry
+
+    def close(self) -> None:
+        """Give back the room for what is not whole."""
+        if self._room:
+            self._room.give_back(self._taken)
+        self._taken = 0
 
     def _next(self) -> Entry | None:
         if len(self._buffer) < self._wanted:
             return None
         self._wanted = _bytes_needed(self._buffer)
+        if self._room and self._wanted > _SMALL_BYTES and not self._has_room(self._room):
+            return self._leave_out()
         if len(self._buffer) < self._wanted:
             return None
         entry = decode_entry(bytes(self._buffer[: self._wanted]))
+        self._go_on()
+        return entry
+
+    def _has_room(self, room: Room) -> bool:
+        """Taken once, and kept until the entry is whole."""
+        if not self._taken and self._wanted <= LARGEST_BYTES and room.take(self._wanted):
+            self._taken = self._wanted
+        return self._taken > 0
+
+    def _leave_out(self) -> Entry:
+        _, seq, time, *_ = _HEADER.unpack_from(self._buffer)
+        event = {"event": "too_large", "seq": seq, "bytes": self._wanted - HEADER_BYTES}
+        self._to_drop = max(self._wanted - len(self._buffer), 0)
+        self._go_on()
+        return Entry(seq, time, Channel.EVENT, [json.dumps(event).encode()])
+
+    def _go_on(self) -> None:
         del self._buffer[: self._wanted]
         self._wanted = HEADER_BYTES
-        return entry
+        self.close()
 
 
 def _bytes_needed(data: bytearray) -> int:

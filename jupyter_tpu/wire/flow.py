@@ -1,7 +1,9 @@
 """How many bytes may be on their way to a client: enough to fill the path, too few to make anything wait behind them.
 
-The window is twice the best rate of the last ten seconds times the smallest round trip, within bounds. Samples taken
-while the kernel had little to say tell nothing about the path and only ever raise the rate (BBR's rule).
+The window is twice the path's rate times its shortest round trip, within bounds. Samples taken while the kernel had
+little to say tell nothing about the path and only ever raise the rate (BBR's rule). The rate is remembered for as long
+as the connection lasts, however long nothing is sent: it falls, by half at most, only where output that filled the
+window did not reach it for a while.
 """
 
 from __future__ import annotations
@@ -11,18 +13,21 @@ from dataclasses import dataclass
 
 MIN_WINDOW_BYTES = 1024 * 1024
 MAX_WINDOW_BYTES = 32 * 1024 * 1024
-_MEMORY_S = 10.0
+_TRIPS_MEMORY_S = 10.0
+_PACE_S = 1.0
+_PACE_TRIPS = 4  # a burst's first round trip cannot show what the path carries
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The state when a slice was sent, up to `end` bytes in all."""
+    """The state when a slice was sent, up to `end` bytes in all; `alone`: nothing else was on its way."""
 
     end: int
     sent_at: float
     delivered: int
     delivered_at: float
     starved: bool
+    alone: bool
 
 
 class Window:
@@ -34,7 +39,8 @@ class Window:
         self._delivered = 0
         self._delivered_at = 0.0
         self._marks: deque[_Mark] = deque()
-        self._rates: deque[tuple[float, float]] = deque()
+        self._rate = 0.0
+        self._pace: tuple[float, float] | None = None
         self._trips: deque[tuple[float, float]] = deque()
 
     @property
@@ -48,10 +54,11 @@ class Window:
 
     def sent(self, size: int, now: float, *, starved: bool) -> None:
         """A slice was sent; `starved` means that there was nothing more to send."""
-        if not self.in_flight:
-            self._delivered_at = now
+        alone = not self.in_flight
+        if alone:
+            self._delivered_at, self._pace = now, None
         self._sent += size
-        self._marks.append(_Mark(self._sent, now, self._delivered, self._delivered_at, starved))
+        self._marks.append(_Mark(self._sent, now, self._delivered, self._delivered_at, starved, alone))
 
     def received(self, size: int, now: float) -> None:
         """The client has `size` bytes more."""
@@ -70,16 +77,27 @@ class Window:
     def _learn(self, mark: _Mark, now: float) -> None:
         trip = max(now - mark.sent_at, 1e-4)
         rate = (self._delivered - mark.delivered) / max(now - mark.delivered_at, 1e-4)
-        best = max((value for _, value in self._rates), default=0.0)
-        if not mark.starved or rate > best:
-            _remember(self._rates, now, rate)
-        _remember(self._trips, now, trip)
-        best = max((value for _, value in self._rates), default=0.0)
-        shortest = min(value for _, value in self._trips)
-        self.size = int(min(max(2 * best * shortest, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES))
+        shortest = self._shortest_trip(trip, now, alone=mark.alone)
+        self._judge(rate, now, shortest, starved=mark.starved)
+        self.size = int(min(max(2 * self._rate * shortest, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES))
 
+    def _shortest_trip(self, trip: float, now: float, *, alone: bool) -> float:
+        """Without what waited before the path: while output is in full flow each trip has waited for a window."""
+        if alone or not self._trips or trip < min(value for _, value in self._trips):
+            self._trips.append((now, trip))
+        while len(self._trips) > 1 and self._trips[0][0] < now - _TRIPS_MEMORY_S:
+            self._trips.popleft()
+        return min(value for _, value in self._trips)
 
-def _remember(samples: deque[tuple[float, float]], now: float, value: float) -> None:
-    samples.append((now, value))
-    while samples[0][0] < now - _MEMORY_S:
-        samples.popleft()
+    def _judge(self, rate: float, now: float, trip: float, *, starved: bool) -> None:
+        """Raise the path's rate at once; lower it when a burst has not kept its pace for so long.
+
+        `_pace` is since when the burst is judged, and its best rate from then on.
+        """
+        if rate >= self._rate:
+            self._rate, self._pace = rate, None
+        elif not starved:
+            since, best = self._pace or (now, 0.0)
+            self._pace = since, max(best, rate)
+            if now - since >= max(_PACE_S, _PACE_TRIPS * trip):
+                self._rate, self._pace = max(*self._pace[1:], self._rate / 2), None

@@ -19,6 +19,9 @@ ACCEPTS = ("express", "notice")
 A kind that nobody has asked for is refused like any other nonsense. So whoever invents one adds a word here.
 """
 
+AGENT_KNOWS = ("abort_until",)
+"""Parameters of calls that came later and that a client must not rely on with an older agent."""
+
 _CLIENT_LETTERS = frozenset("0123456789abcdef")
 
 

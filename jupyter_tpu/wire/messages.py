@@ -20,9 +20,7 @@ class Channel(IntEnum):
     STDIN = 2
     IOPUB = 3
     EVENT = 4  # the agent's own words on the kernel: one part, JSON
-    REQUEST = (
-        5  # what a client asked, as it was passed on: an execute_request whole, an input_reply without its content
-    )
+    REQUEST = 5  # what a client asked, as it was passed on: an execute_request whole, an input_reply without a password
 
 
 def channel_name(channel: int) -> str:

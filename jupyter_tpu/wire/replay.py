@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from jupyter_tpu.wire.entries import Entry, EntryDecoder
+from jupyter_tpu.wire.entries import Entry, EntryDecoder, Room
 from jupyter_tpu.wire.frames import ProtocolError
 
 MAX_SEQ = 2**63
@@ -24,17 +24,20 @@ class Replay:
 
     Args:
         next_seq: the first message wanted; everything before it is taken as applied.
+        room: shared by all streams of a link.
     """
 
-    def __init__(self, next_seq: int) -> None:
+    def __init__(self, next_seq: int, room: Room | None = None) -> None:
+        self._room = room or Room()
         self.next_seq = max(next_seq, 1)
         self.offset: int | None = None
-        self._decoder = EntryDecoder()
+        self._decoder = EntryDecoder(self._room)
 
     def disconnected(self) -> None:
         """Forget the place in the byte stream; what was not whole comes again."""
         self.offset = None
-        self._decoder = EntryDecoder()
+        self._decoder.close()
+        self._decoder = EntryDecoder(self._room)
 
     def position(self, offset: int, seq: int) -> Cut | None:
         """The agent goes on at `offset`, where the entry `seq` begins.
@@ -43,7 +46,8 @@ class Replay:
             ProtocolError: no record gets that far.
         """
         self.offset = offset
-        self._decoder = EntryDecoder()
+        self._decoder.close()
+        self._decoder = EntryDecoder(self._room)
         return self._skip_to(seq)
 
     def data(self, offset: int, data: bytes) -> Iterator[Entry | Cut]:

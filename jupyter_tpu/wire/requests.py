@@ -28,12 +28,19 @@ class Outbox:
 
     Attributes:
         size: bytes of it.
+        unsent: numbers of those that were never sent, because there was no connection.
     """
 
     def __init__(self) -> None:
         self.size = 0
+        self.unsent: set[int] = set()
         self._last_number = 0
         self._pending: dict[int, Request] = {}
+
+    @property
+    def last_number(self) -> int:
+        """Of the newest request, acknowledged or not."""
+        return self._last_number
 
     def add(self, stream: int, payload: bytes) -> Request:
         """Number a message and keep it."""
@@ -47,6 +54,7 @@ class Outbox:
         """The agent has it. An unknown number is an old one and means nothing."""
         if request := self._pending.pop(number, None):
             self.size -= len(request.payload)
+            self.unsent.discard(number)
 
     def drop(self, stream: int) -> None:
         """The stream is closed: nobody waits for these any more."""

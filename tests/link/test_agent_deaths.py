@@ -186,6 +186,23 @@ async def test_the_end_of_a_process_that_an_earlier_agent_had_started_is_not_tha
     assert (info["alive"], info["generation"]) == (True, 2)
 
 
+async def test_cells_that_ended_with_their_kernel_and_its_agent_are_aborted_and_the_begun_one_stays_lost(
+    client: Any, worker: Any
+) -> None:
+    await client.start()
+    running = client.execute("print('on', flush=True)\nimport time\ntime.sleep(600)")
+    queued = client.execute("1")
+    await client.wait(lambda message: answers(running)(message) and message.get("msg_type") == "stream")
+    await client.wait(lambda message: message["channel"] == "request" and message["msg_id"] == queued)
+    worker.kill_everything()  # a restart has ended the kernel, and its agent is killed before it has said so
+    await client.link.call("restart_kernel", {"kernel_id": client.kernel_id, "key": "secret"})
+    for cell in (running, queued):
+        assert (await client.reply(cell))["content"]["status"] == "aborted"
+    await client.run("print('there')")
+    listed = (await client.link.call("list_requests", {"kernel_id": client.kernel_id}))["requests"]
+    assert [request["status"] for request in listed] == ["lost", "aborted", "ok"]
+
+
 async def test_what_the_agent_asks_itself_is_not_in_the_record(client: Any, worker: Any) -> None:
     await client.start()
     running = client.execute("print('on', input())", allow_stdin=True)

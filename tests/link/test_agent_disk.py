@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import resource
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,3 +82,43 @@ async def test_a_folder_that_cannot_be_used_is_named(client: Any, worker: Any) -
         await client.link.call("start_kernel", {"kernel_id": "kernel-2", "key": "secret"})
 
     assert "jupyter tpu ssh" in caught.value.hint
+
+
+@pytest.fixture
+async def kernel_on_full_disk(client: Any) -> AsyncIterator[Any]:
+    """A kernel that has an `x`, on a disk that takes nothing more."""
+    await client.start()
+    await client.run("x = 41")
+    limit_files(client.link.agent["pid"], 1)
+    yield client
+    limit_files(client.link.agent["pid"], -1)
+
+
+async def test_a_restart_on_a_full_disk_ends_no_kernel(kernel_on_full_disk: Any) -> None:
+    client = kernel_on_full_disk
+    with pytest.raises(EnvironmentFailed, match="disk of the worker takes no files"):
+        await client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": "secret"})
+    await client.run("print(x + 1)")
+    assert client.printed() == "42\n"
+
+
+async def test_a_kernel_on_a_full_disk_is_not_shut_down_for_a_restart(kernel_on_full_disk: Any) -> None:
+    client = kernel_on_full_disk
+    client.send("control", "shutdown_request", {"restart": True})
+    refused = await client.event("restart_refused")
+    assert "disk" in refused["error"]["message"]
+    await client.run("print(x + 1)")
+    assert client.printed() == "42\n"
+
+
+async def test_a_kernel_on_a_full_disk_can_be_shut_down(kernel_on_full_disk: Any) -> None:
+    client = kernel_on_full_disk
+    client.send("control", "shutdown_request", {"restart": False})
+    assert (await client.event("exited"))["exit_code"] == 0
+
+
+async def test_a_start_on_a_full_disk_says_why_and_leaves_nothing(kernel_on_full_disk: Any) -> None:
+    link = kernel_on_full_disk.link
+    with pytest.raises(EnvironmentFailed, match=r"disk|cannot be used"):
+        await link.call("start_kernel", {"kernel_id": "kernel-2", "key": "secret"})
+    assert [kernel["kernel_id"] for kernel in (await link.call("list_kernels"))["kernels"]] == ["kernel-1"]

@@ -61,19 +61,21 @@ async def test_running_and_queued_cells_are_told_apart(client: Any) -> None:
     assert requests[first]["input_seq"] is None
 
 
-async def test_a_request_is_in_the_record_before_its_answers_and_an_input_reply_without_its_content(
-    client: Any,
+@pytest.mark.parametrize(("function", "kept"), [("input", {"value": "secret word"}), ("getpass", {})])
+async def test_a_request_is_in_the_record_before_its_answers_and_an_input_reply_without_a_password(
+    client: Any, function: str, kept: dict[str, str]
 ) -> None:
     await client.start()
-    cell = client.execute("password = input('who? ')", allow_stdin=True)
+    await client.run("from getpass import getpass")
+    cell = client.execute(f"typed = {function}('who? ')", allow_stdin=True)
     question = await client.wait(lambda message: message["channel"] == "stdin")
     client.send("stdin", "input_reply", {"value": "secret word"}, parent=question)
     await client.reply(cell)
-    asked = [message for message in client.messages if message["channel"] == "request"]
+    _, *asked = [message for message in client.messages if message["channel"] == "request"]
     assert [message["msg_type"] for message in asked] == ["execute_request", "input_reply"]
-    assert asked[0]["content"]["code"] == "password = input('who? ')"
-    assert asked[1]["content"] == {}
-    assert not any(b"secret word" in part for _, _, parts in client.raw for part in parts)
+    assert asked[0]["content"]["code"] == f"typed = {function}('who? ')"
+    assert asked[1]["content"] == kept
+    assert any(b"secret word" in part for _, _, parts in client.raw for part in parts) == bool(kept)
 
 
 async def test_the_index_outlives_the_agent(client: Any) -> None:

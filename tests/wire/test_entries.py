@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import struct
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder, decode_entry, encode_entry, entry_span
+from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder, Room, decode_entry, encode_entry, entry_span
 from jupyter_tpu.wire.frames import ProtocolError
 from jupyter_tpu.wire.messages import Channel, channel_name, decode_request, encode_request, pack_parts, unpack_parts
 from jupyter_tpu.wire.replay import Cut, Replay
@@ -135,3 +139,48 @@ def test_any_cuts_give_every_seq_once_in_order(cuts: list[int], count: int) -> N
         replay.disconnected()
     assert got == list(range(1, len(got) + 1))
     assert len(got) == replay.next_seq - 1
+
+
+def head_of(seq: int, size: int) -> bytes:
+    """The header of an entry of one part of so many bytes, and the part's length."""
+    checked = struct.pack("!IQdBH", size + 4, seq, 0.0, 3, 1)
+    return checked + struct.pack("!I", 0) + struct.pack("!I", size)
+
+
+def fed(replay: Replay, offset: int, data: bytes) -> list[Any]:
+    return list(replay.data(offset, data))
+
+
+def test_an_entry_that_is_too_large_is_left_out_by_its_header_and_the_next_one_comes() -> None:
+    replay, size = Replay(1), 900 << 20
+    replay.position(0, 1)
+    head, piece = head_of(1, size), bytes(1 << 20)
+    (told,) = fed(replay, 0, head)
+    offset = len(head)
+    for _ in range(900):
+        assert not fed(replay, offset, piece)
+        offset += len(piece)
+        assert len(replay._decoder._buffer) == 0
+    (after,) = fed(replay, offset, encode_entry(2, 0.0, 3, [b"after"]))
+
+    assert (told.seq, json.loads(told.parts[0])) == (1, {"event": "too_large", "seq": 1, "bytes": size + 4})
+    assert (after.seq, after.parts) == (2, [b"after"])
+
+
+def test_all_streams_of_a_link_share_the_room_for_what_is_not_whole_yet() -> None:
+    room, size = Room(100 << 20), 40 << 20
+    replays = [Replay(1, room) for _ in range(3)]
+    for replay in replays:
+        replay.position(0, 1)
+    told = [fed(replay, 0, head_of(1, size)) for replay in replays]
+    assert [len(each) for each in told] == [0, 0, 1]
+
+    replays[0].disconnected()
+    replays[2].position(0, 2)
+    assert not fed(replays[2], 0, head_of(2, size))
+    data = encode_entry(2, 0.0, 3, [bytes(size)])
+    replays[2].position(0, 2)
+    (whole,) = fed(replays[2], 0, data)
+    assert [len(part) for part in whole.parts] == [size]
+    replays[0].position(0, 1)
+    assert not fed(replays[0], 0, head_of(1, size))

@@ -1,0 +1,79 @@
+"""A direct TCP connection for asyncssh that tells when something was heard on it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+
+class DirectWay:
+    """What asyncssh takes as the `tunnel` of a connection: it opens the socket that asyncssh would open itself.
+
+    Args:
+        heard: called when TCP has connected, and with each piece that arrives until `stop_listening`.
+    """
+
+    def __init__(self, heard: Callable[[], None], *, family: int, local_addr: tuple[str, int] | None) -> None:
+        self._heard = heard
+        self._family = family
+        self._local_addr = local_addr
+        self._listener: _Listener | None = None
+
+    async def create_connection(
+        self, factory: Callable[[], Any], host: str, port: int
+    ) -> tuple[asyncio.BaseTransport, Any]:
+        """Called by asyncssh; `factory` makes the protocol that is its connection."""
+
+        def listen() -> _Listener:
+            self._listener = _Listener(factory(), self._heard)
+            return self._listener
+
+        loop = asyncio.get_running_loop()
+        transport, listener = await loop.create_connection(
+            listen, host, port, family=self._family, local_addr=self._local_addr
+        )
+        return transport, listener.connection
+
+    def stop_listening(self) -> None:
+        """From now on bytes go straight to asyncssh."""
+        if self._listener and self._listener.transport:
+            self._listener.transport.set_protocol(self._listener.connection)
+
+    def close(self) -> None:
+        """Nothing is left to close: asyncssh has the transport."""
+
+    async def wait_closed(self) -> None:
+        """Nothing is left to wait for."""
+
+
+class _Listener(asyncio.Protocol):
+    """Hands everything on to asyncssh's connection."""
+
+    def __init__(self, connection: Any, heard: Callable[[], None]) -> None:
+        self.connection = connection
+        self.transport: asyncio.Transport | None = None
+        self._heard = heard
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._heard()
+        self.connection.connection_made(transport)
+
+    def data_received(self, data: bytes) -> None:
+        self._heard()
+        self.connection.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        ended: bool | None = self.connection.eof_received()
+        return ended
+
+    def pause_writing(self) -> None:
+        self.connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        self.connection.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self.connection.connection_lost(error)
