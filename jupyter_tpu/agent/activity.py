@@ -1,4 +1,4 @@
-"""What goes on on this worker: executions, use of the accelerator, acts of people, each with when it was last.
+"""Activity on this worker: executions, chip use, output and acts of people, each with its last time.
 
 Times are counted by a clock that nobody can set. They outlive the agent, see `Watch.to_json`.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from jupyter_tpu.agent.notices import Notices
 
 _FRESH_S = 0.4
+# a training that prints a line now and then should not look as if it were about to be ended in between
+_OUTPUT_S = 60.0
 
 
 def this_moment() -> Moment:
@@ -36,11 +38,16 @@ def moment_from_json(data: Mapping[str, Any]) -> Moment:
 
 
 class Watch:
-    """Remembers when each source was active last."""
+    """Remembers when each source was active last.
 
-    def __init__(self, kernels: Kernels, notices: Notices) -> None:
+    Args:
+        pages: how many pages and clients have a kernel of this worker open now.
+    """
+
+    def __init__(self, kernels: Kernels, notices: Notices, pages: Callable[[], int]) -> None:
         self._kernels = kernels
         self._notices = notices
+        self._pages = pages
         self._told = 0
         self._chips = Chips(os.environ, partial(by_pid, kernels))
         self._looking = asyncio.Lock()
@@ -48,6 +55,8 @@ class Watch:
         self._used_at = -_FRESH_S
         self._last: dict[str, Moment] = {}
         self._asked: dict[str, int] = {}
+        self._outputs: dict[str, int] | None = None
+        self._speakers = ""
 
     def somebody_acts(self) -> None:
         """A person has done something that is no cell: started a kernel, interrupted one, asked to keep the node."""
@@ -57,17 +66,25 @@ class Watch:
         """Look at everything now."""
         use = await self._chip_use()
         kernels = self._kernels.all()
-        running = [kernel for kernel in kernels if kernel.is_executing]
-        now = this_moment()
+        running = _told([kernel for kernel in kernels if kernel.is_executing]) or use.working
+        pages, now = self._pages(), this_moment()
         self._note_requests(kernels, now)
-        if running:
-            self._last["execution"] = now
-        if use.state == "active":
-            self._last["accelerator"] = now
+        spoken = self._note_outputs(kernels, now)
+        found = {
+            "execution": running,
+            "accelerator": use.state == "active",
+            "connection": pages,
+            "cpu": use.cpu == "active",
+        }
+        self._last |= {name: now for name, is_active in found.items() if is_active}
+        opened = f"{pages} {'page or client has' if pages == 1 else 'pages or clients have'} a kernel open"
         return Activity(
-            execution=self._source("execution", "active" if running else "quiet", _told(running), now),
+            execution=self._source("execution", "active" if running else "quiet", running, now),
             accelerator=self._source("accelerator", use.state, use.detail, now),
             human=self._source("human", "quiet", "", now),
+            output=self._source("output", "active" if running and spoken else "quiet", spoken, now),
+            connection=self._source("connection", "active" if pages else "quiet", opened if pages else "", now),
+            cpu=self._source("cpu", use.cpu, _CPU_TEXT.get(use.cpu, ""), now) if use.cpu else None,
         )
 
     async def _chip_use(self) -> ChipUse:
@@ -90,6 +107,18 @@ class Watch:
             self._last["human"] = self._last["execution"] = now
         self._asked = asked
 
+    def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
+        """Who has printed or shown something lately, for people; what an earlier agent has heard is not new."""
+        counts = {kernel.kernel_id: kernel.outputs for kernel in kernels}
+        before, self._outputs = counts if self._outputs is None else self._outputs, counts
+        spoken = [kernel for kernel in kernels if kernel.outputs > before.get(kernel.kernel_id, 0)]
+        if spoken:
+            self._last["output"] = now
+            self._speakers = ", ".join(map(name_of, spoken[:3]))
+        last = self._last.get("output")
+        is_late = last is None or last.age_s(now) > _OUTPUT_S
+        return "" if is_late else f"{self._speakers or 'a kernel'} has output"
+
     def _source(self, name: str, state: str, detail: str, now: Moment) -> Source:
         last = self._last.get(name)
         return Source(state=state, last_at=None if last is None else now.wall - last.age_s(now), detail=detail)
@@ -101,6 +130,9 @@ class Watch:
     def load(self, state: Mapping[str, Any]) -> None:
         """Begin with what `to_json` gave; raises TypeError, KeyError or ValueError for anything else."""
         self._last = {name: moment_from_json(moment) for name, moment in state.items()}
+
+
+_CPU_TEXT = {"active": "the kernels' processes use CPU time", "unknown": "CPU time was read only once so far"}
 
 
 def _told(running: list[Kernel]) -> str:

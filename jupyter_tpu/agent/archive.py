@@ -28,7 +28,7 @@ _MODULES = (
     "catalogue.json",
 )
 _PACKAGES = ("wire", "agent", "notebook")
-_KINDS = (".py", ".js", ".css")  # the last two are what pages run and wear of our widgets
+_KINDS = (".py", ".txt", ".js", ".css")  # the last two are what pages run and wear of our widgets
 _START = b"""import sys
 
 from jupyter_tpu.agent import main, supervisor
@@ -57,6 +57,16 @@ def agent_archive() -> Archive:
             _add(archive, f"jupyter_tpu/{name}", source.read_bytes())
     content = buffer.getvalue()
     return Archive(content, hashlib.sha256(content).hexdigest())
+
+
+@cache
+def sources_digest() -> str:
+    """The hexadecimal SHA-256 of what `agent_archive` packs: a tenth of the work, where only equality counts."""
+    digest = hashlib.sha256(_START)
+    for name, source in sorted(_sources()):
+        content = source.read_bytes()
+        digest.update(b"%b %d\n%b" % (name.encode(), len(content), content))
+    return digest.hexdigest()
 
 
 def bootstrap_source() -> bytes:

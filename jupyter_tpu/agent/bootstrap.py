@@ -95,6 +95,7 @@ def main() -> None:
 
 def hand_over(request: dict[str, Any]) -> None:
     """Unpack the code if it is not there yet or was damaged, and run its second step."""
+    users_umask = os.umask(0o077)
     root = Path.home() / ".jupyter-tpu"
     folder = root / "agent" / request["digest"]
     root.mkdir(mode=0o700, exist_ok=True)
@@ -107,6 +108,7 @@ def hand_over(request: dict[str, Any]) -> None:
         sys.path.insert(0, str(folder))
         from jupyter_tpu.agent.prepare import main as prepare
 
+        os.umask(users_umask)
         prepare(folder, request)
 
 

@@ -23,10 +23,12 @@ import psutil
 from jupyter_tpu import __version__
 from jupyter_tpu.agent.excerpt import Excerpt, Span
 from jupyter_tpu.agent.guard import Guard
+from jupyter_tpu.agent.kernel import Caller, Kernel
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.agent.notices import Notices
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
+from jupyter_tpu.wire.hello import AGENT_KNOWS
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ _REMEMBERED = 100
 _REMEMBERED_CLIENTS = 1000
 _ONLY_READ = (
     "activity",
+    "check_restart",
     "environments",
     "examine",
     "kernel_info",
@@ -49,6 +52,7 @@ _ONLY_READ = (
     "told",
     "who",
 )
+_ONCE = ("start_kernel", "restart_kernel", "kill_kernel", "interrupt")
 _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _NOTE_BYTES = 16 * 1024
@@ -75,6 +79,7 @@ class Methods:
         self._table: dict[str, Method] = {
             "start_kernel": self.start_kernel,
             "restart_kernel": self.restart_kernel,
+            "check_restart": self.check_restart,
             "kill_kernel": self.kill_kernel,
             "interrupt": self.interrupt,
             "forget_kernel": self.forget_kernel,
@@ -100,8 +105,14 @@ class Methods:
         if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
             with suppress(TpuError, OSError):
                 kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
+                self._abort_what_came_before(kernel, call)
                 if call["method"] == "restart_kernel" or not kernel.is_alive:
                     kernel.expect_start()
+
+    def _abort_what_came_before(self, kernel: Kernel, call: Params) -> None:
+        number, caller = call["params"].get("abort_until"), _caller(call)
+        if type(number) is int and caller is not None:
+            kernel.abort_until((caller[0], number))
 
     async def perform(self, call: Params) -> dict[str, Any]:
         """Do what is asked.
@@ -115,13 +126,15 @@ class Methods:
             raise BadInput(f"The agent has no method {str(name)[:70]!r}.", hint="It may be older than this client.")
         if name in _BY_PEOPLE:
             self._guard.somebody_acts()
+        if name in _ONCE:
+            params = {**params, "caller": _caller(call)}
         return await self._table[name](params)
 
     async def start_kernel(self, params: Params) -> dict[str, Any]:
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         try:
             launch = Launch.from_params(params)
-            kernel = await self._kernels.launch(kernel.kernel_id, lambda kernel: kernel.start(launch))
+            kernel = await self._kernels.launch(kernel.kernel_id, lambda kernel: kernel.start(launch, params["caller"]))
         except TpuError:
             kernel.expect_no_start()
             await self._kernels.drop_unborn(kernel)
@@ -134,21 +147,31 @@ class Methods:
         except TpuError:
             self._kernels.get_or_make(params.get("kernel_id")).expect_no_start()
             raise
-        kernel = await self._kernels.launch(params.get("kernel_id"), lambda kernel: kernel.restart(launch))
+        kernel = await self._kernels.launch(
+            params.get("kernel_id"), lambda kernel: kernel.restart(launch, params["caller"])
+        )
+        return kernel.describe()
+
+    async def check_restart(self, params: Params) -> dict[str, Any]:
+        kernel = self._kernels.get(params.get("kernel_id"))
+        kernel.check_restart()
         return kernel.describe()
 
     async def kill_kernel(self, params: Params) -> dict[str, Any]:
         kernel = self._kernels.get(params.get("kernel_id"))
-        number = params.get("signal", int(signal.SIGKILL))
+        number = _signal(params.get("signal", int(signal.SIGKILL)))
+        if not kernel.signal_for(params["caller"], number):
+            return kernel.describe()
         if number == signal.SIGKILL:
             await kernel.kill()
         else:
-            kernel.send_signal(_signal(number))
+            kernel.send_signal(number)
         return kernel.describe()
 
     async def interrupt(self, params: Params) -> dict[str, Any]:
         kernel = self._kernels.get(params.get("kernel_id"))
-        kernel.send_signal(signal.SIGINT)
+        if kernel.signal_for(params["caller"], signal.SIGINT):
+            kernel.send_signal(signal.SIGINT)
         return kernel.describe()
 
     async def forget_kernel(self, params: Params) -> dict[str, Any]:
@@ -215,7 +238,14 @@ class Methods:
             "agent_python": platform.python_version(),
             "kernel_python": self._python,
             "socket": self._socket,
+            "knows": list(AGENT_KNOWS),
         }
+
+
+def _caller(call: Params) -> Caller | None:
+    """Who calls, as `Calls` has put it there."""
+    caller = call.get("caller")
+    return caller if isinstance(caller, tuple) else None
 
 
 def _size(params: Params, name: str, default: int) -> int:
@@ -235,7 +265,8 @@ class Calls:
     """Performs calls, each once: a client repeats after a cut what it has no answer to.
 
     Answers are remembered for each client apart, so that none makes us forget what another still waits for. What only
-    reads is not remembered: it may be performed twice, and its answers are large.
+    reads is not remembered: it may be performed twice, and its answers are large. What must not be performed again by
+    the next agent learns who calls, and is noted with the kernel.
     """
 
     def __init__(self, methods: Methods) -> None:
@@ -250,6 +281,7 @@ class Calls:
         answers = self._answers.setdefault(client_id, OrderedDict())
         self._answers.move_to_end(client_id)
         if number not in answers:
+            call = {**call, "caller": (client_id, number)}
             self._methods.announce(call)
             answers[number] = self._begin(call)
             self._forget_old(answers)

@@ -29,7 +29,7 @@ class Checkpoint:
                 return int(state["seq"])
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s: cannot be read, the record is read instead: %s", self._path, error)
         return 0
 

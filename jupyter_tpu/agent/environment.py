@@ -16,11 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from jupyter_tpu.agent.environment_uv import Report, can_run, find_uv, in_turn, run
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, locked, requirements_file
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
-AGENT_NEEDS = ("pyzmq>=25", "psutil>=5.9")
-KERNEL_NEEDS = ("ipykernel>=6.29",)
 _HAS_PYZMQ_AND_PSUTIL = "import zmq, psutil"
 # Found, not imported: a link that comes back must not wait for it.
 HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
@@ -82,8 +81,19 @@ class Environments:
         shutil.rmtree(folder, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "make a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
-        argv = [uv, "pip", "install", "--quiet", "--python", own_python, *needs]
-        in_turn(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
+        with requirements_file(locked(needs)) as lock:
+            argv = [
+                uv,
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                own_python,
+                "--require-hashes",
+                "--requirement",
+                str(lock),
+            ]
+            in_turn(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
         marker.write_text(mark)
         return own_python
 

@@ -14,7 +14,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from jupyter_tpu.agent.environment import KERNEL_NEEDS
 from jupyter_tpu.agent.environment_files import EnvironmentFiles, Made, name_and_version, names, normalised
 from jupyter_tpu.agent.environment_order import Order
 from jupyter_tpu.agent.environment_python import accepted_pythons, no_python, preferred_python, sent_python
@@ -29,6 +28,7 @@ from jupyter_tpu.agent.environment_uv import (
     run_aloud,
     way_out,
 )
+from jupyter_tpu.agent.lock import KERNEL_NEEDS, lock_text, requirements_file, with_hashes
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 
@@ -134,8 +134,9 @@ class Build:
         with tempfile.TemporaryDirectory() as folder:
             wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
             wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
-            if made := self.files.usable():
-                lock.write_text("\n".join(made.pins))  # what is there stays where it can
+            made = self.files.usable()
+            # uv takes these versions where they fit: what is there stays, and a new one has ours, whose hashes we know
+            lock.write_text("\n".join(made.pins) if made else lock_text())
             argv = [
                 uv,
                 "pip",
@@ -157,9 +158,7 @@ class Build:
             raise _no_versions(release, requirements, earlier, done.stderr or how_it_ended(done.returncode))
 
     def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
-        with tempfile.TemporaryDirectory() as folder:
-            lock = Path(folder) / "lock.txt"
-            lock.write_text("\n".join(lines))
+        with requirements_file("\n".join(with_hashes(lines))) as lock:
             self._pip_install(uv, ["--requirement", str(lock)], what, 0.3)
         return tuple(lines)
 
@@ -184,7 +183,7 @@ class Build:
 
     def _pip_install(self, uv: str, what: Sequence[str], words: str, fraction: float) -> None:
         self.report(PHASE, f"Installing {words}", fraction)
-        argv = [uv, "pip", "install", "--python", self.files.python, *what]
+        argv = [uv, "pip", "install", "--verify-hashes", "--python", self.files.python, *what]
         in_turn(
             self.files.home,
             lambda options: run_aloud([*argv, *options], f"install {words}", lambda line: self._heard(line, fraction)),

@@ -72,7 +72,7 @@ class EnvironmentFiles:
         """What it was made of; None while it was never whole."""
         try:
             made = Made.from_json(json.loads(self._made.read_text()))
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
         return made if os.access(self.python, os.X_OK) else None
 
@@ -96,7 +96,7 @@ class EnvironmentFiles:
         """What was begun and has not come to its end."""
         try:
             return Order.from_params(json.loads(self._order.read_text()))
-        except (OSError, ValueError, TypeError, AttributeError, TpuError):
+        except (OSError, ValueError, TypeError, AttributeError, TpuError, RecursionError):
             return None
 
     def is_unfinished(self) -> bool:

@@ -12,6 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
+from jupyter_tpu.agent.lock import UV, locked, requirements_file
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
@@ -28,7 +29,7 @@ _WAYS_OUT = (
         "The worker's disk is full: free space on it by `jupyter tpu ssh`.",
     ),
     (
-        re.compile(r"Hash mismatch"),
+        re.compile(r"Hash mismatch|do not match the hashes", re.IGNORECASE),
         "What came is not what was published: something on the way, a proxy or a mirror, has changed it. Try again, or "
         "name another mirror in ~/.config/uv/uv.toml on the worker.",
     ),
@@ -61,8 +62,10 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
     if found := shutil.which("uv") or next((str(place) for place in places if place.is_file()), None):
         return found
     report(phase, "Fetching uv, which installs Python packages", 0.1)
-    argv = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "uv"]
-    in_turn(home, lambda options: run([*argv, *(["--no-index", *options[1:]] if options else [])], "install uv"))
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "--only-binary", ":all:"]
+    with requirements_file(locked([UV])) as lock:
+        argv = [*pip, "--require-hashes", "--requirement", str(lock)]
+        in_turn(home, lambda options: run([*argv, *(["--no-index", *options[1:]] if options else [])], "install uv"))
     return str(own / "bin/uv")
 
 

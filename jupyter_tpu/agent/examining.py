@@ -34,7 +34,7 @@ class Examining:
         said = await asyncio.to_thread(self._run)
         try:
             return {"findings": [Finding.from_json(each).to_json() for each in json.loads(said)]}
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise self._failed(said[-2000:].decode(errors="replace")) from error
 
     def _run(self) -> bytes:

@@ -9,13 +9,15 @@ import os
 import shutil
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from jupyter_tpu.agent.jupyter_messages import Signer
 from jupyter_tpu.agent.launch import Launch
-from jupyter_tpu.agent.paths import Home, private_folder
+from jupyter_tpu.agent.paths import Home, private_folder, rewritten
 from jupyter_tpu.agent.sockets import PORTS
+from jupyter_tpu.errors import EnvironmentFailed
 from jupyter_tpu.wire.requests import SeenRequests
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,8 @@ _LAST_WORDS_BYTES = 8 * 1024
 _MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 _LAST_WORDS_LINES = 30
 _KEPT_S = 7 * 24 * 3600
+# More than all that is written of a launch.
+_LAUNCH_BYTES = 64 * 1024
 _REQUESTS_BYTES = 16 * 1024 * 1024
 
 
@@ -36,6 +40,7 @@ class KernelFolder:
         self._requests = os.open(self._path / "requests", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._seen = SeenRequests(os.pread(self._requests, _REQUESTS_BYTES, 0))
         self.state = self._load()
+        self._connection = _text_of(self.connection_file)
 
     @property
     def record(self) -> Path:
@@ -85,7 +90,7 @@ class KernelFolder:
             state = json.loads((self._path / "kernel.json").read_text())
         except FileNotFoundError:
             return {}
-        except ValueError:
+        except (ValueError, RecursionError):
             log.warning("%s: the kernel's state cannot be read; it is taken as ended", self._path)
             return {}
         return state if isinstance(state, dict) else {}
@@ -109,7 +114,52 @@ class KernelFolder:
         """Clear the sockets of an earlier process and write the connection file; its path."""
         self.clear_sockets()
         write_connection_file(self.connection_file, self.socket_prefix, launch.key, launch.signature_scheme)
+        self._connection = _text_of(self.connection_file)
         return self.connection_file
+
+    def check_room(self) -> None:
+        """Make sure that a launch can be written down: what is not would not be found again by a later agent.
+
+        Raises:
+            EnvironmentFailed: it cannot.
+        """
+        draft = self._path / "room"
+        try:
+            draft.write_bytes(bytes(_LAUNCH_BYTES))
+        except OSError as error:
+            raise EnvironmentFailed(
+                f"The disk of the worker takes no files: {error.strerror or error} ({self._path}).",
+                hint="Remove files there by `jupyter tpu ssh`, or repair the disk, and try again.",
+                raw=f"{type(error).__name__}: {error}",
+            ) from error
+        finally:
+            with suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody has removed it."""
+        return self._path.is_dir() and self._sockets.is_dir()
+
+    def restore(self) -> None:
+        """Restore what somebody has removed.
+
+        The sockets of the kernel's process cannot be: who is connected stays so, and a later agent finds none.
+
+        Raises:
+            OSError: that is not possible.
+        """
+        private_folder(self._path)
+        is_cut_off = not self._sockets.is_dir()
+        private_folder(self._sockets)
+        if not (self._path / "requests").exists():
+            self._requests = rewritten(self._path / "requests", self._requests)
+        if self._connection and not self.connection_file.exists():
+            _write_private(self.connection_file, self._connection)
+        if is_cut_off:
+            self.save(is_cut_off=True)
+        elif self.state and not (self._path / "kernel.json").exists():
+            self.save()
 
     def clear_sockets(self) -> None:
         """Remove the sockets of an earlier process."""
@@ -144,7 +194,7 @@ class KernelFolder:
         try:
             content = json.loads(self.connection_file.read_text())
             return Signer(content["key"], content["signature_scheme"])
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             log.warning("%s: the kernel's key cannot be read: %s", self._path, error)
             return Signer("", "hmac-sha256")
 
@@ -195,6 +245,18 @@ def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_s
         "signature_scheme": signature_scheme,
         "kernel_name": "python3",
     }
+    _write_private(path, json.dumps(content))
+
+
+def _write_private(path: Path, text: str) -> None:
     path.unlink(missing_ok=True)
     path.touch(mode=0o600)
-    path.write_text(json.dumps(content))
+    path.write_text(text)
+
+
+def _text_of(path: Path) -> str:
+    """What is in a file; nothing where there is none."""
+    try:
+        return path.read_text()
+    except (OSError, ValueError):
+        return ""

@@ -22,7 +22,7 @@ from jupyter_tpu.agent.guard_node import CannotEnd, OwnNode
 from jupyter_tpu.agent.guard_orders import Orders, keep_from, number_from, rules_from
 from jupyter_tpu.agent.guard_past import Past
 from jupyter_tpu.agent.notices import BY_RULE, HOOK_S, Notices
-from jupyter_tpu.brakes import Activity, Moment, Verdict, judge, unknown
+from jupyter_tpu.brakes import LENGTHS, Activity, Moment, Verdict, judge, reminder, unknown
 from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)
@@ -142,9 +142,9 @@ class Guard:
 
     def _verdict(self) -> Verdict:
         now = this_moment()
-        since = self._orders.ready_since
-        ready_since = None if since is None else now.wall - since.age_s(now)
-        return judge(self._orders.rules_now(now), self._activity, self._orders.keep_now(now), ready_since, now.wall)
+        orders = self._orders
+        ready_since = _wall(orders.ready_since, now)
+        return judge(orders.rules_now(now), self._activity, orders.keep_now(now), ready_since, now.wall)
 
     @staticmethod
     def _left_s(verdict: Verdict) -> float:
@@ -202,6 +202,8 @@ class Guard:
         now, verdict, orders = this_moment(), self._verdict(), self._orders
         keep, since = orders.keep_now(now), orders.ready_since
         rules = orders.rules_now(now)
+        acts = (self._activity.human.last_at, _wall(orders.kept_at, now))
+        due = reminder(_wall(since, now), acts, now.wall)
         return {
             "sources": {
                 name: {"state": source.state, "age_s": verdict.ages_s[name], "detail": source.detail}
@@ -209,17 +211,20 @@ class Guard:
             },
             "verdict": verdict.verdict,
             "reason": verdict.reason,
+            "idle_s": verdict.idle_s,
+            "idle_limit_s": verdict.idle_limit_s,
             "ends_in_s": None if verdict.ends_at is None else verdict.ends_at - now.wall,
             "ends_why": verdict.ends_why,
             "is_warning": verdict.is_warning,
             "has_rules": orders.rules is not None,
-            "rules": {"idle_after_s": rules.idle_after_s, "session_s": rules.session_s, "action": rules.action},
+            "rules": {**{name: getattr(rules, name) for name in LENGTHS}, "action": rules.action},
             "revision": orders.revision,
             "keep": {
                 "for_s": None if keep.until is None or keep.until <= now.wall else keep.until - now.wall,
                 "while_busy": keep.while_busy,
             },
             "keep_revision": orders.keep_revision,
+            "reminder": due and {"for_s": due.for_s, "days": due.days},
             "ready_for_s": None if since is None else since.age_s(now),
             "guard": {"state": self._state[0], "detail": self._state[1]},
             "hooks": self._notices.describe(),
@@ -234,7 +239,7 @@ class Guard:
             self._watch.load(kept["last"])
         except FileNotFoundError:
             pass
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput) as error:
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput, RecursionError) as error:
             log.error("%s: the rules cannot be read, they must be given again: %s", self._path, error)
         supervisor = _supervisor()
         if self._orders.supervisor != supervisor:
@@ -244,7 +249,7 @@ class Guard:
 
     def _save(self) -> None:
         text = json.dumps({"orders": self._orders.to_json(), "last": self._watch.to_json()})
-        if text == self._kept_text:
+        if text == self._kept_text and self._path.exists():
             return
         draft = self._path.with_suffix(".new")
         try:
@@ -253,6 +258,11 @@ class Guard:
             self._kept_text = text
         except OSError as error:
             log.warning("%s: the rules cannot be kept: %s", self._path, error)
+
+
+def _wall(moment: Moment | None, now: Moment) -> float | None:
+    """A moment by the wall clock as it is now, whatever it was then."""
+    return None if moment is None else now.wall - moment.age_s(now)
 
 
 def _reason(verdict: Verdict) -> str:

@@ -101,7 +101,7 @@ class OwnNode:
     def _token(self) -> str:
         try:
             return str(json.loads(self._told(_TOKEN))["access_token"])
-        except (ValueError, KeyError, TypeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CannotEnd("the metadata server gives no token of the node's service account") from error
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> None:
@@ -118,10 +118,11 @@ class OwnNode:
             raise CannotEnd(f"the Cloud TPU API does not answer: {error}") from error
 
     def _safe_api(self) -> str:
-        """The API's address, unless a token on its way there could be read."""
+        """The API's address, unless somebody else than Google could read a token on its way there."""
         parts = urllib.parse.urlsplit(self._api)
         is_here = parts.hostname in ("127.0.0.1", "::1", "localhost")
-        if parts.scheme != "https" and not (parts.scheme == "http" and is_here):
+        is_google = parts.scheme == "https" and (parts.hostname or "").endswith(".googleapis.com")
+        if not is_google and not (parts.scheme == "http" and is_here):
             raise CannotEnd(f"{API_VARIABLE} names an address to which no token may be sent")
         return self._api
 
@@ -137,6 +138,6 @@ def _refusal(error: urllib.error.HTTPError) -> str:
     message: Any = ""
     try:
         message = json.loads(said)["error"]["message"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         message = said
     return f"the Cloud TPU API refuses (HTTP {error.code}): {' '.join(str(message).split())[:300]}"

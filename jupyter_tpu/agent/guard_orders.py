@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.agent.activity import moment_from_json
-from jupyter_tpu.brakes import LONGEST_S, NO_KEEP, Keep, Moment, Rules, earliest_end
+from jupyter_tpu.brakes import LENGTHS, LONGEST_S, NO_KEEP, Keep, Moment, Rules, earliest_end
 from jupyter_tpu.errors import BadInput
 
 
@@ -80,7 +80,8 @@ def rules_from(data: Any, now: Moment) -> Rules:
     """Rules as a client sends them, the deadline as ``deadline_in_s``; raises `BadInput`."""
     if not isinstance(data, dict):
         raise BadInput("Rules must be an object.")
-    lengths = {name: data.get(name) for name in ("idle_after_s", "session_s")}
+    # an older client does not know all of them
+    lengths = {name: data[name] for name in LENGTHS if name in data}
     deadline_at = None if data.get("deadline_in_s") is None else now.wall + number_from(data, "deadline_in_s")
     return Rules(**lengths, deadline_at=deadline_at, action=str(data.get("action", "stop")))
 

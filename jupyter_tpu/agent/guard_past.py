@@ -70,12 +70,14 @@ class Past:
 def _seen(activity: Activity, verdict: Verdict, now: float) -> Stretch:
     state = {"busy": "active", "unknown": "unknown"}.get(verdict.verdict)
     sources = activity.in_state(state) if state else []
-    ages = [age_s for age_s in verdict.ages_s.values() if age_s is not None]
+    # an open page is no activity
+    ages = [age_s for name, age_s in verdict.ages_s.items() if age_s is not None and name != "connection"]
+    quiet_s = verdict.idle_s if verdict.verdict == "idle" else min(ages, default=None)
     return Stretch(
         verdict=verdict.verdict,
         sources=tuple(name for name, _ in sources),
         detail="; ".join(dict.fromkeys(source.detail for _, source in sources if source.detail))[:_LONGEST_DETAIL],
-        quiet_since=now - min(ages) if ages else None,
+        quiet_since=None if quiet_s is None else now - quiet_s,
         began_at=now,
         ended_at=now,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import os
 import struct
@@ -18,13 +19,8 @@ class Heard:
     """
 
     def __init__(self, path: Path) -> None:
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            if os.fstat(fd).st_size < _STATE.size:
-                os.pwrite(fd, bytes(_STATE.size), 0)
-            self._memory = mmap.mmap(fd, _STATE.size)
-        finally:
-            os.close(fd)
+        self._path = path
+        self._memory = _mapped(path)
         self.number, self.next_seq, self.given = _STATE.unpack(self._memory[:])
 
     def save(self, number: int, next_seq: int) -> None:
@@ -37,5 +33,27 @@ class Heard:
         self.given = next_seq
         self._memory[:] = _STATE.pack(self.number, self.next_seq, self.given)
 
+    def restore(self) -> None:
+        """Restore the file if somebody has removed it.
+
+        Raises:
+            OSError: that is not possible.
+        """
+        if not self._path.exists():
+            removed, self._memory = self._memory, _mapped(self._path)
+            self._memory[:] = removed[:]
+            removed.close()
+
     def close(self) -> None:
         self._memory.close()
+
+
+def _mapped(path: Path) -> mmap.mmap:
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        missing = os.fstat(fd).st_size < _STATE.size
+        if missing and os.pwrite(fd, bytes(_STATE.size), 0) < _STATE.size:  # as a disk does that is almost full
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+        return mmap.mmap(fd, _STATE.size)
+    finally:
+        os.close(fd)

@@ -112,6 +112,11 @@ class Intake:
         """Record the agent's own words."""
         self.take(Channel.EVENT, [_event(name, content)])
 
+    def restore(self) -> None:
+        """Restore what somebody has removed of the record; raises OSError where that is not possible."""
+        self._record.restore()
+        self._heard.restore()
+
     def close(self) -> None:
         if self._retry is not None:
             self._retry.cancel()
@@ -127,6 +132,8 @@ class Intake:
     def _append(self, channel: int, parts: list[bytes], now: float) -> None:
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
+            return
+        if place and channel == Channel.SHELL and self.requests.is_settled(parts[place + 1]):
             return
         seq, size = self._record.append(channel, parts, now)
         self.requests.observe(seq, now, channel, parts, size)

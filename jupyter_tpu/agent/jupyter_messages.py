@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 DELIMITER = b"<IDS|MSG>"
+AGENT_SESSION = "jupyter-tpu-agent"
+"""The session of messages that the agent makes."""
 _LEAST_FRAMES = 6
 
 
@@ -38,6 +40,13 @@ def is_execute_request(parts: Sequence[bytes]) -> bool:
     """Whether a message asks to run a cell."""
     place = header_place(parts)
     return bool(place) and json_object(parts[place]).get("msg_type") == "execute_request"
+
+
+def asks_to_restart(parts: Sequence[bytes]) -> bool:
+    """Whether a message asks the kernel to end because another process is to follow."""
+    place = header_place(parts)
+    is_end = bool(place) and json_object(parts[place]).get("msg_type") == "shutdown_request"
+    return is_end and json_object(parts[place + 3]).get("restart") is True
 
 
 def text_of(header: dict[str, Any], name: str) -> str:

@@ -8,7 +8,7 @@ import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import zmq
 
@@ -16,19 +16,31 @@ from jupyter_tpu.agent.checkpoint import Checkpoint
 from jupyter_tpu.agent.folder import KernelFolder
 from jupyter_tpu.agent.heard import Heard
 from jupyter_tpu.agent.intake import Intake
-from jupyter_tpu.agent.jupyter_messages import header_place, is_execute_request, without_content
+from jupyter_tpu.agent.jupyter_messages import asks_to_restart, header_place, is_execute_request, without_content
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.agent.launcher import Launcher
-from jupyter_tpu.agent.loose_ends import LooseEnds
+from jupyter_tpu.agent.loose_ends import LooseEnds, abort_all
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.record import Record
+from jupyter_tpu.agent.replies import Replies
 from jupyter_tpu.agent.sockets import KernelSockets
+from jupyter_tpu.errors import EnvironmentFailed
 from jupyter_tpu.wire.messages import Channel
 
+Caller: TypeAlias = "tuple[str, int]"
+"""Who calls, and the number of the call; the same again for a call that is repeated after a cut."""
+
+_MOST_CALLERS = 100
 # Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
 _SKIP_AFTER_BOOT = 10_000_000
 _TRIM_EVERY_S = 2.0
+_CUT_OFF = (
+    "Its sockets on the worker were removed, and the agent that was connected with it has ended: it was ended too."
+)
+_LAST_WORDS = 300
+# Jupyter looks every 3 s whether a kernel has died, and starts it again.
+_NEXT_PROCESS_S = 8.0
 _ENDED_UNHEARD = "The kernel ended while no agent ran on the worker; what it said last is lost."
 
 
@@ -84,34 +96,58 @@ class Kernel:
         """Whether it ended so long ago that nobody will ask for its output."""
         return self._folder.is_stale
 
-    async def start(self, launch: Launch) -> None:
-        """Start a process, unless one lives.
+    async def start(self, launch: Launch, caller: Caller | None = None) -> None:
+        """Start a process, unless one lives, or an earlier agent has started it for the same call.
 
         Raises:
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
             try:
-                if self._process is None and not self.is_closed:
+                if self._process is None and not self.is_closed and not self._was_launched_for(caller):
                     self.expect_start()
-                    await self._launch(launch)
+                    await self._around.launcher.wait_for_code()
+                    await self._launch(launch, caller)
             finally:
                 self.expect_no_start()
 
-    async def restart(self, launch: Launch) -> None:
+    async def restart(self, launch: Launch, caller: Caller | None = None) -> None:
         """End the process, wait until it is gone (it may hold the accelerator), start another under the same record.
 
+        Nothing happens where an earlier agent has done so for the same call: what runs now was not meant.
+
         Raises:
+            EnvironmentFailed: the disk is full or read-only; the process goes on.
             KernelFailed: the command cannot be run.
         """
         async with self._changing:
             self.expect_start()
             try:
+                if self._was_launched_for(caller):
+                    return
+                await self._around.launcher.wait_for_code()
+                self._folder.check_room()
                 await self._end()
                 if not self.is_closed:
-                    await self._launch(launch)
+                    await self._launch(launch, caller)
             finally:
                 self.expect_no_start()
+
+    def check_restart(self) -> None:
+        """Make sure that another process could follow: else the one there is must not end. The record says why.
+
+        Raises:
+            EnvironmentFailed: the disk is full or read-only.
+        """
+        try:
+            self._folder.check_room()
+        except EnvironmentFailed as error:
+            self.event("restart_refused", error=error.to_json())
+            raise
+
+    def abort_until(self, caller: Caller) -> None:
+        """What this client has asked up to that number was meant for the process that is being replaced."""
+        self._folder.save(abort_until=_with_caller(self._folder.state.get("abort_until"), caller, caller[1]))
 
     def expect_start(self) -> None:
         """What is asked from now on is meant for the next process; `start`, `restart` or `expect_no_start` follows."""
@@ -120,7 +156,9 @@ class Kernel:
     def expect_no_start(self) -> None:
         """What was asked is meant for the process there is."""
         self._is_starting = False
-        self._send_what_waits()
+        waiting, self._waiting = self._waiting, []
+        for channel, parts in waiting:
+            self._send(channel, parts)
 
     async def kill(self, owner: str = "") -> bool:
         """End the process at once, unless another owner than that has started it; True when its end is recorded."""
@@ -135,6 +173,22 @@ class Kernel:
         if self._process is not None:
             self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
             self._process.send_signal(number)
+
+    def signal_for(self, caller: Caller | None, number: int) -> bool:
+        """Whether a call's signal is still to be sent; from now on it was.
+
+        A call that an earlier agent began is repeated only where that ends the same process: an interrupt would hit
+        another cell, and a kill the next process.
+        """
+        if caller is None:
+            return True
+        generation = self._folder.state.get("generation", 0)
+        signalled = self._folder.state.get("signalled_by")
+        before = signalled.get(caller[0]) if isinstance(signalled, dict) else None
+        if before and caller[1] <= before[0]:
+            return bool(number != signal.SIGINT and before[1] == generation)
+        self._folder.save(signalled_by=_with_caller(signalled, caller, [caller[1], generation]))
+        return True
 
     def end_because(self, reason: str) -> None:
         """Ask the process to end; its notebook is told why."""
@@ -155,16 +209,32 @@ class Kernel:
         self._intake.recover()
         state = self._folder.state
         if not state.get("pid"):
-            return
-        if state["boot_id"] != boot_id():
+            queued = [request for request in self.requests.all() if request.state == "queued"]
+            self._watch = asyncio.create_task(abort_all(self.record, self._replies(), queued))
+        elif state["boot_id"] != boot_id():
             self.record.skip(_SKIP_AFTER_BOOT)
-            self._record_end(state["pid"], Exit())
+            self._watch = asyncio.create_task(self._end_unheard(state["pid"], Exit()))
         elif process := Process.find(state["pid"], state["started"], self._around.reports):
+            if self.requests.generation is not None and self.requests.generation < state["generation"]:
+                self._intake.event("started", pid=process.pid, generation=state["generation"])
             self._connect(process)
-            self._loose_ends = LooseEnds(self.record, self._intake, self._folder.signer(), self._send)
+            self._loose_ends = LooseEnds(self.record, self._intake, self._replies(), self._send)
             self._intake.on_probe_answer = self._loose_ends.probe_answered
+            if state.get("is_cut_off"):
+                self._why_ended = _CUT_OFF
+                process.send_signal(signal.SIGKILL)
         else:
             self._watch = asyncio.create_task(self._learn_of_end(state["pid"]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody has removed its folders."""
+        return self._folder.is_whole
+
+    def restore(self) -> None:
+        """Restore what somebody has removed; raises OSError or AgentBroken where that is not possible."""
+        self._folder.restore()
+        self._intake.restore()
 
     def close(self) -> None:
         """Let go of the kernel, which goes on."""
@@ -190,23 +260,54 @@ class Kernel:
         """Pass a client's message to the kernel, unless it was passed on before."""
         if not self._folder.is_new_request(client_id, number):
             return
+        if channel == Channel.CONTROL and asks_to_restart(parts):
+            try:
+                self.check_restart()
+            except EnvironmentFailed:
+                return
         self._record_request(channel, parts)
-        if self._loose_ends is None or not self._loose_ends.hold(channel, parts):
+        if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
+            if channel == Channel.SHELL and is_execute_request(parts):
+                self._replies().abort(parts)
+        elif self._loose_ends is None or not self._loose_ends.hold(channel, parts):
             self._send(channel, parts)
 
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
-        if self._sockets is None or self._is_starting:
-            self._waiting.append((channel, parts))
-        else:
+        if self._sockets is not None and not self._is_starting:
             self._sockets.send(channel, parts)
+        else:
+            self._waiting.append((channel, parts))
+            asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
+
+    def _refuse_cells(self) -> None:
+        """Answer cells that wait for a process that nobody starts; what else waits, waits on."""
+        if self.is_alive or self.is_closed:
+            return
+        waiting, self._waiting = self._waiting, []
+        for channel, parts in waiting:
+            if channel == Channel.SHELL and is_execute_request(parts):
+                self._replies().fail(parts, "KernelEnded", self._why_not_run())
+            else:
+                self._waiting.append((channel, parts))
+
+    def _replies(self) -> Replies:
+        return Replies(self._intake, self._folder.signer())
+
+    def _why_not_run(self) -> str:
+        ended = self._folder.state.get("exit") or {}
+        how = ended.get("signal") or ("" if ended.get("exit_code") is None else f"exit code {ended['exit_code']}")
+        *_, last_words = ["", *str(ended.get("stderr") or "").strip().splitlines()]
+        said = f" Its last words: {last_words[:_LAST_WORDS]}" if last_words else ""
+        return f"The cell was not run: the kernel ended{f' ({how})' if how else ''}. Restart the kernel.{said}"
 
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
-        """Cells and answers to ``input()``, before they are passed on; what was answered may be a password."""
+        """Cells and answers to ``input()``, before they are passed on; of a password only that it came."""
         if channel == Channel.SHELL and is_execute_request(parts):
             self._intake.take(Channel.REQUEST, [parts])
             self.asked += 1
-        elif channel == Channel.STDIN and header_place(parts):
-            self._intake.take(Channel.REQUEST, [without_content(parts, self._folder.signer())])
+        elif channel == Channel.STDIN and (place := header_place(parts)):
+            is_open = self.requests.may_be_seen(parts[place + 1])
+            self._intake.take(Channel.REQUEST, [parts if is_open else without_content(parts, self._folder.signer())])
             self.asked += 1
 
     @property
@@ -225,6 +326,17 @@ class Kernel:
     def is_executing(self) -> bool:
         """Whether code of the user runs, or waits for its turn."""
         return self._process is not None and self.requests.is_executing(time.time())
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs came while this agent runs."""
+        return self.requests.outputs
+
+    @property
+    def ends_alone_after_s(self) -> float | None:
+        """How long it may be idle without a client; None for as long as it likes."""
+        limit_s = self._folder.state.get("ends_alone_after_s")
+        return limit_s if isinstance(limit_s, (int, float)) else None
 
     @property
     def notebook(self) -> str:
@@ -264,6 +376,7 @@ class Kernel:
             "generation": state.get("generation", 0),
             "python": state.get("python", ""),
             "started_at": state.get("started_at"),
+            "now": time.time(),
             "last_output_at": self._intake.last_output_at,
             "exit": state.get("exit"),
             "first_seq": self.record.first_seq,
@@ -273,10 +386,16 @@ class Kernel:
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
-    async def _launch(self, launch: Launch) -> None:
+    def _was_launched_for(self, caller: Caller | None) -> bool:
+        launched = self._folder.state.get("launched_by")
+        return caller is not None and isinstance(launched, dict) and caller[1] <= launched.get(caller[0], 0)
+
+    async def _launch(self, launch: Launch, caller: Caller | None) -> None:
         await self._end_is_recorded()
+        self._folder.check_room()
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
         generation = int(self._folder.state.get("generation", 0)) + 1
+        self._intake.begin_line()  # before a later agent can find the process: its line begins with 1
         self._folder.save(
             pid=process.pid,
             started=process.started,
@@ -287,9 +406,11 @@ class Kernel:
             started_at=time.time(),
             notebook=launch.env.get("JPY_SESSION_NAME", ""),
             owner=launch.owner,
+            is_cut_off=False,
+            launched_by=_with_caller(self._folder.state.get("launched_by"), caller, caller[1] if caller else 0),
+            ends_alone_after_s=launch.ends_alone_after_s,
             exit=None,
         )
-        self._intake.begin_line()
         self._connect(process)
         self._intake.event("started", pid=process.pid, generation=generation)
 
@@ -302,12 +423,6 @@ class Kernel:
         sockets.attach(self._intake.number)
         self._sockets = sockets
         self._watch = asyncio.create_task(self._watch_end(process, sockets))
-
-    def _send_what_waits(self) -> None:
-        if self._sockets is not None:
-            waiting, self._waiting = self._waiting, []
-            for channel, parts in waiting:
-                self._sockets.send(channel, parts)
 
     def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
         if channel == Channel.IOPUB:
@@ -324,6 +439,8 @@ class Kernel:
         await sockets.drain()
         sockets.close()
         process.close()
+        if self._loose_ends is not None:
+            self._loose_ends.abort()
         self._let_ends_go()
         self._sockets = self._process = None
         self._record_end(process.pid, ended)
@@ -348,7 +465,13 @@ class Kernel:
         ended = await self._around.reports.of(pid)
         if self.requests.execution_state == "busy":
             self._intake.event("gap", messages=None, reason=_ENDED_UNHEARD)
+        await self._end_unheard(pid, ended)
+
+    async def _end_unheard(self, pid: int, ended: Exit) -> None:
+        """Record an end that no agent has seen, and answer the cells that no client has seen end either."""
+        unanswered = [request for request in self.requests.all() if request.state != "done" and not request.status]
         self._record_end(pid, ended)
+        await abort_all(self.record, self._replies(), unanswered)
 
     def _record_end(self, pid: int, ended: Exit) -> None:
         outcome = {
@@ -371,3 +494,12 @@ class Kernel:
         """How a process ended that an earlier agent had started is still being asked; it is no end of the next one."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
+
+
+def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:
+    """What is noted of callers, and `value` of this one as the newest."""
+    callers = dict(noted) if isinstance(noted, dict) else {}
+    if caller is not None:
+        callers.pop(caller[0], None)
+        callers[caller[0]] = value
+    return dict(list(callers.items())[-_MOST_CALLERS:])

@@ -108,6 +108,22 @@ class Kernels:
         """Whether none is at work or about to be."""
         return all(kernel.execution_state in ("idle", "dead") for kernel in self._kernels.values())
 
+    @property
+    def are_whole(self) -> bool:
+        """Whether nobody has removed the folder of one, or that of all."""
+        return self._around.home.kernels.is_dir() and all(kernel.is_whole for kernel in self._kernels.values())
+
+    def restore(self) -> None:
+        """Restore what somebody has removed; raises OSError or AgentBroken where that is not possible."""
+        for kernel in self._kernels.values():
+            kernel.restore()
+
+    def tell(self, words: str) -> None:
+        """Tell the users of all that live."""
+        for kernel in self._kernels.values():
+            if kernel.is_alive:
+                kernel.event("words", message=words)
+
     def describe(self) -> list[dict[str, Any]]:
         return [kernel.describe() for kernel in self._kernels.values()]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ class Launch:
         cwd: a folder on the worker; the home folder where there is no such folder.
         env: added to the environment that the agent was started in.
         extra_arguments: passed on to ipykernel.
+        ends_alone_after_s: how long the kernel may be idle without a client; None for as long as it likes.
         owner: who asks, by a word of their own: what they say later, and late, concerns no start of somebody else's.
     """
 
@@ -29,6 +31,7 @@ class Launch:
     env: Mapping[str, str] = field(default_factory=dict)
     extra_arguments: Sequence[str] = ()
     owner: str = ""
+    ends_alone_after_s: float | None = None
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Launch:
@@ -48,6 +51,7 @@ class Launch:
             env={_variable_name(name): _text(env, name) for name in env},
             extra_arguments=[_text({"extra_arguments": argument}, "extra_arguments") for argument in arguments],
             owner=_text(params, "owner", ""),
+            ends_alone_after_s=_seconds(params, "ends_alone_after_s"),
         )
 
 
@@ -56,6 +60,15 @@ def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> s
     if not isinstance(value, str) or "\0" in value:
         raise BadInput(f"{name} must be a text.")
     return value
+
+
+def _seconds(params: Mapping[str, Any], name: str) -> float | None:
+    value = params.get(name)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
+        raise BadInput(f"{name} must be a number of seconds above 0.")
+    return float(value)
 
 
 def _variable_name(name: str) -> str:

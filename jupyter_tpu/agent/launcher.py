@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -15,6 +17,8 @@ from jupyter_tpu.agent.spares import Spares
 from jupyter_tpu.errors import KernelFailed
 
 _BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
+_CODE_COMES_WITHIN_S = 20.0  # a client has to connect again and to send it, perhaps over a slow path
+_LOOK_EVERY_S = 0.1
 _EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 
 
@@ -39,6 +43,21 @@ class Launcher:
         self._python = python
         self._reports = reports
         self.spares = Spares(home, python, self._start_spare, is_quiet, on_spare)
+
+    async def wait_for_code(self) -> None:
+        """Wait, after somebody has removed the agent's folder, until a client has sent the code again (`home_watch`).
+
+        Raises:
+            KernelFailed: it does not come.
+        """
+        until = time.monotonic() + _CODE_COMES_WITHIN_S
+        while not _BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - the file system tells nobody
+            await asyncio.sleep(_LOOK_EVERY_S)
+        if not _BOOTSTRAP.exists():
+            raise KernelFailed(
+                f"The agent's folder {self._home.root} was removed from the worker, and is not restored yet.",
+                hint="Start the kernel again in a minute.",
+            )
 
     async def launch(self, kernel_id: str, folder: KernelFolder, launch: Launch) -> Process:
         """A process for the kernel.

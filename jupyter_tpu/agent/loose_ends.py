@@ -1,25 +1,29 @@
 """What the death of an agent may have left behind, and how the next one ties it up.
 
 A request that was recorded but was still in the dead agent's hands never reached the kernel; it is passed on now. A
-reply that was there is lost; the agent makes another from what is recorded, so that nobody waits for ever. Which those
-are is known once the kernel has answered a request of the agent's own, because it answers in order. Of a kernel that
-does not keep what it says it is not known whether it ran what it seems not to have begun; that is said, and not tried.
+reply that was there is lost; the agent makes another from what is recorded, so that nobody waits for ever.
+
+Which requests those are is known once the kernel has nothing left to take from the dead agent's connection. The agent
+asks the kernel something of its own and waits for that very answer: what answers an earlier agent says nothing. A
+kernel takes turns between connections, so the answer may overtake requests that wait on the old one; the agent asks
+again until the kernel has begun nothing else between two answers.
+
+A kernel with our line keeps all that it says, and drops a request that comes twice. Of any other kernel it is not known
+whether it ran what it seems not to have begun; that is said, and not tried.
 """
 
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import uuid
-from collections.abc import Callable
-from datetime import datetime, timezone
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from jupyter_tpu.agent.excerpt import Span, first_entry
-from jupyter_tpu.agent.intake import PROBE, Intake
-from jupyter_tpu.agent.jupyter_messages import DELIMITER, Signer, header_place, is_execute_request, json_object
+from jupyter_tpu.agent.intake import Intake
+from jupyter_tpu.agent.jupyter_messages import header_place, is_execute_request, json_object
 from jupyter_tpu.agent.record import Record
+from jupyter_tpu.agent.replies import Replies
 from jupyter_tpu.agent.request_index import Asked
 from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.messages import Channel
@@ -34,61 +38,112 @@ Send = Callable[[Channel, "list[bytes]"], None]
 class LooseEnds:
     """The open requests of a kernel that was just adopted; `send` passes a message to the kernel."""
 
-    def __init__(self, record: Record, intake: Intake, signer: Signer, send: Send) -> None:
+    def __init__(self, record: Record, intake: Intake, replies: Replies, send: Send) -> None:
         self._record = record
         self._intake = intake
-        self._signer = signer
+        self._replies = replies
         self._send = send
-        self._queued = [request for request in intake.requests.all() if request.state == "queued"]
-        self._unanswered = [request for request in intake.requests.all() if request.state != "queued"]
-        self._unanswered = [request for request in self._unanswered if not request.status]
-        self._held: list[list[bytes]] = []
-        self._missing = {Channel.SHELL, Channel.IOPUB}
+        requests = intake.requests.all()
+        self._queued = [request for request in requests if request.state == "queued" and not request.status]
+        self._unanswered = [request for request in requests if request.state != "queued" and not request.status]
+        self._held: list[tuple[Asked | None, list[bytes]]] = []
+        self._probe = ""
+        self._missing: set[Channel] = set()
+        self._begun: int | None = None
         self._tying: asyncio.Task[None] | None = None
         self._are_tied = not self._queued and not self._unanswered
         if not self._are_tied:
-            send(Channel.SHELL, self._message("kernel_info_request", PROBE, b"{}", {}))
+            self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
         """Whether a request has to wait, so that it does not overtake one that never reached the kernel."""
         is_held = bool(not self._are_tied and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
-            self._held.append(parts)
+            header = json_object(parts[header_place(parts)])
+            self._held.append((self._intake.requests.get(header.get("msg_id")), parts))
         return is_held
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
         """The kernel has answered on this channel. Both must, as they need not keep step."""
-        content = json_object(parts[header_place(parts) + 3])
-        if channel == Channel.SHELL or content.get("execution_state") == "idle":
+        place = header_place(parts)
+        if json_object(parts[place + 1]).get("msg_id") != self._probe:
+            return
+        if channel == Channel.SHELL or json_object(parts[place + 3]).get("execution_state") == "idle":
             self._missing.discard(Channel(channel))
-        if not self._missing and not self._are_tied and self._tying is None:
+        if self._missing or self._are_tied or self._tying is not None:
+            return
+        if self._intake.requests.begun != self._begun:
+            self._begun = self._intake.requests.begun
+            self._ask()
+        else:
             self._tying = asyncio.create_task(self._tie())
 
     def close(self) -> None:
+        """Let go of the kernel, which goes on."""
         if self._tying is not None:
             self._tying.cancel()
 
+    def abort(self) -> None:
+        """The kernel has ended: what was held is never run."""
+        self.close()
+        held, self._held = self._held, []
+        for _, parts in held:
+            self._replies.abort(parts)
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _ask(self) -> None:
+        self._missing = {Channel.SHELL, Channel.IOPUB}
+        self._probe, question = self._replies.probe()
+        self._send(Channel.SHELL, question)
+
     async def _tie(self) -> None:
         for request in (*self._unanswered, *self._queued):
-            asked = await first_entry(self._record, Span(request.first_seq, request.first_seq, 0), lambda _: True)
+            asked = await _asked(self._record, request)
             # The probe does not ask subshells: there it may still wait, or run.
-            if asked and "subshell_id" not in json_object(asked.parts[header_place(asked.parts)]):
-                await self._tie_up(request, asked.parts)
+            if asked and not _subshell_of(asked):
+                await self._tie_up(request, asked)
+        while self._held:  # more may come while the record is read
+            held, parts = self._held[0]
+            is_behind_failure = held is not None and await self._is_behind_failure(held)
+            del self._held[0]
+            if is_behind_failure:
+                self._replies.abort(parts)
+            else:
+                self._send(Channel.SHELL, parts)
         self._are_tied = True
-        for parts in self._held:
-            self._send(Channel.SHELL, parts)
 
     async def _tie_up(self, request: Asked, asked: list[bytes]) -> None:
-        if request.state == "queued" and self._intake.is_attached:
+        if request.state == "done":
+            if not request.status:
+                self._replies.reply(asked, await self._outcome(request))
+        elif self._intake.is_attached:
+            if request.state == "queued":
+                await self._pass_on(request, asked)
+        else:
+            self._intake.event("gap", messages=None, reason=_UNKNOWN)
+            unknown = {"ename": "OutcomeUnknown", "evalue": _UNKNOWN, "traceback": []}
+            self._replies.end(asked, {"status": "error", **unknown})
+
+    async def _pass_on(self, request: Asked, asked: list[bytes]) -> None:
+        is_behind_failure = await self._is_behind_failure(request)
+        if request.state != "queued":
+            return  # it has begun meanwhile
+        if is_behind_failure:
+            self._replies.abort(asked)
+        else:
             log.warning("request %s had not reached the kernel", request.msg_id)
             self._send(Channel.SHELL, asked)
-        elif request.state != "done":
-            self._intake.event("gap", messages=None, reason=_UNKNOWN)
-            self._reply(asked, {"status": "error", "ename": "OutcomeUnknown", "evalue": _UNKNOWN, "traceback": []})
-            idle = self._message("status", "jupyter-tpu-", asked[header_place(asked)], {"execution_state": "idle"})
-            self._intake.take(Channel.IOPUB, [[b"status", *idle]])
-        elif not request.status:
-            self._reply(asked, await self._outcome(request))
+
+    async def _is_behind_failure(self, request: Asked) -> bool:
+        """Whether a cell failed that ends what waits behind it; the kernel would have aborted this one."""
+        for failed in _failed_behind(self._intake.requests.all(), request.first_seq):
+            asked = await _asked(self._record, failed)
+            content = json_object(asked[header_place(asked) + 3]) if asked else {}
+            ends_others = content.get("stop_on_error", True) and not content.get("silent", False)
+            if asked and ends_others and not _subshell_of(asked):
+                return True
+        return False
 
     async def _outcome(self, request: Asked) -> dict[str, Any]:
         """What the reply must have said."""
@@ -101,23 +156,30 @@ class LooseEnds:
             return {"status": "error", **json_object(error.parts[header_place(error.parts) + 3])}
         return {"status": "ok", "payload": [], "user_expressions": {}, "execution_count": request.execution_count}
 
-    def _reply(self, asked: list[bytes], content: dict[str, Any]) -> None:
-        log.warning("a reply was lost; it is made anew")
-        place = header_place(asked)
-        message = self._message("execute_reply", "jupyter-tpu-", asked[place], content)
-        self._intake.take(Channel.SHELL, [[*asked[: place - 2], *message]])
 
-    def _message(self, kind: str, prefix: str, parent: bytes, content: dict[str, Any]) -> list[bytes]:
-        header = {
-            "msg_id": prefix + uuid.uuid4().hex,
-            "msg_type": kind,
-            "username": "agent",
-            "session": "jupyter-tpu-agent",
-            "date": datetime.now(timezone.utc).isoformat(),
-            "version": "5.3",
-        }
-        frames = [json.dumps(header).encode(), parent, b"{}", json.dumps(content).encode()]
-        return [DELIMITER, self._signer.sign(frames), *frames]
+async def abort_all(record: Record, replies: Replies, requests: Iterable[Asked]) -> None:
+    """Answer what an earlier agent kept for a process that was to be started, or had passed to one that has ended."""
+    for request in requests:
+        if asked := await _asked(record, request):
+            replies.abort(asked)
+
+
+async def _asked(record: Record, request: Asked) -> list[bytes] | None:
+    entry = await first_entry(record, Span(request.first_seq, request.first_seq, 0), lambda _: True)
+    return entry.parts if entry else None
+
+
+def _failed_behind(requests: Iterable[Asked], seq: int) -> list[Asked]:
+    """Requests whose reply was an error, and came after `seq`."""
+    return [
+        request
+        for request in requests
+        if request.status == "error" and request.first_seq < seq < (request.reply_seq or 0)
+    ]
+
+
+def _subshell_of(asked: list[bytes]) -> Any:
+    return json_object(asked[header_place(asked)]).get("subshell_id")
 
 
 def _is_error(entry: Entry) -> bool:

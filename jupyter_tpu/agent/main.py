@@ -22,16 +22,19 @@ from jupyter_tpu.agent.ending import Ending
 from jupyter_tpu.agent.environments import FrameworkEnvironments
 from jupyter_tpu.agent.examining import Examining
 from jupyter_tpu.agent.guard import Guard
+from jupyter_tpu.agent.home_watch import HomeWatch
 from jupyter_tpu.agent.kernel import Surroundings
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.launcher import Launcher
 from jupyter_tpu.agent.metrics_methods import Metrics
 from jupyter_tpu.agent.notice_watch import NoticeWatch
 from jupyter_tpu.agent.notices import Notices
+from jupyter_tpu.agent.orphans import Orphans
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.agent.process import ReportedExits
 from jupyter_tpu.agent.session import Session
 from jupyter_tpu.agent.snapshots import Snapshots
+from jupyter_tpu.agent.umask import close_new_files
 
 log = logging.getLogger(__name__)
 
@@ -45,13 +48,15 @@ class Agent:
     """All of it: kernels, and one session per client."""
 
     def __init__(self, home: Home, python: str) -> None:
+        self._home = home
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._context.set(zmq.MAX_SOCKETS, 16384)
+        self._sessions: set[Session] = set()
         self.reports = ReportedExits()
         self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._tell_sessions)
         self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
         notices = Notices(self._kernels)
-        self._guard = Guard(home.brakes, Watch(self._kernels, notices), notices)
+        self._guard = Guard(home.brakes, Watch(self._kernels, notices, self._pages), notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
         self._metrics = Metrics(self._kernels, python)
@@ -65,11 +70,14 @@ class Agent:
         }
         self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)
-        self._sessions: set[Session] = set()
+        self._servers: list[asyncio.Server] = []
 
     def _wake_sessions(self) -> None:
         for session in self._sessions:
             session.wake()
+
+    def _pages(self) -> int:
+        return sum(session.pages for session in self._sessions)
 
     def _fence(self, session: Session) -> None:
         """A client that comes back ends its former connection, which may be half-open for hours.
@@ -88,6 +96,13 @@ class Agent:
         for session in self._sessions:
             session.notify()
 
+    def _end_sessions(self) -> None:
+        for session in tuple(self._sessions):
+            session.end()
+
+    def _has_client(self, kernel_id: str) -> bool:
+        return any(session.follows(kernel_id) for session in self._sessions)
+
     def _is_quiet(self) -> bool:
         return self._kernels.are_quiet
 
@@ -95,17 +110,23 @@ class Agent:
         """Serve until asked to stop; kernels go on."""
         self._kernels.adopt()
         self._launcher.spares.begin()
-        server = await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET)
-        parts = (self._guard, self._notice_watch, self._metrics)
+        await self._serve_at(listener)
+        home_watch = HomeWatch(self._home, self._kernels, self._serve_at, self._end_sessions)
+        orphans = Orphans(self._kernels.all, self._has_client)
+        parts = (self._guard, self._notice_watch, self._metrics, home_watch, orphans)
         watches = [asyncio.create_task(part.run()) for part in parts]
         await stop.wait()
         for watch in watches:
             watch.cancel()
-        server.close()
+        for server in self._servers:
+            server.close()
         await self._calls.close()
         await self._launcher.spares.close()
         self._kernels.close()
         self._context.destroy(linger=0)
+
+    async def _serve_at(self, listener: socket.socket) -> None:
+        self._servers.append(await asyncio.start_unix_server(self._serve_client, sock=listener, **_KEEP_SOCKET))
 
     async def _serve_client(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if not _is_ours(writer.get_extra_info("socket")):
@@ -151,6 +172,7 @@ async def run(home: Home, python: str, listener: socket.socket) -> None:
 
 def main(arguments: list[str]) -> None:
     """``ROOT PYTHON``; the listening socket is descriptor 3, the supervisor's reports come on standard input."""
+    close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")
     # It warns of each write to a client that has left without a word, which a link that is cut does all day.
     logging.getLogger("asyncio").setLevel(logging.ERROR)

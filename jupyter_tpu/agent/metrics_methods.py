@@ -58,6 +58,7 @@ class Metrics:
             history = await asyncio.to_thread(ring.history, time.time() - history_s, step_s, points)
         return {
             "worker": {"hostname": socket.gethostname(), "accelerator_type": self._sampler.accelerator_type},
+            "now": time.time(),
             "interval_s": INTERVAL_S,
             "sample": sample.to_json(),
             "history": history,

@@ -119,7 +119,7 @@ class Sdk:
                 self._give_up(MISSING)
                 return
             self._found = [float(text) for text in answer["data"]] if "data" in answer else str(answer["error"])
-        except (ValueError, TypeError, KeyError):
+        except (ValueError, TypeError, KeyError, RecursionError):
             self._found = "libtpu's SDK talks nonsense"
         self._ask(process, self.answer_s)
 

@@ -6,26 +6,30 @@ Says everything as JSON lines on standard output: ``{"phase", "message", "fracti
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import socket
 import subprocess
 import sys
-from collections.abc import Mapping
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
 from jupyter_tpu.agent.environment import Environments
-from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
+from jupyter_tpu.agent.umask import close_new_files, users_umask
 from jupyter_tpu.errors import AgentBroken, TpuError
 
 _LOG_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 3000
+_RESTORED_WITHIN_S = 20.0  # the agent looks every second; one that has died takes seconds to be started again
+_SUPERVISE = "supervise"
 
 
 def main(code: Path, request: Mapping[str, Any]) -> None:
     """Prepare the worker for a client."""
+    close_new_files()
     try:
         _say(ready=prepare(code, Home.of_user(), request))
     except TpuError as error:
@@ -37,30 +41,51 @@ def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any
     home.make()
     environments = Environments(home, _report)
     python = environments.kernel_python(str(request.get("python", "")))
-    lock = _take_lock(home)
+    lock = _lock_of_no_agent(home)
     if lock is not None:
         _start_supervisor(code, home, environments.agent_python(), python, lock)
     ready = {"socket": str(home.socket), "python": python}
     return {**ready, "log": _tail(home.log)} if request.get("explain") else ready
 
 
-def _take_lock(home: Home) -> int | None:
-    """The lock's descriptor, or None when a supervisor holds it."""
-    lock = os.open(home.lock, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+def _lock_of_no_agent(home: Home) -> int | None:
+    """The lock where no agent is kept, else None.
+
+    A lock that is free does not prove it: somebody may have removed the folder with the lock that was held. The agent
+    restores it within a second (`home_watch`), and a second one would write into the same records.
+    """
+    until = time.monotonic() + _RESTORED_WITHIN_S
+    while (lock := take_lock(home.lock)) is not None and _is_supervised(home):
         os.close(lock)
-        return None
+        if is_answered(home.socket):
+            return None
+        if time.monotonic() > until:
+            raise AgentBroken(
+                f"The agent's folder {home.root} was removed from the worker, and its agent does not restore it.",
+                hint="Look at the node by `jupyter tpu ssh`, or restart it; a restart ends its kernels.",
+            )
+        time.sleep(0.1)
     return lock
+
+
+def _is_supervised(home: Home) -> bool:
+    """Whether one of our processes keeps an agent for this folder, whatever has become of its lock."""
+    return any({_SUPERVISE.encode(), os.fsencode(home.root)} <= {*words} for words in _our_commands())
+
+
+def _our_commands() -> Iterator[list[bytes]]:
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):  # it ended meanwhile
+            if process.stat().st_uid == os.getuid():
+                yield (process / "cmdline").read_bytes().split(b"\0")
 
 
 def _start_supervisor(code: Path, home: Home, agent_python: str, kernel_python: str, lock: int) -> None:
     """Start it in a session of its own; the lock and the listening socket pass to it, so it is ready at once."""
     _report("agent", "Starting the agent", 0.9)
-    listener = _listen(home.socket)
+    listener = listen(home.socket)
     descriptors = (listener.fileno(), lock)
-    argv = [agent_python, "-I", str(code), "supervise", *map(str, descriptors), str(home.root), kernel_python]
+    argv = [agent_python, "-I", str(code), _SUPERVISE, *map(str, descriptors), str(home.root), kernel_python]
     with _open_log(home.log) as log:
         _run_detached(argv, home, log, descriptors)
     listener.close()
@@ -77,6 +102,7 @@ def _run_detached(argv: list[str], home: Home, log: IO[bytes], descriptors: tupl
             stderr=log,
             pass_fds=descriptors,
             start_new_session=True,
+            umask=users_umask(),
         )
     except OSError as error:
         raise AgentBroken(
@@ -84,15 +110,6 @@ def _run_detached(argv: list[str], home: Home, log: IO[bytes], descriptors: tupl
             hint=f"Remove {home.environments} on the worker; it is made anew.",
             raw=str(error),
         ) from error
-
-
-def _listen(path: Path) -> socket.socket:
-    path.unlink(missing_ok=True)
-    listener = socket.socket(socket.AF_UNIX)
-    listener.bind(str(path))
-    path.chmod(0o600)
-    listener.listen(128)
-    return listener
 
 
 def _open_log(path: Path) -> IO[bytes]:

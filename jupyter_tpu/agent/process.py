@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_tpu.agent.umask import users_umask
+
 # The supervisor reaps an inherited kernel at once; this is for the case that it is gone as well.
 _REPORT_WAIT_S = 2.0
 _REMEMBERED = 1000
@@ -109,6 +111,7 @@ class Process:
                 stdout=file,
                 stderr=file,
                 start_new_session=True,
+                umask=users_umask(),
             )
         return cls(child.pid, start_ticks(child.pid) or 0, child, reports)
 

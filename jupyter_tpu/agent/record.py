@@ -17,6 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from jupyter_tpu.agent.held import Held
+from jupyter_tpu.agent.paths import private_folder
 from jupyter_tpu.agent.segment import Segment
 from jupyter_tpu.wire.entries import HEADER_BYTES, MAX_BODY_BYTES, Entry, decode_entry, encode_entry, entry_span
 from jupyter_tpu.wire.messages import Channel
@@ -42,7 +43,7 @@ class Record:
     """
 
     def __init__(self, folder: Path, *, cap_bytes: int = CAP_BYTES) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(folder)
         self._folder = folder
         self._cap_bytes = cap_bytes
         self._segment_bytes = min(_SEGMENT_BYTES, cap_bytes // 16)
@@ -181,6 +182,16 @@ class Record:
         if offset >= self._written:
             return self._held.read(offset - self._written, size)
         return self._segments[self._segment_at(offset)].read(offset, size)
+
+    def restore(self) -> None:
+        """Restore what somebody has removed, as far as it is known.
+
+        Raises:
+            OSError: that is not possible.
+        """
+        private_folder(self._folder)
+        for segment in self._segments:
+            segment.restore()
 
     def close(self) -> None:
         self.flush()

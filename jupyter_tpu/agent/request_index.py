@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from jupyter_tpu.agent.jupyter_messages import header_place, json_object, text_of
+from jupyter_tpu.agent.jupyter_messages import AGENT_SESSION, header_place, json_object, text_of
 from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.messages import Channel
 
@@ -20,6 +20,7 @@ ExecutionState = Literal["starting", "idle", "busy"]
 
 _MOST_REQUESTS = 2000
 _MOST_PARENTS = 64
+_MOST_ANSWERS = 100
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
 # A widget's page says now and then that it is still shown, which takes a kernel a few ms and is no work.
 _MOMENT_S = 1.0
@@ -36,6 +37,10 @@ class Asked:
         state: queued | running | done.
         status: ok | error | aborted, from the reply; lost when the kernel ended first; None while unknown.
         input_seq: the input_request that waits for an answer.
+        open_question: its msg_id if what is typed there may be seen; empty for a password.
+        answers: the newest answers to ``input()``.
+        reply_seq: the reply.
+        is_settled: whether the agent itself has replied. A reply of the kernel that still comes is one too many.
     """
 
     msg_id: str
@@ -52,10 +57,21 @@ class Asked:
     started_at: float | None = None
     ended_at: float | None = None
     input_seq: int | None = None
+    reply_seq: int | None = None
+    is_settled: bool = False
+    open_question: str = ""
+    answers: list[int] = field(default_factory=list)
 
 
 class RequestIndex:
-    """The newest 2,000 execute requests of a kernel, and whether it is busy."""
+    """The newest 2,000 execute requests of a kernel, and whether it is busy.
+
+    Attributes:
+        outputs: how much was printed and shown since this index was made.
+        state_since: since when it is busy, idle or starting (Unix seconds).
+        begun: how many requests of any kind this agent has seen it begin.
+        generation: how often it was started, by the record; None where an older agent's checkpoint does not say.
+    """
 
     def __init__(self) -> None:
         self._requests: OrderedDict[str, Asked] = OrderedDict()
@@ -63,6 +79,9 @@ class RequestIndex:
         self._busy_with: set[tuple[str, str]] = set()
         self._has_spoken = False
         self.state_since: float | None = None
+        self.outputs = 0
+        self.begun = 0
+        self.generation: int | None = 0
 
     @property
     def execution_state(self) -> ExecutionState:
@@ -85,6 +104,7 @@ class RequestIndex:
             "busy_with": [list(key) for key in self._busy_with],
             "has_spoken": self._has_spoken,
             "state_since": self.state_since,
+            "generation": self.generation,
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
@@ -97,6 +117,7 @@ class RequestIndex:
         self._requests = OrderedDict((request.msg_id, request) for request in requests)
         self._busy_with = {(kind, msg_id) for kind, msg_id in state["busy_with"]}
         self._has_spoken, self.state_since = state["has_spoken"], state["state_since"]
+        self.generation = state.get("generation")
 
     def get(self, msg_id: Any) -> Asked | None:
         """The request of this id, unless it is too old."""
@@ -123,9 +144,21 @@ class RequestIndex:
     def is_part(self, entry: Entry, request: Asked) -> bool:
         """Whether an entry is the request itself or belongs to it."""
         if entry.channel == Channel.REQUEST:
-            return entry.seq == request.first_seq
+            return entry.seq == request.first_seq or entry.seq in request.answers
         place = header_place(entry.parts)
         return bool(place) and self._request_of(entry.parts[place + 1]) is request
+
+    def may_be_seen(self, question: bytes) -> bool:
+        """Whether an answer is surely no password; its parent header names the question where clients say it."""
+        msg_id = text_of(json_object(question), "msg_id")
+        waiting = [request.open_question for request in self._requests.values() if request.input_seq is not None]
+        asked = [each for each in waiting if msg_id in ("", each)] if msg_id in ("", *waiting) else []
+        return bool(asked) and all(asked)
+
+    def is_settled(self, parent: bytes) -> bool:
+        """Whether the agent has replied to the request with this header."""
+        request = self._request_of(parent)
+        return request is not None and request.is_settled
 
     # -- what clients ask ----------------------------------------------------------------------------------------------
 
@@ -134,7 +167,7 @@ class RequestIndex:
         if header.get("msg_type") == "execute_request":
             self._add(seq, time, header, json_object(parts[place + 2]), size)
         else:
-            self._input_came()
+            self._input_came(seq, size)
 
     def _add(self, seq: int, time: float, header: dict[str, Any], metadata: dict[str, Any], size: int) -> None:
         msg_id = text_of(header, "msg_id")
@@ -154,9 +187,13 @@ class RequestIndex:
             done = (old for old, request in self._requests.items() if request.state == "done")
             del self._requests[next(done, next(iter(self._requests)))]
 
-    def _input_came(self) -> None:
+    def _input_came(self, seq: int, size: int) -> None:
         for request in self._requests.values():
-            request.input_seq = None
+            if request.input_seq is not None:
+                request.input_seq, request.last_seq = None, seq
+                request.bytes += size
+                request.messages += 1
+                request.answers = [*request.answers, seq][-_MOST_ANSWERS:]
 
     # -- what the kernel answers ---------------------------------------------------------------------------------------
 
@@ -171,8 +208,12 @@ class RequestIndex:
             request.messages += 1
         if b'"status"' in header:
             self._observe_status(header, parent, parts[place + 3], time)
-        elif request is not None and (channel != Channel.IOPUB or b'"execute_input"' in header):
-            self._observe_step(request, seq, json_object(header).get("msg_type"), parts[place + 3])
+        elif channel != Channel.IOPUB or b'"execute_input"' in header:
+            if request is not None:
+                self._observe_step(request, seq, json_object(header), parts[place + 3])
+        # a widget of the page that shows this machine goes on by itself; only that of a running cell is output
+        elif b'"comm_' not in header or (request is not None and request.state == "running"):
+            self.outputs += 1
 
     def _request_of(self, parent: bytes) -> Asked | None:
         try:
@@ -193,9 +234,11 @@ class RequestIndex:
         before, self._has_spoken = self.execution_state, True
         request = self._request_of(parent)
         if state == "busy":
+            self.begun += 1
             self._busy_with.add(_kind_and_id(parent))
             if request is not None:
-                request.state, request.status = "running", None
+                # The reply of a kernel without our line comes on a socket of its own, and may be read first.
+                request.state, request.status = "running", request.status if request.reply_seq else None
                 request.started_at, request.ended_at = time, None
         else:
             self._busy_with.discard(_kind_and_id(parent))
@@ -204,15 +247,19 @@ class RequestIndex:
         if self.execution_state != before:
             self.state_since = time
 
-    def _observe_step(self, request: Asked, seq: int, kind: Any, content: bytes) -> None:
+    def _observe_step(self, request: Asked, seq: int, header: dict[str, Any], content: bytes) -> None:
+        kind = header.get("msg_type")
         if kind == "execute_reply":
             reply = json_object(content)
-            request.status = text_of(reply, "status") or None
+            request.reply_seq, request.is_settled = seq, header.get("session") == AGENT_SESSION
+            was_cut_off = request.status == "lost" and request.started_at is not None
+            request.status = "lost" if was_cut_off else text_of(reply, "status") or None
             request.execution_count = _count(reply) or request.execution_count
         elif kind == "execute_input":
             request.execution_count = _count(json_object(content))
         elif kind == "input_request":
-            request.input_seq = seq
+            is_open = json_object(content).get("password") is False
+            request.input_seq, request.open_question = seq, text_of(header, "msg_id") if is_open else ""
 
     # -- what the agent says -------------------------------------------------------------------------------------------
 
@@ -222,6 +269,7 @@ class RequestIndex:
         self._busy_with.clear()
         self._has_spoken = False
         self.state_since = time
+        self.generation = int(event.get("generation", 0))
         if event["event"] == "exited":
             for request in self._requests.values():
                 if request.state != "done":

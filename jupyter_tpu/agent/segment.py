@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from jupyter_tpu.agent.paths import rewritten
 from jupyter_tpu.agent.soundness import Found, is_torn, sound_entries
 from jupyter_tpu.wire.entries import HEADER_BYTES, entry_span
 
@@ -177,6 +178,15 @@ class Segment:
         self.check()
         at = bisect.bisect_right([start for _, start in self._index], offset) - 1
         return self._index[max(at, 0)][0] if self._index else self.first_seq
+
+    def restore(self) -> None:
+        """Restore the file if somebody has removed it; one that rests is lost.
+
+        Raises:
+            OSError: that is not possible.
+        """
+        if self._fd != _NO_FILE and not self.path.exists():
+            self._fd = rewritten(self.path, self._fd)
 
     def rest(self) -> None:
         """Give the descriptor back: nothing more is written."""

@@ -96,13 +96,25 @@ class Session:
         self._silent_ticks = 0
         self._is_draining = False
         self._streams: dict[int, Stream] = {}
+        self._pages: int | None = None
         self._window = Window()
         self._output = asyncio.Event()
         self._answers: set[asyncio.Task[None]] = set()
 
+    @property
+    def pages(self) -> int:
+        """How many pages this client shows kernels in; one that does not tell counts as one while it follows any."""
+        if self._pages is not None:
+            return self._pages
+        return int(bool(self._streams))
+
     def wake(self) -> None:
         """A kernel's record has grown, or a kernel was forgotten."""
         self._output.set()
+
+    def follows(self, kernel_id: str) -> bool:
+        """Whether the client reads what the kernel says."""
+        return any(stream.kernel.kernel_id == kernel_id for stream in self._streams.values())
 
     def notify(self) -> None:
         """There is news of the worker."""
@@ -189,10 +201,19 @@ class Session:
             self.notify()
 
     def _call(self, frame: Frame) -> None:
-        task = self._calls.perform(self.client_id, frame.number, frame.json())
+        call = frame.json()
+        self._note_pages(call)
+        task = self._calls.perform(self.client_id, frame.number, call)
         answer = asyncio.create_task(self._answer(frame.number, task))
         self._answers.add(answer)
         answer.add_done_callback(self._answers.discard)
+
+    def _note_pages(self, call: Mapping[str, Any]) -> None:
+        """A Jupyter server follows its kernels whether or not anybody looks; it tells when it asks what goes on."""
+        params = call.get("params")
+        pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
+        if isinstance(pages, int) and pages >= 0:
+            self._pages = pages
 
     async def _answer(self, number: int, task: asyncio.Task[dict[str, Any]]) -> None:
         # The call goes on when this connection is cut; the client asks again on the next.

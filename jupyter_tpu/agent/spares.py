@@ -56,8 +56,8 @@ class Spare:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether packages or startup files have changed since it read them."""
-        return any(_changed_at(path) != then for path, then in self.watched.items())
+        """Whether packages or startup files have changed since it read them, or its sockets were removed."""
+        return not self.sockets.is_dir() or any(_changed_at(path) != then for path, then in self.watched.items())
 
     async def hear(self, timeout_s: float) -> dict[str, Any]:
         """The next thing it says.
@@ -145,7 +145,7 @@ class Spares:
                     "pipe": f"{folder.socket_prefix}-pipe",
                 }
             )
-        except (EOFError, OSError, ValueError, asyncio.TimeoutError) as error:
+        except (EOFError, OSError, ValueError, RecursionError, asyncio.TimeoutError) as error:
             log.warning("the spare kernel %s could not be used: %s", spare.process.pid, error)
             spare.discard()
             return None
@@ -197,7 +197,7 @@ class Spares:
             spare = self._launch()
             said = await spare.hear(_BOOT_S)
             spare.kernel_info, spare.watched = said["kernel_info"], dict(said["watched"])
-        except (EOFError, OSError, ValueError, KeyError, TypeError, asyncio.TimeoutError) as error:
+        except (EOFError, OSError, ValueError, KeyError, TypeError, RecursionError, asyncio.TimeoutError) as error:
             log.warning("no spare kernel could be made: %s", error)
         except asyncio.CancelledError:
             _discard(spare)

@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.umask import close_new_files, users_umask
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +50,12 @@ class Supervisor:
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "JUPYTER_TPU_LISTENER": str(self._listener)}
         agent = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, env=environment, pass_fds=[self._listener], start_new_session=True
+            self._command,
+            stdin=subprocess.PIPE,
+            env=environment,
+            pass_fds=[self._listener],
+            start_new_session=True,
+            umask=users_umask(),
         )
         for pid, status in self._unreported.items():
             self._tell(agent, pid, status)
@@ -99,6 +105,7 @@ def become_reaper() -> None:
 
 def main(arguments: list[str]) -> None:
     """``LISTENER LOCK ROOT PYTHON``: two inherited descriptors, then what the agent needs."""
+    close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s supervisor %(levelname)s: %(message)s")
     listener, lock, root, python = arguments
     os.set_inheritable(int(lock), False)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source
+from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source, sources_digest
 
 
 def names() -> list[str]:
@@ -26,6 +26,16 @@ def test_the_same_package_gives_the_same_bytes() -> None:
         check=True,
     )
     assert in_another_process.stdout.strip() == agent_archive().digest
+
+
+def test_its_sources_have_a_digest_that_the_next_process_finds_again() -> None:
+    in_another_process = subprocess.run(
+        [sys.executable, "-c", "from jupyter_tpu.agent.archive import sources_digest; print(sources_digest())"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert in_another_process.stdout.strip() == sources_digest()
 
 
 def test_it_holds_what_a_worker_needs_and_nothing_of_the_laptop() -> None:

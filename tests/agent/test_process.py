@@ -87,6 +87,16 @@ def test_a_folder_of_ours_is_made_private(tmp_path: Path) -> None:
     assert private_folder(tmp_path / "new").stat().st_mode & 0o777 == 0o700
 
 
+def test_the_parents_of_a_folder_of_ours_are_made_private_too(tmp_path: Path) -> None:
+    before = os.umask(0o022)
+    try:
+        private_folder(tmp_path / "a" / "b" / "c")
+    finally:
+        os.umask(before)
+    made = [tmp_path / "a", tmp_path / "a" / "b", tmp_path / "a" / "b" / "c"]
+    assert {path.stat().st_mode & 0o777 for path in made} == {0o700}
+
+
 def test_a_link_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from jupyter_tpu.agent.request_index import RequestIndex
+from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.messages import Channel
 
 
@@ -33,3 +34,53 @@ def test_what_a_widget_does_in_a_moment_is_no_work(parent: str, after_s: float, 
     assert index.is_executing(100.0 + after_s) is executes
     hear(index, "idle", parent, 110.0)
     assert not index.is_executing(120.0)
+
+
+def test_a_reply_that_is_read_before_the_kernel_says_busy_still_counts() -> None:
+    index = RequestIndex()
+
+    def observe(seq: int, channel: int, kind: str, parent: dict[str, str], content: dict[str, str]) -> None:
+        header = {"msg_type": kind, "msg_id": "1", "session": "a page"}
+        parts = [json.dumps(part).encode() for part in (header, parent, {}, content)]
+        index.observe(seq, 100.0, channel, [b"<IDS|MSG>", b"", *parts], 100)
+
+    asked = {"msg_type": "execute_request", "msg_id": "1"}
+    observe(1, Channel.REQUEST, "execute_request", {}, {"code": "1"})
+    observe(2, Channel.SHELL, "execute_reply", asked, {"status": "ok"})
+    observe(3, Channel.IOPUB, "status", asked, {"execution_state": "busy"})
+    observe(4, Channel.IOPUB, "status", asked, {"execution_state": "idle"})
+    assert [(request.state, request.status) for request in index.all()] == [("done", "ok")]
+
+
+@pytest.mark.parametrize(
+    ("content", "question", "may_be_seen"),
+    [
+        ({"password": False}, "q", True),
+        ({"password": False}, "", True),
+        ({"password": False}, "an older question", False),
+        ({"password": True}, "q", False),
+        ({"password": True}, "", False),
+        ({}, "q", False),
+    ],
+)
+def test_an_answer_may_be_seen_only_when_it_is_surely_no_password(
+    content: dict[str, bool], question: str, may_be_seen: bool
+) -> None:
+    index = RequestIndex()
+
+    def observe(seq: int, channel: int, kind: str, msg_id: str, parent: dict[str, str], content: object) -> Entry:
+        parts = [json.dumps(part).encode() for part in ({"msg_type": kind, "msg_id": msg_id}, parent, {}, content)]
+        index.observe(seq, 100.0, channel, [b"<IDS|MSG>", b"", *parts], 100)
+        return Entry(seq, 100.0, channel, [b"<IDS|MSG>", b"", *parts])
+
+    asked, header = {"msg_type": "execute_request", "msg_id": "r"}, json.dumps({"msg_id": question}).encode()
+    observe(1, Channel.REQUEST, "execute_request", "r", {}, {"code": ""})
+    assert not index.may_be_seen(header)
+    observe(2, Channel.STDIN, "input_request", "q", asked, content)
+    assert index.may_be_seen(header) is may_be_seen
+    answer = observe(3, Channel.REQUEST, "input_reply", "a", {}, {})
+
+    (request,) = index.all()
+    assert not index.may_be_seen(header)
+    assert index.is_part(answer, request)
+    assert (request.last_seq, request.bytes, request.messages) == (3, 300, 3)

@@ -24,7 +24,7 @@ def path(tmp_path: Path) -> Path:
 async def test_what_was_told_is_there_for_the_next_agent(path: Path) -> None:
     await Snapshots(path).tell({"kind": "cost", "as_of": 1000.0, "data": NEW})
     again = Snapshots(path)
-    assert await again.told({"kind": "cost"}) == {"as_of": 1000.0, "data": NEW}
+    assert await again.told({"kind": "cost"}) == {"as_of": pytest.approx(1000.0, abs=1), "data": NEW}
     assert await again.told({"kind": "quota"}) == {}
 
 
@@ -33,6 +33,23 @@ async def test_older_news_do_not_replace_newer_ones(path: Path) -> None:
     await kept.tell({"kind": "cost", "as_of": 2000.0, "data": NEW})
     await kept.tell({"kind": "cost", "as_of": 1000.0, "data": OLD})
     assert (await kept.told({"kind": "cost"}))["data"] == NEW
+
+
+@pytest.mark.parametrize("ahead_s", [3600.0, -3600.0], ids=["ahead", "behind"])
+async def test_news_are_fresh_and_the_clock_is_called_wrong_on_a_worker_whose_clock_is_an_hour(
+    path: Path, ahead_s: float
+) -> None:
+    kept = Snapshots(path)
+    await kept.tell({"kind": "cost", "as_of": time.time() - ahead_s - 5, "age_s": 5.0, "data": NEW})
+    for each in (kept, Snapshots(path)):
+        told = await each.told({"kind": "cost"})
+        assert told["as_of"] == pytest.approx(time.time() - 5, abs=30)
+        assert told["clock_ahead_s"] == pytest.approx(ahead_s, abs=30)
+
+
+async def test_what_an_earlier_version_kept_is_still_told(path: Path) -> None:
+    await asyncio.to_thread(path.write_text, '{"cost": {"as_of": 1000.0, "data": {"usd_per_hour": 2.0}}}')
+    assert await Snapshots(path).told({"kind": "cost"}) == {"as_of": pytest.approx(1000.0, abs=1), "data": NEW}
 
 
 async def test_a_laptop_whose_clock_runs_ahead_makes_nothing_fresh(path: Path) -> None:

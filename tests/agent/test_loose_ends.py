@@ -1,0 +1,198 @@
+"""No order of requests, deaths of agents and answers of a kernel runs a cell twice or leaves one without its reply."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import tempfile
+from collections import Counter, deque
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jupyter_tpu.agent.checkpoint import Checkpoint
+from jupyter_tpu.agent.heard import Heard
+from jupyter_tpu.agent.intake import Intake
+from jupyter_tpu.agent.jupyter_messages import DELIMITER, Signer, header_place, json_object
+from jupyter_tpu.agent.kernel_output import Voice
+from jupyter_tpu.agent.line import ATTACH
+from jupyter_tpu.agent.loose_ends import LooseEnds
+from jupyter_tpu.agent.record import Record
+from jupyter_tpu.agent.replies import Replies
+from jupyter_tpu.wire.messages import Channel
+
+
+def message(kind: str, parent: bytes, content: dict[str, Any], msg_id: str = "") -> list[bytes]:
+    header = {"msg_type": kind, "msg_id": msg_id, "session": "kernel"}
+    return [DELIMITER, b"", json.dumps(header).encode(), parent, b"{}", json.dumps(content).encode()]
+
+
+class NotedKernel:
+    """A kernel without a key: it runs what it gets, and takes turns between its connections as ZMQ does.
+
+    One that has our line keeps what it says for the next agent, and drops what it gets twice; the latter may be
+    turned off.
+    """
+
+    def __init__(self, *, has_line: bool, drops_repeats: bool = False) -> None:
+        self.has_line = has_line
+        self._drops_repeats = drops_repeats
+        self.ran: list[str] = []
+        self.pipes: list[deque[list[bytes]]] = []
+        self.agent: NotedAgent | None = None
+        self._turn = 0
+        self._running: list[bytes] | None = None
+        self._unsaid: list[tuple[Channel, list[bytes]]] = []
+        self._voice = Voice("")
+
+    def step(self) -> bool:
+        """Begin the next request, or end the one that runs; whether there was one."""
+        if self._running is not None:
+            asked, self._running = self._running, None
+            self._end(asked)
+            return True
+        asked_now = self._next()
+        if asked_now is None:
+            return False
+        self._say(Channel.IOPUB, [b"status", *message("status", _header(asked_now), {"execution_state": "busy"})])
+        self._running = asked_now
+        return True
+
+    def listen(self, agent: NotedAgent) -> None:
+        """A new agent has come."""
+        self.agent = agent
+        self.pipes.append(deque())
+        if self.has_line:
+            agent.intake.hear([[ATTACH]])
+            unsaid, self._unsaid = self._unsaid, []
+            for channel, parts in unsaid:
+                self._say(channel, parts)
+
+    def _next(self) -> list[bytes] | None:
+        for _ in self.pipes:
+            self._turn = (self._turn + 1) % len(self.pipes)
+            while self.pipes[self._turn]:
+                parts = self.pipes[self._turn].popleft()
+                if not (self._drops_repeats and self._voice.is_repeated(parts)):
+                    return parts
+        return None
+
+    def _end(self, asked: list[bytes]) -> None:
+        header = json_object(_header(asked))
+        if header["msg_type"] == "execute_request":
+            self.ran.append(header["msg_id"])
+        kind = str(header["msg_type"]).replace("request", "reply")
+        prefix = asked[: asked.index(DELIMITER)]
+        self._say(Channel.SHELL, [*prefix, *message(kind, _header(asked), {"status": "ok"})])
+        self._say(Channel.IOPUB, [b"status", *message("status", _header(asked), {"execution_state": "idle"})])
+
+    def _say(self, channel: Channel, parts: list[bytes]) -> None:
+        if self.agent is not None:
+            self.agent.intake.take(channel, [parts])
+        elif self.has_line:
+            self._unsaid.append((channel, parts))
+
+
+class NotedAgent:
+    """What an agent does with requests, over one life; a part of what it sends never leaves it."""
+
+    def __init__(self, folder: Path, kernel: NotedKernel) -> None:
+        self.record = Record(folder / "record")
+        heard, checkpoint = Heard(folder / "heard"), Checkpoint(folder / "checkpoint")
+        self.intake = Intake(self.record, heard, checkpoint, lambda: None, lambda _number: None)
+        self.intake.recover()
+        self.unsent: deque[list[bytes]] = deque()
+        self._kernel = kernel
+        kernel.listen(self)
+        replies = Replies(self.intake, Signer("", "hmac-sha256"))
+        self._loose_ends = LooseEnds(
+            self.record, self.intake, replies, lambda _channel, parts: self.unsent.append(parts)
+        )
+        self.intake.on_probe_answer = self._loose_ends.probe_answered
+
+    def request(self, msg_id: str) -> None:
+        asked = [b"page", *message("execute_request", b"{}", {"code": ""}, msg_id)]
+        self.intake.take(Channel.REQUEST, [asked])
+        if not self._loose_ends.hold(Channel.SHELL, asked):
+            self.unsent.append(asked)
+
+    def send(self) -> bool:
+        """Let one message leave; whether there was one."""
+        if self.unsent:
+            self._kernel.pipes[-1].append(self.unsent.popleft())
+            return True
+        return False
+
+    def die(self) -> None:
+        self._kernel.agent = None
+        self._loose_ends.close()
+        self.intake.close()
+        self.record.close()
+
+
+def _header(parts: list[bytes]) -> bytes:
+    return parts[header_place(parts)]
+
+
+def reply_of(parts: list[bytes]) -> tuple[str, str]:
+    place = header_place(parts)
+    return str(json_object(parts[place + 1])["msg_id"]), str(json_object(parts[place + 3])["status"])
+
+
+async def play(folder: Path, kernel: NotedKernel, steps: list[str]) -> tuple[list[str], list[tuple[str, str]]]:
+    """What was asked, and the replies: to which request, and with which status."""
+    agent, asked = NotedAgent(folder, kernel), list[str]()
+    for step in steps:
+        if step == "request":
+            asked.append(f"cell-{len(asked)}")
+            agent.request(asked[-1])
+        elif step == "send":
+            agent.send()
+        elif step == "kernel":
+            kernel.step()
+        elif step == "unwatched":
+            agent.die()
+            kernel.step()
+            agent = NotedAgent(folder, kernel)
+        else:
+            agent.die()
+            agent = NotedAgent(folder, kernel)
+        await asyncio.sleep(0)
+    quiet = 0
+    while quiet < 50:  # the agent reads its record meanwhile
+        quiet = 0 if agent.send() or kernel.step() else quiet + 1
+        await asyncio.sleep(0)
+    replies = [reply_of(entry.parts) for entry, _ in agent.record.entries(1) if entry.channel == Channel.SHELL]
+    agent.die()
+    return asked, replies
+
+
+STEPS = st.lists(st.sampled_from(["request", "request", "send", "send", "kernel", "kernel", "death", "unwatched"]))
+
+
+@pytest.mark.parametrize("drops_repeats", [False, True])
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS)
+def test_a_kernel_that_keeps_what_it_says_runs_each_cell_once_and_in_order(
+    drops_repeats: bool, steps: list[str]
+) -> None:
+    kernel = NotedKernel(has_line=True, drops_repeats=drops_repeats)
+    with tempfile.TemporaryDirectory() as folder:
+        asked, replies = asyncio.run(play(Path(folder), kernel, steps))
+    assert kernel.ran == asked
+    assert replies == [(cell, "ok") for cell in asked]
+
+
+@settings(max_examples=100, deadline=None)
+@given(steps=STEPS)
+def test_any_other_kernel_runs_no_cell_twice_and_each_gets_one_reply(steps: list[str]) -> None:
+    kernel = NotedKernel(has_line=False)
+    with tempfile.TemporaryDirectory() as folder:
+        asked, replies = asyncio.run(play(Path(folder), kernel, steps))
+    assert max(Counter(kernel.ran).values(), default=1) == 1
+    assert sorted(cell for cell, _ in replies) == sorted(asked)
+    if "unwatched" not in steps:
+        assert {cell for cell, status in replies if status == "ok"} == set(kernel.ran)
