@@ -10,6 +10,7 @@ import contextlib
 import ipaddress
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import weakref
@@ -22,7 +23,17 @@ import zmq
 from jupyter_tpu.errors import BadInput
 
 CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
+_PREFIX = "jtpu-kernel-"
+"""Before the pid of the process that made a folder."""
 _LONGEST_PATH = 100  # sockaddr_un holds 107 characters; our names need a few of them
+
+
+class PortTaken(Exception):
+    """Another process has the port now."""
+
+    def __init__(self, port: int) -> None:
+        super().__init__(f"port {port} is in use")
+        self.port = port
 
 
 class IpcAddresses:
@@ -36,8 +47,8 @@ class IpcAddresses:
         self.ports = {f"{channel}_port": number for number, channel in enumerate(CHANNELS, 1)}
         self._removal = weakref.finalize(self, shutil.rmtree, self._folder, True)
 
-    def bind(self, socket: zmq.Socket[bytes], channel: str) -> None:
-        socket.bind(f"ipc://{self._hidden(channel)}")
+    def bind(self, channel_socket: zmq.Socket[bytes], channel: str) -> None:
+        channel_socket.bind(f"ipc://{self._hidden(channel)}")
 
     def publish(self) -> None:
         """Make the names that clients connect to, again if somebody has removed them."""
@@ -73,10 +84,20 @@ class TcpAddresses:
         self.ip = ip
         self.ports = {f"{channel}_port": 0 for channel in CHANNELS} | dict(ports or {})
 
-    def bind(self, socket: zmq.Socket[bytes], channel: str) -> None:
+    def bind(self, channel_socket: zmq.Socket[bytes], channel: str) -> None:
+        """Bind the socket of a channel.
+
+        Raises:
+            PortTaken: another process has its port.
+        """
         name = f"{channel}_port"
-        socket.bind(f"tcp://{self.ip}:{self.ports[name] or '*'}")
-        endpoint = socket.getsockopt_string(zmq.LAST_ENDPOINT)
+        try:
+            channel_socket.bind(f"tcp://{self.ip}:{self.ports[name] or '*'}")
+        except zmq.ZMQError as error:
+            if error.errno == zmq.EADDRINUSE:
+                raise PortTaken(self.ports[name]) from error
+            raise
+        endpoint = channel_socket.getsockopt_string(zmq.LAST_ENDPOINT)
         self.ports[name] = int(endpoint.rpartition(":")[2])
 
     def publish(self) -> None:
@@ -104,16 +125,58 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
     return TcpAddresses(str(connection.get("ip", "127.0.0.1")), ports)
 
 
+def port_owner(port: int) -> str:
+    """The process that has a TCP port of this machine, as ``python (pid 123)``; empty if that cannot be told."""
+    import psutil  # it takes 20 ms, and hardly any kernel's start needs it
+
+    with contextlib.suppress(psutil.Error, OSError):  # macOS tells it to root only
+        for found in psutil.net_connections("tcp"):
+            if found.laddr and found.laddr.port == port and found.pid:
+                return f"{psutil.Process(found.pid).name()} (pid {found.pid})"
+    return ""
+
+
 def default_addresses() -> Addresses:
     """Unix sockets wherever there are some."""
     return TcpAddresses() if sys.platform == "win32" else IpcAddresses()
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the socket folders of processes that were killed: they had no time to do it themselves."""
+    for folder in parent.glob(f"{_PREFIX}*-*"):
+        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        with contextlib.suppress(OSError):
+            is_ours = folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()
+            if is_ours and pid.isdecimal() and _is_gone(int(pid)) and not _is_listening(folder / ".shell"):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_gone(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
+    except (OSError, OverflowError):  # it lives, as somebody else
+        return False
+    return False
+
+
+def _is_listening(path: Path) -> bool:
+    """Whether somebody answers there all the same: a process of a container, which has pids of its own."""
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(str(path))
+        except OSError:
+            return False
+        return True
 
 
 def _short_folder() -> Path:
     """A new 0700 folder whose sockets' paths fit in an address."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
         if parent and len(parent) + 40 < _LONGEST_PATH and os.access(parent, os.W_OK):
-            return Path(tempfile.mkdtemp(prefix="jtpu-kernel-", dir=parent))
+            _remove_abandoned(Path(parent))
+            return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))
     raise BadInput(
         "There is no folder with a path short enough for a kernel's sockets.",
         hint=f"Set XDG_RUNTIME_DIR or TMPDIR to a folder of less than {_LONGEST_PATH - 40} characters.",

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from jupyter_tpu.cloud.settings import CloudSettings
@@ -23,15 +23,20 @@ class LinkedAgents:
 
     Args:
         endpoint: of the cloud, see `CloudSettings`.
+        pages: how many pages show kernels of a node here. The agent is told with each question for what goes on: a
+            server follows its kernels also when nobody looks.
     """
 
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, pages: Callable[[NodeName], int] | None = None) -> None:
         self._endpoint = endpoint
+        self._pages = pages
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
         """The answer; None where no link is up now. Raises `TpuError`: the agent refuses."""
         if not link_thread.is_used:
             return None
+        if method == "activity" and self._pages:
+            params = {**params, "pages": self._pages(node)}
         pool = link_thread.enter()
         try:
             return await link_thread.run(self._call_in_thread(pool, node, method, params))

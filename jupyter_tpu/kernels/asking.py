@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState, plain_data
 from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
 from jupyter_tpu.kernels.notes import KernelNote, KernelNotes
 from jupyter_tpu.kernels.worker import OnProgress, Worker, WorkerKey
@@ -87,14 +87,14 @@ async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
 
 
 async def ask_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a method of a worker's agent over a link of its own, see `Link.call`.
+    """Call a method of a worker's agent over a link of its own, see `Link.call`; the texts in its answer are plain.
 
     Raises:
         TpuError: it refuses, or the worker does not answer.
     """
     try:
         async with asyncio.timeout(PATIENCE_S), open_agent(key) as link:
-            return await link.call(method, params)
+            return cast(dict[str, Any], plain_data(await link.call(method, params)))
     except TimeoutError as error:
         raise WorkerUnreachable(f"{key.node.node_id} did not answer within {PATIENCE_S:.0f} s.") from error
 

@@ -9,7 +9,6 @@ that spoke last.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -18,13 +17,16 @@ from typing import Any, Protocol
 import zmq
 from jupyter_client.session import DELIM, Session
 
+from jupyter_tpu.agent.jupyter_messages import json_object
 from jupyter_tpu.kernels.addresses import Addresses
+from jupyter_tpu.kernels.not_run import NOT_RUN, answers, asked_by
 from jupyter_tpu.kernels.publisher import Publisher
 from jupyter_tpu.kernels.sockets import LoopSocket, Parts
 from jupyter_tpu.kernels.words import event_words
 
 _IOPUB_QUEUE = 200  # messages, and with that some MiB of a flood; ZMQ counts no bytes
 _READER_COMES_S = 2.0
+_STATUS_BYTES = 64
 PATIENCE_S = 10.0
 ROUTED = ("shell", "control", "stdin")
 
@@ -85,7 +87,7 @@ class Bridge:
         """Bind and publish the sockets.
 
         Raises:
-            zmq.ZMQError: an address is taken.
+            PortTaken: another process has a port; nothing is open then, and this may be called again.
         """
         try:
             for channel in ROUTED:
@@ -128,14 +130,27 @@ class Bridge:
             self._last_parent = _parent_header(parts)
             self._sockets["iopub"].read_now()  # who has just subscribed is welcomed before anything else
             self._iopub.send(parts)
+            if _says_starting(parts):
+                self._publish("status", {"execution_state": "idle"})
         elif channel in ROUTED:
             self._deliver_to(channel, parts)
-        elif channel == "event" and (words := event_words(_json_object(parts[0]))):
+        elif channel == "event":
+            self._learn(json_object(parts[0]))
+
+    def _learn(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == NOT_RUN:
+            for answer in answers(event):
+                if answer.channel == "iopub":
+                    self._publish(answer.msg_type, answer.content, parent=event["header"])
+                else:
+                    reply = self._session.msg(answer.msg_type, answer.content, parent=event["header"])
+                    self._deliver_to(answer.channel, [*asked_by(event), *self._session.serialize(reply)])
+        elif words := event_words(event):
             self.say(words)
 
     def say(self, text: str) -> None:
         """Print `text` to whoever listens, in the cell that the kernel spoke of last: front ends show nothing else."""
-        self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=_json_object(self._last_parent))
+        self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:
         """Close the sockets and take their names away; harmless when repeated."""
@@ -175,7 +190,7 @@ class Bridge:
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)
-        except (ValueError, TypeError, KeyError):  # the kernel shall judge it
+        except (ValueError, TypeError, KeyError, RecursionError):  # the kernel shall judge it
             return False
         if request["msg_type"] != "kernel_info_request":
             return False
@@ -216,19 +231,18 @@ class Bridge:
             self._stream.resume()
 
 
+def _says_starting(parts: Parts) -> bool:
+    """Whether the kernel says that it has started. It can be asked from then on, and says no more until it is.
+
+    Where nobody asks, as after a death with no page open, it would be listed as starting for ever.
+    """
+    return len(parts[-1]) < _STATUS_BYTES and json_object(parts[-1]).get("execution_state") == "starting"
+
+
 def _parent_header(parts: Parts) -> bytes:
     """The header, as JSON, of the request that a message answers; empty where it answers none."""
     place = parts.index(DELIM) + 3 if DELIM in parts else len(parts)
     return parts[place] if place < len(parts) else b""
-
-
-def _json_object(text: bytes) -> dict[str, Any]:
-    """What a kernel may have garbled counts as nothing."""
-    try:
-        found = json.loads(text)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes] | None) -> None:

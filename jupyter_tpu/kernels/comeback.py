@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from jupyter_tpu.kernels.hosted import Loss
 from jupyter_tpu.kernels.taken_away import standing_choice
 from jupyter_tpu.kernels.worker import WorkerKey, alias_of_uid
-from jupyter_tpu.lifecycle.recoveries import Recovery
+
+if TYPE_CHECKING:
+    from jupyter_tpu.lifecycle.recoveries import Recovery
 
 Comeback = Literal["no", "coming", "ready"]
 

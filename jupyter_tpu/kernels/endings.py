@@ -6,6 +6,8 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
+_LONGEST = 4000
+
 
 def exit_code_of(event: Mapping[str, Any]) -> int:
     """As `subprocess.Popen.returncode`; a signal that is not known here counts as SIGKILL."""
@@ -16,9 +18,9 @@ def exit_code_of(event: Mapping[str, Any]) -> int:
 
 
 def last_words_of(event: Mapping[str, Any]) -> str:
-    """What the process said last, on standard error."""
+    """What the process said last, on standard error; the end of it, where it is very long."""
     words = event.get("stderr") or ""
-    return ("\n".join(words) if isinstance(words, list) else str(words)).strip()
+    return ("\n".join(map(str, words)) if isinstance(words, list) else str(words)).strip()[-_LONGEST:]
 
 
 def ending(exit_code: int) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from jupyter_tpu.agent.environment import AGENT_NEEDS, KERNEL_NEEDS
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, lock_text, requirements_file
 from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 from jupyter_tpu.journal.paths import data_dir
@@ -54,7 +54,7 @@ class Wanted:
 
 def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
     """What the agent and the kernels outside of environments need on the worker's own Python."""
-    uv = () if platform.has_uv else ("uv",)
+    uv = () if platform.has_uv else (UV,)
     return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
 
 
@@ -74,21 +74,33 @@ def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...
     lock = _settled(uv, platform, wanted)
     folder = data_dir() / "wheels" / hashlib.sha256(f"{platform} {lock}".encode()).hexdigest()[:32]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    (folder / "lock.txt").write_text(lock)
     tags = [part for glibc in _GLIBC for part in ("--platform", f"manylinux_{glibc}_{platform.machine}")]
     tags += ["--platform", f"manylinux2014_{platform.machine}"]
     python = ["--python-version", platform.python, "--implementation", "cp", "--only-binary", ":all:", *tags]
     pip = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
-    argv = [*uv, "tool", "run", *pip, *python, "--requirement", str(folder / "lock.txt")]
-    run_uv(argv, f"download {wanted.title}")
+    hashed, bare = _by_hashes(lock)
+    for lines, options in ((hashed, ["--require-hashes"]), (bare, [])):
+        if lines:
+            (folder / "lock.txt").write_text("\n".join(lines))
+            argv = [*uv, "tool", "run", *pip, *python, *options, "--requirement", str(folder / "lock.txt")]
+            run_uv(argv, f"download {wanted.title}")
     return tuple(sorted(folder.glob("*.whl")))
 
 
 def _settled(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> str:
-    options = ["--quiet", "--no-header", "--no-annotate", "--only-binary", ":all:", "--python-version", platform.python]
-    target = ["--python-platform", f"{platform.machine}-manylinux_2_28"]
-    argv = [*uv, "pip", "compile", *options, *target, "-"]
-    return run_uv(argv, f"choose versions for {wanted.title}", "\n".join(wanted.lines))
+    options = ["--quiet", "--no-header", "--no-annotate", "--generate-hashes", "--only-binary", ":all:"]
+    target = ["--python-version", platform.python, "--python-platform", f"{platform.machine}-manylinux_2_28"]
+    # uv keeps to the versions and hashes that it finds in the file where they fit
+    with requirements_file(lock_text()) as lock:
+        argv = [*uv, "pip", "compile", *options, *target, "--output-file", str(lock), "-"]
+        run_uv(argv, f"choose versions for {wanted.title}", "\n".join(wanted.lines))
+        return lock.read_text()
+
+
+def _by_hashes(lock: str) -> tuple[list[str], list[str]]:
+    """Requirements with hashes, and those that have none, which a user takes from a repository of sources."""
+    lines = [line for line in lock.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
+    return [line for line in lines if "--hash=" in line], [line for line in lines if "--hash=" not in line]
 
 
 def uv_command() -> list[str]:

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from jupyter_tpu.errors import plain
 from jupyter_tpu.frameworks import FRAMEWORKS, release_of
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.journal.whole_file import write_whole
@@ -61,8 +62,8 @@ class Remembered:
         """
         if told["framework"] not in FRAMEWORKS or not isinstance(told["version"], str):
             raise ValueError("no environment of a framework")
-        lists = {name: tuple(map(str, told[name])) for name in _LISTS}
-        return cls(framework=told["framework"], version=told["version"], **lists)
+        lists = {name: tuple(map(plain, told[name])) for name in _LISTS}
+        return cls(framework=told["framework"], version=plain(told["version"], 100), **lists)
 
 
 class EnvironmentMemory:
@@ -88,7 +89,7 @@ class EnvironmentMemory:
             return Remembered.of(json.loads(path.read_text()))
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning("%s cannot be used: %s", path, error)
             return None
 
@@ -99,7 +100,7 @@ class EnvironmentMemory:
             if told["is_ready"] and self.find(now.framework) != now:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_whole(self._path(now.framework), json.dumps(asdict(now)).encode())
-        except (OSError, ValueError, TypeError, KeyError) as error:
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
             log.warning("an environment cannot be remembered in %s: %s", self._folder, error)
 
     def forget(self, framework: str) -> None:

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.agent.archive import wheels_source
+from jupyter_tpu.agent.jupyter_messages import json_object
 from jupyter_tpu.errors import EnvironmentFailed, WorkerUnreachable
 from jupyter_tpu.frameworks import newest, release_of
 from jupyter_tpu.kernels.environment_download import (
-    Wanted,
     WorkerPlatform,
     download_wheels,
     wanted_by_agent,
@@ -86,12 +86,10 @@ def _download(
     platform: WorkerPlatform, python: FetchedPython | None, release: Release, requirements: Sequence[str]
 ) -> list[Path]:
     agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
-    if python is None:
-        both = Wanted(title=release.title, lines=(*environment.lines, *agent.lines))
-        return [*download_wheels(platform, both)]
-    of_environment = replace(platform, python=python.minor)
+    of_environment = replace(platform, python=python.minor) if python else platform
+    # apart: the worker installs the agent's by their hashes, in the very versions of the lock
     wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
-    return [python.archive, *{wheel.name: wheel for wheel in wheels}.values()]
+    return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
 
 
 def _is_missing(wheel: Path, hello: Mapping[str, Any]) -> bool:
@@ -138,7 +136,9 @@ class _Dialogue:
         content = await asyncio.to_thread(wheel.read_bytes)
         header = {"name": wheel.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         await self._write(json.dumps(header).encode() + b"\n")
-        offset = int((await self.hear())["offset"])
+        offset = (await self.hear()).get("offset")
+        if not isinstance(offset, int) or offset < 0:
+            raise _cut()
         for at in range(offset, len(content), _PIECE_BYTES):
             await self._write(content[at : at + _PIECE_BYTES])
         if (await self.hear()).get("taken") != wheel.name:
@@ -153,7 +153,7 @@ class _Dialogue:
         except (TimeoutError, OSError) as error:
             raise _cut() from error
         line, _, self._heard = self._heard.partition(b"\n")
-        return dict(json.loads(line))
+        return json_object(line)
 
     async def _more(self) -> bytes:
         data = await self._stream.read(_PIECE_BYTES)

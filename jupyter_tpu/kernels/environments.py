@@ -11,10 +11,10 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from jupyter_tpu.agent.jupyter_messages import header_place
-from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError
+from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError, plain_data
 from jupyter_tpu.kernels.environment_folder import FolderNeeds, folder_needs, without_user
 from jupyter_tpu.kernels.environment_lost import what_is_gone
 from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
@@ -48,7 +48,7 @@ async def make_environment(call: Call, order: Mapping[str, Any], on_progress: On
             if step and step != told:
                 on_progress(step)
                 told = step
-        return await making
+        return cast(dict[str, Any], plain_data(await making))
     finally:
         making.cancel()
 

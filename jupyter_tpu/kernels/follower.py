@@ -12,6 +12,8 @@ from typing import Any, Literal, NamedTuple
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.following import Following, Reader, Seq
+from jupyter_tpu.kernels.not_run import not_run
+from jupyter_tpu.kernels.words import unreadable_event
 from jupyter_tpu.link import refuse_too_large
 
 log = logging.getLogger(__name__)
@@ -46,13 +48,16 @@ class Follower:
     """Made by `TPUProvisioner.follow` in the loop in which `deliver` is to be called.
 
     `deliver` gets messages in batches, each once and in order; the next batch comes when the awaitable that it returned
-    is done. Besides the record's own events there are some that stand in no record:
+    is done. A batch at which it raises comes again, message by message. Besides the record's own
+    events there are some that stand in no record:
 
     - ``cut`` {first_seq, last_seq}: these messages are not kept any more
     - ``new_record`` {}: the kernel's record was removed; seqs begin anew
     - ``gone`` {message, error}: the worker knows no such kernel; after a restart seqs begin anew
     - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
     - ``unsent`` {channel, message}: what was sent to the kernel could not be: too much waits for a link that is down
+    - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
+    - ``unreadable`` {seq}: `deliver` has raised at this message alone, which is left out
     - ``closed`` {}: the kernel was shut down; nothing will follow
 
     Attributes:
@@ -100,13 +105,23 @@ class Follower:
                 await self._deliver_one(batch)
 
     async def _deliver_one(self, batch: list[KernelMessage]) -> None:
+        if not await self._is_taken(batch):
+            for message in batch:  # the fault of one must not take its neighbours along
+                if not await self._is_taken([message]):
+                    log.error("message %s was left out", message.seq)
+                    event = json.dumps(unreadable_event(message.seq)).encode()
+                    await self._is_taken([KernelMessage(message.seq, "event", [event], message.is_early)])
+        self._call_there(self._delivered, sum(map(_size, batch)))
+
+    async def _is_taken(self, batch: list[KernelMessage]) -> bool:
         try:
             delivered = self._deliver(batch)
             if delivered is not None:
                 await delivered
         except Exception:  # the consumer's fault must not end the consumer's output
             log.exception("messages %s to %s were not taken", batch[0].seq, batch[-1].seq)
-        self._call_there(self._delivered, sum(map(_size, batch)))
+            return False
+        return True
 
     def _next_batch(self) -> list[KernelMessage]:
         batch: list[KernelMessage] = []
@@ -145,7 +160,7 @@ class Follower:
         try:
             self._send(channel, parts)
         except TpuError as error:
-            event = {"event": "unsent", "channel": channel, "message": str(error)}
+            event = not_run(parts, error) or {"event": "unsent", "channel": channel, "message": str(error)}
             self._reader.tell([json.dumps(event).encode()])
 
     def _take(self, seq: int, channel: str, parts: list[bytes]) -> None:

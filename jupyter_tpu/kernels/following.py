@@ -11,6 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
 
+from jupyter_tpu.agent.jupyter_messages import json_object
 from jupyter_tpu.link import KernelStream, OnMessage
 
 Seq = int | Literal["end"]
@@ -269,4 +270,4 @@ def _look_away(channel: str, parts: list[bytes]) -> None:
 
 def _is_cut(channel: str, parts: list[bytes]) -> bool:
     """Whether the link says that messages are missing: such a word has the seq of the last of them."""
-    return channel == "event" and json.loads(parts[0]).get("event") == "cut"
+    return channel == "event" and json_object(parts[0]).get("event") == "cut"

@@ -7,14 +7,15 @@ and keep their connections over restarts.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
-from jupyter_tpu.kernels.addresses import Addresses
+from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.kernels.addresses import Addresses, PortTaken, port_owner
 from jupyter_tpu.kernels.bridge import Bridge, Secrets
 from jupyter_tpu.kernels.clients import LocalClients
 from jupyter_tpu.kernels.environments import KernelEnvironment
@@ -23,11 +24,16 @@ from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.launch import Launch
 from jupyter_tpu.kernels.links import LinkPool, LinkStatus, WorkerLink
+from jupyter_tpu.kernels.not_run import not_run
 from jupyter_tpu.kernels.run_log import RunLog
 from jupyter_tpu.kernels.run_watch import RunWatch
 from jupyter_tpu.kernels.worker import OnProgress, WorkerKey
 
 OnLink = Callable[[LinkStatus], None]
+
+_REFUSED = "The worker cannot be used: {} This kernel may run on there. It is tried again until that is mended."
+_PORT_WAIT_S = 10.0
+_PORT_TRY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,7 @@ class HostedKernel:
         self._changing = asyncio.Lock()
         self._owner = uuid.uuid4().hex
         self._down_since: float | None = None
+        self._has_told_refusal = False
 
     @property
     def is_started(self) -> bool:
@@ -104,7 +111,7 @@ class HostedKernel:
             TpuError: that failed; what has been done by then stays until `give_up`.
         """
         async with self._changing:
-            self._bridge.open()
+            await self._open_bridge(on_progress)
             if self._runs:
                 self._runs.begin()
             await self._join_worker(on_progress)
@@ -203,11 +210,14 @@ class HostedKernel:
     # -- what the bridge needs of the kernel -----------------------------------------------------------------------
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
-        """What a client says. A refusal is answered with words only: nobody here reads what it asks for."""
+        """What a client says. What is refused is answered here: a cell with an error, other requests with words."""
         try:
             self.kernel.send(channel, parts)
         except TpuError as error:
-            self._bridge.say(str(error))
+            if event := not_run(parts, error):
+                self._bridge.deliver(0, "event", [json.dumps(event).encode()])
+            else:
+                self._bridge.say(str(error))
 
     def hold(self) -> None:
         self._clients.hold()
@@ -224,6 +234,24 @@ class HostedKernel:
         if self._runs:
             self._runs.hear(channel, parts)
         self._environment.hear(channel, parts)
+
+    async def _open_bridge(self, on_progress: OnProgress) -> None:
+        """Open the sockets. A launcher that its front end has just killed may have their ports for a moment longer."""
+        until, waits_for = time.monotonic() + _PORT_WAIT_S, 0
+        while True:
+            try:
+                return self._bridge.open()
+            except PortTaken as taken:
+                if time.monotonic() > until:
+                    raise BadInput(
+                        f"Port {taken.port} of the connection file is in use by {await _owner_of(taken.port)}.",
+                        hint="End that process, or start the kernel with other ports.",
+                    ) from taken
+                if waits_for != taken.port:
+                    waits_for = taken.port
+                    message = f"Waiting for port {taken.port}, in use by {await _owner_of(taken.port)}"
+                    on_progress({"phase": "connecting", "message": message, "fraction": None})
+            await asyncio.sleep(_PORT_TRY_S)
 
     async def _give_back(self, *, and_forget: bool) -> None:
         self._environment.close()
@@ -267,6 +295,7 @@ class HostedKernel:
         shared.watchers.append(self._link_changed)
 
     def _link_changed(self, status: LinkStatus) -> None:
+        self._answer_waiting(status)
         if status.state == "live":
             self._down_since = None
         elif self._down_since is None:
@@ -279,6 +308,17 @@ class HostedKernel:
             self.kernel.lose(status.message, is_gone=is_gone)
             self._following.tell("lost", message=status.message, error_code=status.error_code)
         self._on_link(status)
+
+    def _answer_waiting(self, status: LinkStatus) -> None:
+        """Whoever waits for a link that needs a person's repair, or is lost, learns why; the notebook does so once."""
+        error = self._shared.link.error if self._shared else None
+        if status.state == "live":
+            self._has_told_refusal = False
+        elif error and (status.state == "lost" or self.kernel.refusal):
+            self.kernel.refuse_waiting(error)
+            if status.state == "down" and not self._has_told_refusal:
+                self._has_told_refusal = True
+                self._following.tell("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
         """Whether the node was lost, and this is a worker of another; one that was stopped keeps its disk."""
@@ -303,3 +343,7 @@ class HostedKernel:
         if shared:
             shared.watchers.remove(self._link_changed)
             await self._pool.release(self._key, shared)
+
+
+async def _owner_of(port: int) -> str:
+    return await asyncio.to_thread(port_owner, port) or "another process"

@@ -7,17 +7,29 @@ network and never takes a cut link for a death.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.agent.jupyter_messages import json_object
+from jupyter_tpu.errors import (
+    LONGEST_WORDS,
+    NEEDS_REPAIR,
+    KernelFailed,
+    NodeNotFound,
+    TpuError,
+    WorkerUnreachable,
+    WrongState,
+    error_from_json,
+    harmless,
+)
 from jupyter_tpu.kernels.endings import ending, exit_code_of, last_words_of
 from jupyter_tpu.kernels.following import Following, Seq
 from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.not_run import not_run
 from jupyter_tpu.kernels.sockets import Parts
 from jupyter_tpu.link import KernelStream, Link, OnMessage
 
@@ -56,6 +68,7 @@ class RemoteKernel:
         is_asked_to_end: whether the user wanted its end; another end is a death.
         is_gone: whether nothing is left to come back to: no such node or kernel, or somebody else has ended it.
         generation: how often it is known to have been started.
+        refused_restart: when the worker has refused to end the process for another one (monotonic seconds), and why.
         foretold: what the kernel will answer to a kernel_info_request, if that is known before it has spoken.
     """
 
@@ -64,6 +77,7 @@ class RemoteKernel:
         self.reason = ""
         self.is_asked_to_end = False
         self.is_gone = False
+        self.refused_restart: tuple[float, TpuError] | None = None
         self._link = link
         self._following = following
         self._tell = tell
@@ -73,7 +87,9 @@ class RemoteKernel:
         self.foretold: Mapping[str, Any] | None = None
         self._asked_generation = generation + 1
         self._seen_generation = 0
+        self._abort_until: int | None = None
         self._starting: asyncio.Task[None] | None = None
+        self._asked_ahead: list[Sequence[bytes]] = []
         self._is_up = False
         self._first_sign = asyncio.Event()
         self._ended = asyncio.Event()
@@ -216,11 +232,17 @@ class RemoteKernel:
 
         Raises:
             BadInput: the message is larger than the link carries.
-            WrongState: a cell is to be run, and nothing is left that could run it.
+            TpuError: a cell is to be run, and nothing is there that could run it, or it cannot be reached.
         """
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
+        if (refusal := self.refusal) and _asks_to_run(channel, parts):
+            raise refusal
+        if self._starting and not self._starting.done() and _asks_to_run(channel, parts):
+            self._asked_ahead.append(parts)
         stream = self._following.stream
+        if (stream is None or stream.is_closed) and _asks_to_run(channel, parts):
+            raise KernelFailed("The kernel does not run.", exists=self.reason, hint="Restart it.")
         if stream and not (channel == "control" and self.exit_code is not None):
             stream.send(channel, parts)
 
@@ -235,8 +257,9 @@ class RemoteKernel:
         self._asked_generation = self.generation + 1
         self._is_up = self.is_asked_to_end = False
         self._revive()
+        self._abort_until = None
         if method == "restart_kernel" and self._following.stream:
-            self._following.stream.take_back()  # such as the message that asked the old process to end
+            self._abort_until = self._following.stream.take_back()  # also the message that asked the process to end
         if self._is_trusted_to_come(method, launch):
             await self._trust(method, launch)
         else:
@@ -254,6 +277,7 @@ class RemoteKernel:
     async def _trust(self, method: str, launch: Launch) -> None:
         self.foretold = (self._link.spare or {}).get("kernel_info")
         self._is_up = True
+        self._asked_ahead = []
         self._starting = asyncio.create_task(self._start_behind(method, launch))
         await asyncio.sleep(0)  # so that the call goes out before everything that follows it
 
@@ -264,8 +288,28 @@ class RemoteKernel:
             await self._first_sign.wait()
         except TpuError as error:
             self._die(LOST, str(error))
+            self._following.tell("words", message=str(error))
+            self._refuse(self._asked_ahead, error)
+        self._asked_ahead = []
         if self.exit_code is None:
             self._tell(_READY)
+
+    @property
+    def refusal(self) -> TpuError | None:
+        """Why nobody gets to the worker until a person has mended something; None while it is only out of reach."""
+        error = None if self._link.is_up else self._link.error
+        return error if isinstance(error, NEEDS_REPAIR) else None
+
+    def refuse_waiting(self, error: TpuError) -> None:
+        """Answer the cells that wait for a link which will not come, or not soon."""
+        if stream := self._following.stream:
+            self._refuse(stream.take_back_cells(), error)
+
+    def _refuse(self, asked: Sequence[Sequence[bytes]], error: TpuError) -> None:
+        """Answer the cells among these requests, which the kernel does not get."""
+        for parts in asked:
+            if event := not_run(parts, error):
+                self._following.tell(**event)
 
     async def _make_sure(self, method: str, launch: Launch) -> None:
         self.foretold = None
@@ -281,7 +325,8 @@ class RemoteKernel:
             self._first_sign.set()
 
     def _params(self, launch: Launch) -> dict[str, Any]:
-        return {**launch.to_params(), "owner": self._owner}
+        params = {**launch.to_params(), "owner": self._owner}
+        return params if self._abort_until is None else {**params, "abort_until": self._abort_until}
 
     def _stop_starting(self) -> None:
         if self._starting:
@@ -324,7 +369,7 @@ class RemoteKernel:
 
     def _receive(self, _seq: int, channel: str, parts: Parts) -> None:
         if channel == "event":
-            self._learn(json.loads(parts[0]))
+            self._learn(json_object(parts[0]))
             return
         is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
         if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
@@ -338,7 +383,9 @@ class RemoteKernel:
         elif kind == "exited" and int(event["generation"]) >= max(self.generation, self._asked_generation):
             self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
             self._die(exit_code_of(event), last_words_of(event))
-        elif kind == "gone":
+        elif kind == "restart_refused":
+            self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
+        elif kind == "gone" and not (self._starting and not self._starting.done()):  # else the start tells why
             self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
@@ -353,11 +400,12 @@ class RemoteKernel:
         self._ended.clear()
 
     def _die(self, exit_code: int, reason: str) -> None:
-        self.exit_code, self.reason = exit_code, reason
+        self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_WORDS)
         self._first_sign.set()
         self._ended.set()
         if exit_code and self._is_up and not self.is_asked_to_end:
-            message = f"The kernel died ({ending(exit_code)}). {reason}".strip() if self.generation else reason
+            died = f"The kernel died ({ending(exit_code)}). " if self.generation else ""
+            message = f"{died}{self.reason}".strip()
             self._tell({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
 
 

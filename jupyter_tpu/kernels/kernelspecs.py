@@ -19,13 +19,14 @@ from typing import Any
 from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, plain
 from jupyter_tpu.journal.whole_file import write_whole
 from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
 from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"
 LOGO = "logo-svg.svg"
+_LONGEST_NAME = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +163,7 @@ def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
 def _display_name(node: Node, environment: Remembered | None) -> str:
     """``JAX 0.10 · v5litepod-8 · my-node``."""
     title = environment.title if environment else "Python 3"
-    return f"{title} · {node.accelerator_type} · {node.name.node_id}"
+    return plain(f"{title} · {node.accelerator_type} · {node.name.node_id}", _LONGEST_NAME)
 
 
 def _config(
@@ -217,6 +218,7 @@ def _read(path: Path) -> InstalledSpec | None:
         KeyError,
         TypeError,
         AttributeError,
+        RecursionError,
         BadInput,
     ):  # somebody else's, or half written: not ours to touch
         return None

@@ -44,7 +44,7 @@ class KnownAddresses:
             return Known(address, Ready(**ready) if ready else None)
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, TypeError, KeyError, AttributeError, BadInput) as error:
+        except (OSError, ValueError, TypeError, KeyError, AttributeError, BadInput, RecursionError) as error:
             log.warning("%s cannot be used: %s", self._path(worker), error)
             return None
 

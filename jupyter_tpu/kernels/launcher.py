@@ -4,7 +4,9 @@
 
 Opens the ports of the connection file at once, so that a client which tests them finds them; ends with the kernel, and
 ends the kernel when it is told to end itself or its parent is gone. A launcher that is killed (SIGKILL) cannot: its
-kernel runs on until the next launcher with the same connection file replaces it, or the node is stopped.
+kernel runs on until the next launcher with the same connection file replaces it, the node is stopped, or it has been
+idle for 12 hours without its launcher (``--end-alone-after SECONDS``, or JUPYTER_TPU_END_ALONE_AFTER_S; 0 for never).
+That is long, because to the node a laptop that sleeps over night looks the same.
 """
 
 from __future__ import annotations
@@ -32,13 +34,14 @@ from jupyter_tpu.kernels.addresses import addresses_of
 from jupyter_tpu.kernels.bridge import Secrets
 from jupyter_tpu.kernels.environments import KernelEnvironment
 from jupyter_tpu.kernels.hosted import HostedKernel
-from jupyter_tpu.kernels.launch import TRAVELS, Launch
+from jupyter_tpu.kernels.launch import Launch, forwarded, forwarded_names
 from jupyter_tpu.kernels.links import LinkPool
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
 
+_END_ALONE_AFTER_S = 12 * 3600.0
 _GRACE_S = 3
-_LEAVE_S = 6
+_LEAVE_S = 30  # a start that is under way takes so long on a busy node
 _PARENT_CHECK_S = 2
 
 
@@ -96,7 +99,7 @@ class _Launcher:
             await self._leave()
 
     async def _leave(self) -> None:
-        """End the kernel, if the worker can be told now: nobody waits for a launcher."""
+        """End the kernel, if the worker can be told in time; a start that is under way has to end first."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
                 await self._hosted.give_up()
@@ -160,6 +163,20 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cwd", default="", help="folder on the worker")
     parser.add_argument("--proxy-command", default="", help="as ssh's ProxyCommand")
     parser.add_argument("--ssh-user", default="")
+    parser.add_argument(
+        "--forward-env",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a variable of this environment that the kernel gets as well; repeatable, beside JUPYTER_TPU_FORWARD_ENV",
+    )
+    parser.add_argument(
+        "--end-alone-after",
+        type=float,
+        metavar="SECONDS",
+        default=os.environ.get("JUPYTER_TPU_END_ALONE_AFTER_S", _END_ALONE_AFTER_S),
+        help="end the kernel when it was idle for so long without this launcher; 0 for never",
+    )
     parser.add_argument("-f", "--connection-file", required=True, type=Path)
     return parser
 
@@ -181,9 +198,10 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
         replaces=True,
         key=str(connection.get("key", "")),
         signature_scheme=str(connection.get("signature_scheme", "hmac-sha256")),
-        env={name: os.environ[name] for name in TRAVELS if name in os.environ},
+        env=forwarded(os.environ, [*forwarded_names(os.environ), *options.forward_env]),
         cwd=options.cwd,
         folder=Path.cwd(),
+        ends_alone_after_s=options.end_alone_after if options.end_alone_after > 0 else None,
     )
 
 
@@ -209,7 +227,7 @@ def _secrets(connection: Mapping[str, Any]) -> Secrets:
 def _read_connection_file(path: Path) -> dict[str, Any]:
     try:
         connection = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BadInput(f"The connection file {path} cannot be read.", raw=str(error)) from error
     if not isinstance(connection, dict):
         raise BadInput(f"The connection file {path} is not a JSON object.")
@@ -221,8 +239,9 @@ def _show(progress: Mapping[str, Any]) -> None:
 
 
 def _say(text: str) -> None:
-    sys.stderr.write(f"jupyter-tpu: {text}\n")
-    sys.stderr.flush()
+    with suppress(BrokenPipeError):  # a parent that is gone reads no more, and the kernel has yet to be ended
+        sys.stderr.write(f"jupyter-tpu: {text}\n")
+        sys.stderr.flush()
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.errors import TpuError, WorkerUnreachable, WrongState
 from jupyter_tpu.kernels.links import LinkPool, WorkerLink, link_thread
 from jupyter_tpu.kernels.worker import WorkerKey
 
@@ -137,7 +137,11 @@ class _Node:
     def _open_some(self) -> None:
         missing = [key for key, held in self._held.items() if held.shared is None and not self._up(key)]
         now = time.monotonic()
-        due = [key for key in missing if now - self._held[key].lost_at >= _LOST_AGAIN_AFTER_S]
+        due = [
+            key
+            for key in missing
+            if now - self._held[key].lost_at >= _LOST_AGAIN_AFTER_S or _is_outdated(self._held[key].loss)
+        ]
         if not self._is_over:
             for key in due[:_OPENED_AT_ONCE]:
                 self._held[key].shared = self._pool.join(key)
@@ -156,7 +160,8 @@ class _Node:
             async with asyncio.timeout(wait_s):
                 said = await shared.link.call(method, params)
         except TimeoutError:
-            return replace(held.last, error=shared.link.error or _silent(key, wait_s, is_up=shared.link.is_up))
+            error = None if _is_outdated(shared.link.error) else shared.link.error
+            return replace(held.last, error=error or _silent(key, wait_s, is_up=shared.link.is_up))
         except TpuError as error:
             if shared is held.shared and shared.link.state == "lost":
                 held.lost_at, held.loss = time.monotonic(), error
@@ -172,6 +177,11 @@ class _Node:
         shared, held.shared = held.shared, None
         if shared is not None:
             await self._pool.release(key, shared)
+
+
+def _is_outdated(error: Exception | None) -> bool:
+    """Whether it says that the node is not READY: who looks has seen it READY, so it was started again since."""
+    return isinstance(error, WrongState)
 
 
 def _waits(key: WorkerKey) -> TpuError:

@@ -6,10 +6,10 @@ All of it is checked, since another machine has said it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
-from jupyter_tpu.errors import AgentBroken, TpuError
+from jupyter_tpu.errors import AgentBroken, TpuError, plain
 from jupyter_tpu.kernels.metrics_links import Answer
 from jupyter_tpu.metrics import Holder, Sample, number_or_none
 
@@ -18,6 +18,8 @@ _OF_HOST = ("cpu_percent", "memory_used_bytes")
 _MOST_POINTS = 600
 _MOST_SERIES = 64
 _LONGEST_TEXT = 500
+# clocks that differ by less are called right: an answer may take that long on a bad path
+_WRONG_S = 60.0
 
 
 def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float) -> dict[str, Any]:
@@ -34,30 +36,47 @@ def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float)
 def worker_view(answer: Answer) -> dict[str, Any]:
     """One worker; an answer that makes no sense is an error."""
     view: dict[str, Any] = {"worker_id": answer.worker_id, "hostname": None, "as_of": None}
-    view |= {"sample": None, "history": None}
+    view |= {"clock_ahead_s": 0.0, "sample": None, "history": None}
     error = answer.error
     if answer.said is not None:
         try:
-            view |= {"as_of": answer.at, **_said(answer.said)}
+            view |= {"as_of": answer.at, **_said(answer.said, _clock_ahead_s(answer))}
         except (TypeError, KeyError, ValueError, AttributeError) as nonsense:
             error = error or _nonsense(answer.worker_id, nonsense)
     return {**view, "error": error.to_json() if error else None}
 
 
-def _said(said: Mapping[str, Any]) -> dict[str, Any]:
-    history = said.get("history")
+def _clock_ahead_s(answer: Answer) -> float:
+    """How far the worker's clock is ahead of this machine's; 0 where it is right or the agent is too old to tell."""
+    now = number_or_none((answer.said or {}).get("now"))
+    ahead_s = 0.0 if now is None or answer.at is None else now - answer.at
+    return ahead_s if abs(ahead_s) >= _WRONG_S else 0.0
+
+
+def _said(said: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
+    """All moments by this machine's clock."""
+    history, sample = said.get("history"), Sample.from_json(said["sample"])
     return {
-        "hostname": str(said["worker"]["hostname"])[:_LONGEST_TEXT],
-        "sample": Sample.from_json(said["sample"]).to_json(),
-        "history": None if history is None else _history(history),
+        "hostname": plain(said["worker"]["hostname"], _LONGEST_TEXT),
+        "clock_ahead_s": ahead_s,
+        "sample": _moved(sample, ahead_s).to_json(),
+        "history": None if history is None else _history(history, ahead_s),
     }
 
 
-def _history(said: Mapping[str, Any]) -> dict[str, Any]:
+def _moved(sample: Sample, ahead_s: float) -> Sample:
+    holders = tuple(
+        holder if holder.since is None else replace(holder, since=holder.since - ahead_s) for holder in sample.holders
+    )
+    return replace(sample, at=sample.at - ahead_s, holders=holders)
+
+
+def _history(said: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
     by_id = {
         name: {str(key)[:20]: _numbers(row) for key, row in list(said[name].items())[:_MOST_SERIES]} for name in _BY_ID
     }
-    return {"at": _numbers(said["at"]), **by_id, **{name: _numbers(said[name]) for name in _OF_HOST}}
+    at = [None if moment is None else moment - ahead_s for moment in _numbers(said["at"])]
+    return {"at": at, **by_id, **{name: _numbers(said[name]) for name in _OF_HOST}}
 
 
 def _numbers(row: Iterable[Any]) -> list[float | None]:
@@ -74,7 +93,7 @@ def freed_view(said: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "freed": [asdict(holder) for holder in holders_of(said["freed"])],
             "left": [asdict(holder) for holder in holders_of(said["left"])],
-            "message": str(said["message"])[: 4 * _LONGEST_TEXT],
+            "message": plain(said["message"], 4 * _LONGEST_TEXT),
         }
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise _nonsense(0, error) from error
@@ -87,11 +106,11 @@ def who_view(said: Mapping[str, Any]) -> dict[str, Any]:
         return {
             "holders": [asdict(holder) for holder in holders_of(said["holders"])],
             "lock_file": {
-                "path": str(lock["path"])[:_LONGEST_TEXT],
+                "path": plain(lock["path"], _LONGEST_TEXT),
                 "is_held": lock["is_held"] is True,
                 "is_there": lock["is_there"] is True,
             },
-            "reason": str(said["reason"])[:_LONGEST_TEXT],
+            "reason": plain(said["reason"], _LONGEST_TEXT),
         }
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise _nonsense(0, error) from error

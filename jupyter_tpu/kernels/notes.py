@@ -171,7 +171,9 @@ class KernelNotes:
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        with (self.folder / ".lock").open("w") as lock:
+        lock_file = self.folder / ".lock"
+        lock_file.touch(mode=0o600)
+        with lock_file.open("w") as lock:
             if sys.platform != "win32":
                 fcntl.flock(lock, fcntl.LOCK_EX)
             yield

@@ -9,11 +9,12 @@ from contextlib import suppress
 from dataclasses import asdict
 from typing import Any
 
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import NEEDS_REPAIR, TpuError, plain
 from jupyter_tpu.kernels.links import LinkStatus
 
 KERNEL_SCHEMA = "https://events.jupyter.org/jupyter_tpu/kernel/v1"
 LINK_SCHEMA = "https://events.jupyter.org/jupyter_tpu/link/v1"
+_REPAIR_CODES = frozenset(error.code for error in NEEDS_REPAIR)
 _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
@@ -34,7 +35,9 @@ class ProgressReport:
     def __call__(self, progress: Mapping[str, Any]) -> None:
         """Report one step: ``{"phase", "message", "fraction"}``, perhaps with an ``error_code``."""
         try:
-            self._loop.call_soon_threadsafe(self._report, dict(progress))
+            # the worker words it
+            step = {**progress, "message": plain(progress["message"])}
+            self._loop.call_soon_threadsafe(self._report, step)
         except RuntimeError:  # the loop of a KernelManager that is gone: the log is all that is left
             self._log.info("%s", progress.get("message"))
 
@@ -56,16 +59,31 @@ class LinkReport:
     def __init__(self, manager: Any, identity: Mapping[str, str]) -> None:
         self._loop = asyncio.get_running_loop()
         self._events = _event_logger(manager, LINK_SCHEMA)
+        self._manager: Any = manager if hasattr(manager, "execution_state") else None
+        self._state_before = ""
         self._identity = dict(identity)
 
     def __call__(self, status: LinkStatus) -> None:
         """Report a new status."""
-        if self._events is not None and status.state != "connecting":  # of that the kernel's progress tells
+        if self._manager is not None and status.state != "connecting":  # of that the kernel's progress tells
             with suppress(RuntimeError):  # the server has ended
                 self._loop.call_soon_threadsafe(self._report, status)
 
     def _report(self, status: LinkStatus) -> None:
-        self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
+        self._tell_model(status)
+        if self._events is not None:
+            self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
+
+    def _tell_model(self, status: LinkStatus) -> None:
+        """In the server's list a kernel that nobody can reach before a repair is "unknown", with the reason."""
+        manager = self._manager
+        if status.state == "down" and status.error_code in _REPAIR_CODES:
+            self._state_before = self._state_before or manager.execution_state
+            manager.execution_state, manager.reason = "unknown", status.message
+        elif status.state in ("live", "resuming") and self._state_before:
+            if manager.execution_state == "unknown":
+                manager.execution_state = self._state_before
+            self._state_before = manager.reason = ""
 
 
 def keep_tracebacks_out(log: Any) -> None:

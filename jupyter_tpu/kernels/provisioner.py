@@ -12,15 +12,16 @@ import signal
 import time
 from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, ClassVar, Literal, cast
+from weakref import WeakValueDictionary
 
 import zmq
 from jupyter_client.connect import KernelConnectionInfo
 from jupyter_client.provisioning.provisioner_base import KernelProvisionerBase
-from traitlets import Enum, Integer, Unicode, default
+from traitlets import Enum, Integer, List, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
-from jupyter_tpu.errors import KernelFailed, TpuError, WrongState
+from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, TpuError, WrongState
 from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
 from jupyter_tpu.kernels.bridge import Secrets
 from jupyter_tpu.kernels.comeback import Comeback, comeback
@@ -28,7 +29,7 @@ from jupyter_tpu.kernels.endings import ending
 from jupyter_tpu.kernels.environments import KernelEnvironment
 from jupyter_tpu.kernels.follower import Deliver, Follower
 from jupyter_tpu.kernels.hosted import HostedKernel
-from jupyter_tpu.kernels.launch import TRAVELS, Launch
+from jupyter_tpu.kernels.launch import Launch, forwarded, forwarded_names
 from jupyter_tpu.kernels.links import LinkStatus, link_thread
 from jupyter_tpu.kernels.notes import KernelNote, KernelNotes, this_process
 from jupyter_tpu.kernels.noting import Noting
@@ -36,9 +37,12 @@ from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_traceb
 from jupyter_tpu.kernels.run_log import LostRuns, RunLog, runs_folder
 from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.ssh import import_ahead
 
 _LAST_WORK_S = 6
 _WAIT_WHILE_CUT_S = 1.0
+_CHECK_S = 5.0
+_MEANWHILE_S = 1.0  # the answer to a message may be there before we are told that it was sent
 _WAITS_FOR_NODE = (
     "The node is gone, and all variables with it. It is being made again by your standing choice; this kernel is "
     "started there when it is READY, and what had run can be run again."
@@ -65,6 +69,11 @@ class TPUProvisioner(KernelProvisionerBase):
         help="A command to reach the worker through, as ssh's ProxyCommand; %h and %p are filled in."
     ).tag(config=True)
     ssh_user = Unicode(help="Login name on the worker; empty for the one in the node's metadata.").tag(config=True)
+    forward_env = List(
+        Unicode(),
+        help="Names of environment variables of this machine that kernels get too, besides JPY_SESSION_NAME and those "
+        "that the kernelspec sets in `env`; whole names, no wildcards. Default: $JUPYTER_TPU_FORWARD_ENV.",
+    ).tag(config=True)
     transport = Enum(
         ["", "ipc", "tcp"],
         "",
@@ -72,21 +81,30 @@ class TPUProvisioner(KernelProvisionerBase):
         "empty for ipc where there are Unix sockets.",
     ).tag(config=True)
 
+    started: ClassVar[WeakValueDictionary[str, TPUProvisioner]] = WeakValueDictionary()
+    """By their kernels' ids, also of kernels that have died: Jupyter Server takes those off its list."""
+
     _hosted: HostedKernel | None = None
     _launch: Launch | None = None
     _found: KernelNote | None = None
     _is_unsure = False
+    _restart_asked_at: float | None = None
     _runs: RunLog | None = None
     _comeback: Comeback = "no"
     _restart_limit = 0
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
+        import_ahead()
         self._noting = Noting(lambda note: self.call("note_kernel", note=note))
 
     @default("endpoint")
     def _default_endpoint(self) -> str:
         return settings_from_environment().endpoint
+
+    @default("forward_env")
+    def _default_forward_env(self) -> list[str]:
+        return forwarded_names(os.environ)
 
     @property
     def _manager(self) -> Any:
@@ -121,6 +139,7 @@ class TPUProvisioner(KernelProvisionerBase):
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002
         """Start the kernel, or start it again under its old sockets; the connection info returned is the truth."""
         assert self._launch, "pre_launch comes first"
+        self._restart_asked_at = None
         report = ProgressReport(self._manager, self.log, self._identity())
         is_for_restarter = self._is_for_restarter()
         try:
@@ -131,6 +150,7 @@ class TPUProvisioner(KernelProvisionerBase):
             if not is_for_restarter:
                 raise
         assert self._hosted
+        self.started[self.kernel_id] = self
         self.connection_info = cast(KernelConnectionInfo, self._hosted.connection_info())
         return self.connection_info
 
@@ -141,11 +161,26 @@ class TPUProvisioner(KernelProvisionerBase):
         """
         if self._hosted is None:
             return 0
+        self._raise_refusal(self._hosted)
         if self._is_unsure or await self._awaits_node(self._hosted):
             return None
         if self._hosted.kernel.is_gone and self._comeback == "no" and self._is_for_restarter():
             await self._give_up()
         return self._hosted.kernel.exit_code
+
+    def _raise_refusal(self, hosted: HostedKernel) -> None:
+        """End a restart that the worker refuses because its disk takes no files: the kernel goes on as it was.
+
+        The KernelManager waits for its end in `poll`, and has stopped its restarter already.
+        """
+        asked_at, refused = self._restart_asked_at, hosted.kernel.refused_restart
+        if asked_at is None or refused is None or refused[0] < asked_at - _MEANWHILE_S:
+            return
+        self._restart_asked_at = hosted.kernel.refused_restart = None
+        hosted.kernel.is_asked_to_end = False
+        self._manager.shutting_down = False
+        self._manager.start_restarter()
+        raise refused[1]
 
     async def wait(self) -> int | None:
         """Wait for the kernel's end; the caller has a timeout around it."""
@@ -166,11 +201,32 @@ class TPUProvisioner(KernelProvisionerBase):
                 self._hosted.kernel.expect_end()
             await link_thread.run(self._hosted.kernel.kill())
 
-    async def shutdown_requested(self, restart: bool = False) -> None:  # noqa: ARG002
+    async def shutdown_requested(self, restart: bool = False) -> None:
         """Called when the shutdown message was sent already: what follows is no death."""
         self._is_unsure = False
+        self._restart_asked_at = time.monotonic() if restart else None
         if self._hosted:
             self._hosted.kernel.expect_end()
+
+    async def check_restart(self) -> None:
+        """Make sure, before anything is interrupted or ended, that the worker could start another process.
+
+        A KernelManager interrupts the kernel first, or kills it (``now``), so call this before the manager's restart.
+        Nobody waits for a link that is cut: a wish to restart outlives that.
+
+        Raises:
+            EnvironmentFailed: the worker's disk takes no files.
+        """
+        if self._hosted is None or self._hosted.link_status.state != "live":
+            return
+        try:
+            async with asyncio.timeout(_CHECK_S):
+                await self.call("check_restart")
+        except EnvironmentFailed:
+            raise
+        except (TpuError, TimeoutError) as error:  # an older agent, or a kernel that is gone
+            self.log.info("Whether %s can be restarted is not known: %s", self.kernel_id, error)
+        self._hosted.kernel.refused_restart = None
 
     async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - the same
         """Ask the kernel's process to end, after the shutdown message did not help."""
@@ -181,6 +237,7 @@ class TPUProvisioner(KernelProvisionerBase):
         """Called after every shutdown, in some hosts twice, or before any start."""
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
+            self.started.pop(self.kernel_id, None)
             has_ended = await _leave_after(hosted.close())
             await self._forget_runs()
             if has_ended:
@@ -227,6 +284,7 @@ class TPUProvisioner(KernelProvisionerBase):
     async def leave(self) -> None:
         """Let go of the kernel, which goes on: its note is for the next server."""
         self._noting.close()
+        self.started.pop(self.kernel_id, None)
         if self._hosted:
             hosted, self._hosted = self._hosted, None
             await _leave_after(hosted.leave())
@@ -479,8 +537,8 @@ class TPUProvisioner(KernelProvisionerBase):
         return {"kernel_id": self.kernel_id, "kernel_name": self._manager.kernel_name, "node_name": self.node}
 
     def _travelling(self, env: Mapping[str, str]) -> dict[str, str]:
-        names = (*TRAVELS, *(self.kernel_spec.env if self.kernel_spec else ()))
-        return {name: env[name] for name in names if name in env}
+        own = self.kernel_spec.env if self.kernel_spec else {}
+        return {**forwarded(env, self.forward_env), **{name: env[name] for name in own if name in env}}
 
     def _provide_curve_keys(self) -> None:
         """Encrypt the local sockets where the KernelManager wants it; it keeps the keys over restarts."""

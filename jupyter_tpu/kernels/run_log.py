@@ -263,7 +263,7 @@ def _read_runs(path: Path) -> list[NotedRun]:
         return []
     runs: list[NotedRun] = []
     for line in lines:
-        with suppress(KeyError, TypeError, ValueError, AttributeError):
+        with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
             runs.append(NotedRun.from_line(line))
     return runs
 
@@ -276,7 +276,7 @@ def _read_lost(path: Path) -> LostRuns | None:
         return LostRuns(lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor)
     except FileNotFoundError:
         return None
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
         log.warning("%s cannot be used: %s", path, error)
         return None
 

@@ -1,17 +1,25 @@
-"""What a kernel's user is told when its node was taken away: that it was, and what is being done about it."""
+"""What a kernel's user is told when its node was taken away: that it was, and what is being done about it.
+
+The journal is imported where that is asked: the start of a kernel on a node that is there must not wait for it.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from jupyter_tpu.errors import NodeNotFound, TpuError
-from jupyter_tpu.journal.journal import FILE_NAME, Journal
-from jupyter_tpu.journal.paths import data_dir
-from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.lifecycle.recoveries import Recovery, outlook
 from jupyter_tpu.models import NodeName
+
+if TYPE_CHECKING:
+    from jupyter_tpu.lifecycle.recoveries import Recovery
 
 
 def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
     """The choice to make a node again, as the journal has it; None also where it cannot be read. Blocks on the disk."""
+    from jupyter_tpu.journal.journal import FILE_NAME, Journal
+    from jupyter_tpu.journal.paths import data_dir
+    from jupyter_tpu.journal.recoveries import Recoveries
+
     try:
         folder = data_dir()
         if not (folder / FILE_NAME).exists():
@@ -30,6 +38,8 @@ def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_taken: bo
 
     `is_taken`: the cloud says that it took the node; else only what is under way already is told.
     """
+    from jupyter_tpu.lifecycle.recoveries import outlook
+
     choice = standing_choice(endpoint, name)
     if choice is None or not _says_more(choice, error, is_taken):
         return error

@@ -11,13 +11,33 @@ def event_words(event: Mapping[str, Any]) -> str | None:
     kind = event.get("event")
     if kind in ("disk_full", "checkpoint_hook", "words"):
         return f"[{event.get('message')}]"
+    if kind == "restart_refused":
+        return f"[The kernel goes on and was not restarted: {_message_of(event.get('error'))}]"
     if kind == "cut":
         return f"[{_count(event)} messages of this kernel are no longer kept on the worker]"
+    if kind == "too_large":
+        return f"[Message {event.get('seq')} of this kernel ({_mib(event)} MiB) was left out; it is kept on the node]"
+    if kind == "unreadable":
+        return f"[Message {event.get('seq')} of this kernel is not readable and was left out; it is kept on the node]"
     if kind == "gap":
         return (
             f"[{_number(event.get('messages'))} of this kernel were lost: {event.get('reason', 'no reason is known')}]"
         )
     return None
+
+
+def unreadable_event(seq: int) -> dict[str, Any]:
+    """The event for a message of the record that could not be passed on."""
+    return {"event": "unreadable", "seq": seq}
+
+
+def _message_of(error: Any) -> str:
+    return str(error.get("message", "")) if isinstance(error, Mapping) else ""
+
+
+def _mib(event: Mapping[str, Any]) -> int:
+    size = event.get("bytes")
+    return size >> 20 if isinstance(size, int) else 0
 
 
 def _count(event: Mapping[str, Any]) -> int:

@@ -11,7 +11,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.connect import connect_cloud
@@ -33,12 +33,16 @@ from jupyter_tpu.kernels.known_addresses import Known, KnownAddresses
 from jupyter_tpu.kernels.taken_away import how_it_was_made_again, with_outlook
 from jupyter_tpu.link import Memory, Ready
 from jupyter_tpu.models import Node, NodeName, WorkerIdentity
-from jupyter_tpu.ssh import HostKeyStore, SshConnection, UserKey, WorkerAddress, connect, login_name
+from jupyter_tpu.ssh import HostKeyStore, UserKey, WorkerAddress, first_success, login_name
+
+if TYPE_CHECKING:
+    from jupyter_tpu.ssh import SshConnection
 
 log = logging.getLogger(__name__)
 
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
 _KNOWN_ANSWERS_S = 3.0
+_NO_WAY = (BadInput, NodeNotFound, WrongState)
 _TAKEN_BACK = "The cloud has taken it back. Delete it and create another."
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
@@ -78,6 +82,7 @@ class Worker:
         self.was_on = ""
         self._on_progress = on_progress
         self._address: WorkerAddress | None = None
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> SshConnection:
         """Connect over SSH; where the worker was last is tried before the cloud is asked again.
@@ -95,23 +100,45 @@ class Worker:
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
-        return await self._connect_where_it_was(user_key) or await self._connect_anew(user_key)
-
-    async def _connect_where_it_was(self, user_key: UserKey) -> SshConnection | None:
-        """Connect to where an earlier process found it; None if it does not answer there soon and as itself."""
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
-            return None
-        self.was_on = known.address.host_key_alias
+            return await self._connect_anew(user_key)
+        return await self._connect_where_it_was(known, user_key)
+
+    async def _connect_where_it_was(self, known: Known, user_key: UserKey) -> SshConnection:
+        """Connect to where an earlier process found it; the cloud is asked as well once that fails or takes long.
+
+        The attempt goes on meanwhile: over a distant path it takes longer than a dead one should be waited for.
+        """
+        self.was_on, self.memory.ready = known.address.host_key_alias, known.ready
         self._say("connecting", f"Connecting to {known.address.alias}")
-        try:
-            async with asyncio.timeout(_KNOWN_ANSWERS_S):
-                connection = await self._connect_to(known.address, user_key)
-        except (WorkerUnreachable, HostKeyChanged, LoginRefused, TimeoutError) as error:
-            log.info("%s is not where it was: %s", known.address.alias, error)
-            return None
-        self._address, self.memory.ready = known.address, known.ready
+        there = asyncio.create_task(self._connect_to(known.address, user_key))
+        asking = asyncio.create_task(self._connect_beside(there, known.address, user_key))
+        connection = await first_success([there, asking], final=_NO_WAY, give_back=self._close_behind)
+        self._address = self._address or known.address
         return connection
+
+    async def _connect_beside(
+        self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
+    ) -> SshConnection:
+        """Where the cloud says that it is; no second attempt where the first one is on its way to the same place."""
+        await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
+        if _has_succeeded(there):
+            return there.result()
+        log.info("%s does not answer at once where it was", known.alias)
+        self._say("finding_node", f"Looking for {self.key.node.node_id}")
+        address, key_is_new = await self._look_up(user_key)
+        if address == known:
+            await asyncio.wait([there])
+        if _has_succeeded(there):
+            return there.result()
+        return await self._connect_found(address, user_key, key_is_new=key_is_new)
+
+    def _close_behind(self, connection: SshConnection) -> None:
+        """It is not needed; nobody waits for its end."""
+        task = asyncio.create_task(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
 
     def _save_ready(self, ready: Ready | None) -> None:
         """For the next process; nobody waits for the disk."""
@@ -135,6 +162,11 @@ class Worker:
             raise
         except (CloudUnavailable, CloudRefused, CredentialsMissing) as error:
             raise unless_unknown or error from error
+        return await self._connect_found(address, user_key, key_is_new=key_is_new)
+
+    async def _connect_found(self, address: WorkerAddress, user_key: UserKey, *, key_is_new: bool) -> SshConnection:
+        if address.host_key_alias != self.was_on:
+            self.memory.ready = None  # it was another node's
         self._say("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
         self._address, self.was_on = address, address.host_key_alias
@@ -182,10 +214,17 @@ class Worker:
         return await self._connect_to(address, user_key)
 
     async def _connect_to(self, address: WorkerAddress, user_key: UserKey) -> SshConnection:
+        await asyncio.to_thread(import_module, "jupyter_tpu.ssh.connection")  # kernels must not wait for that either
+        from jupyter_tpu.ssh import connect
+
         return await connect(address, user_key, proxy_command=self.key.proxy_command or None)
 
     def _say(self, phase: str, message: str) -> None:
         self._on_progress({"phase": phase, "message": message, "fraction": None})
+
+
+def _has_succeeded(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
 
 
 async def find_worker(cloud: CloudApi, name: NodeName, worker_id: int) -> tuple[Node, WorkerIdentity]:

@@ -14,7 +14,7 @@ import zmq.asyncio
 from jupyter_client.session import Session
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.kernels.addresses import CHANNELS, Addresses, IpcAddresses, TcpAddresses, addresses_of
+from jupyter_tpu.kernels.addresses import CHANNELS, Addresses, IpcAddresses, PortTaken, TcpAddresses, addresses_of
 from jupyter_tpu.kernels.bridge import Bridge, Secrets
 
 
@@ -109,6 +109,13 @@ async def welcomed(client: Client, receive_queue: int = 1000) -> zmq.asyncio.Soc
     message = await asyncio.wait_for(end.recv_multipart(), 10)
     assert Session(key=b"key").deserialize(message[1:])["msg_type"] == "iopub_welcome"
     return end
+
+
+async def test_a_kernel_that_has_started_and_is_asked_nothing_is_idle(bridge: Bridge, client: Client) -> None:
+    end, session = await welcomed(client), Session(key=b"key")
+    bridge.deliver(1, "iopub", [b"status", *session.serialize(session.msg("status", {"execution_state": "starting"}))])
+    states = [session.deserialize(session.feed_identities(await end.recv_multipart())[1]) for _ in range(2)]
+    assert [state["content"]["execution_state"] for state in states] == ["starting", "idle"]
 
 
 @pytest.mark.parametrize("channel", ["shell", "control", "stdin"])
@@ -340,7 +347,7 @@ async def test_a_port_that_is_taken_leaves_no_other_one_open() -> None:
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     with socket.create_server(("127.0.0.1", 0)) as server:
         addresses = TcpAddresses(ports={"control_port": server.getsockname()[1]})
-        with pytest.raises(zmq.ZMQError, match="in use"):
+        with pytest.raises(PortTaken, match="in use"):
             Bridge(addresses, Secrets(key=b"key"), context).open()
     context.term()  # waits for every socket
 

@@ -17,6 +17,7 @@ from jupyter_client.session import Session
 
 from jupyter_tpu.errors import BadInput, WrongState
 from jupyter_tpu.kernels.follower import Follower, KernelMessage
+from jupyter_tpu.kernels.following import Following
 from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.link import KernelStream
@@ -110,6 +111,30 @@ async def manager(kernel_name: str) -> AsyncIterator[AsyncKernelManager]:
     await manager.start_kernel()
     yield manager
     await manager.shutdown_kernel(now=True)
+
+
+async def test_a_message_that_the_consumer_cannot_take_is_named_and_takes_no_other_along() -> None:
+    taken: list[KernelMessage] = []
+
+    def take(batch: list[KernelMessage]) -> None:
+        if any(message.parts == [b"bad"] for message in batch):
+            raise RecursionError("too deep")
+        taken.extend(batch)
+        if batch[-1].seq == 3:
+            is_over.set()
+
+    is_over = asyncio.Event()
+    follower = Follower(take)
+    follower.begin(following := Following(), "end", lambda _channel, _parts: None)
+    following.begin_anew()
+    for seq, part in enumerate([b"one", b"bad", b"two"], start=1):
+        follower._take(seq, "iopub", [part])
+    async with asyncio.timeout(60):
+        await is_over.wait()
+    await follower.close()
+
+    assert [message.seq for message in taken] == [1, 2, 3]
+    assert [message.parts[0] for message in taken] == [b"one", b'{"event": "unreadable", "seq": 2}', b"two"]
 
 
 async def test_whoever_follows_gets_all_that_was_recorded_once_and_in_order(manager: AsyncKernelManager) -> None:
@@ -282,14 +307,15 @@ async def test_a_follower_may_close_itself_while_it_is_served(manager: AsyncKern
     assert calls == 1
 
 
-async def test_a_receiver_that_fails_gets_what_comes_next(
+async def test_a_receiver_that_fails_once_misses_nothing(
     manager: AsyncKernelManager, caplog: pytest.LogCaptureFixture
 ) -> None:
     seqs: list[int] = []
+    refused: list[KernelMessage] = []
 
     def fail_first(messages: list[KernelMessage]) -> None:
-        if not seqs:
-            seqs.append(messages[-1].seq)
+        if not refused:
+            refused.extend(messages)
             raise ValueError("unwanted")
         seqs.extend(message.seq for message in messages)
 
@@ -297,7 +323,7 @@ async def test_a_receiver_that_fails_gets_what_comes_next(
     front_end = await FrontEnd(manager).follow()
     await front_end.run("1")
     assert "were not taken" in caplog.text
-    assert seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+    assert seqs == list(range(refused[0].seq, refused[0].seq + len(seqs)))
 
 
 async def test_a_message_too_large_for_the_link_is_refused_to_who_sends_it(manager: AsyncKernelManager) -> None:

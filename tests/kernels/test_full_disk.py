@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from jupyter_client.manager import start_new_kernel
 
 from jupyter_tpu.emulator.process_tree import processes_of
+from jupyter_tpu.errors import EnvironmentFailed
 
 
 def agent_on(cloud: Any, node: Any) -> int:
     token = cloud.control.workers(str(node.name))[0]["token"]
     return next(process.pid for process in processes_of([token]) if "agent" in process.cmdline())
+
+
+@contextmanager
+def full_disk(cloud: Any, node: Any) -> Iterator[None]:
+    """Whatever the node's agent writes fails, as on a full disk."""
+    agent = agent_on(cloud, node)
+    _, hard = resource.prlimit(agent, resource.RLIMIT_FSIZE)
+    resource.prlimit(agent, resource.RLIMIT_FSIZE, (1, hard))
+    try:
+        yield
+    finally:
+        resource.prlimit(agent, resource.RLIMIT_FSIZE, (hard, hard))
 
 
 def words_until(client: Any, *wanted: str) -> str:
@@ -28,15 +44,29 @@ def words_until(client: Any, *wanted: str) -> str:
 def test_a_notebook_on_a_full_disk_goes_on_and_says_so(cloud: Any, node: Any, kernel_name: str) -> None:
     manager, client = start_new_kernel(kernel_name=kernel_name)
     try:
-        agent = agent_on(cloud, node)
-        _, hard = resource.prlimit(agent, resource.RLIMIT_FSIZE)
-        # fails like a full disk
-        resource.prlimit(agent, resource.RLIMIT_FSIZE, (1, hard))
-        client.execute("print('first')")
-        words_until(client, "first", "disk takes nothing more")
-        assert client.execute("print('second')", reply=True, timeout=60)["content"]["status"] == "ok"
-        assert "disk" not in words_until(client, "second")
-        resource.prlimit(agent, resource.RLIMIT_FSIZE, (hard, hard))
+        with full_disk(cloud, node):
+            client.execute("print('first')")
+            words_until(client, "first", "disk takes nothing more")
+            assert client.execute("print('second')", reply=True, timeout=60)["content"]["status"] == "ok"
+            assert "disk" not in words_until(client, "second")
+    finally:
+        client.stop_channels()
+        manager.shutdown_kernel()
+
+
+def test_a_restart_on_a_full_disk_fails_with_the_reason_and_the_kernel_goes_on(
+    cloud: Any, node: Any, kernel_name: str
+) -> None:
+    manager, client = start_new_kernel(kernel_name=kernel_name)
+    try:
+        client.execute("x = 41", reply=True, timeout=60)
+        with full_disk(cloud, node), pytest.raises(EnvironmentFailed, match="disk of the worker takes no files"):
+            manager.restart_kernel()
+        assert manager.is_alive()
+        assert client.execute("assert x == 41", reply=True, timeout=60)["content"]["status"] == "ok"
+        manager.restart_kernel()
+        client.wait_for_ready(timeout=60)
+        assert client.execute("x", reply=True, timeout=60)["content"]["ename"] == "NameError"
     finally:
         client.stop_channels()
         manager.shutdown_kernel()

@@ -16,8 +16,10 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node
 
-A_LONG_TIME = {"idle_after_s": 3600, "session_s": None, "action": "delete"}
+A_LONG_TIME = {"idle_after_s": 3600, "unattended_after_s": 7200, "session_s": None, "action": "delete"}
 A_SECOND = {"idle_after_s": 1, "session_s": None, "action": "delete"}
+UNATTENDED_S = 4
+UNATTENDED = {"idle_after_s": 1, "unattended_after_s": UNATTENDED_S, "session_s": None, "action": "delete"}
 PATIENCE_S = 90
 TRAIN = """\
 import emulated_tpu, os, threading
@@ -37,9 +39,9 @@ async def comes_true(is_so: Callable[[], Any]) -> None:
             await asyncio.sleep(0.1)
 
 
-async def activity_that(link: Link, is_wanted: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+async def activity_that(link: Link, is_wanted: Callable[[dict[str, Any]], bool], **params: Any) -> dict[str, Any]:
     async with asyncio.timeout(PATIENCE_S):
-        while not is_wanted(found := await link.call("activity")):  # noqa: ASYNC110 - agents answer, they never call
+        while not is_wanted(found := await link.call("activity", params)):  # noqa: ASYNC110 - agents answer, they never call
             await asyncio.sleep(0.1)
     return found
 
@@ -107,6 +109,82 @@ async def test_a_busy_cell_is_never_stopped_by_the_idle_rule(
     await comes_true(lambda: not cloud.is_billed(node))
 
 
+async def run_cell(link: Link, code: str, kernel_id: str = "k") -> Any:
+    """Start a kernel and a cell in it; the stream that has asked."""
+    await link.call("start_kernel", {"kernel_id": kernel_id, "key": "secret"})
+    stream = link.attach(kernel_id, from_seq=0, on_message=lambda *_: None)
+    session = Session(key=b"secret")
+    request = session.msg("execute_request", {"code": code, "silent": False, "allow_stdin": False})
+    stream.send("shell", [b"front-end", *session.serialize(request)])
+    await activity_that(link, lambda found: found["sources"]["execution"]["state"] == "active")
+    return stream
+
+
+async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_in_time(
+    cloud: Any, make_node: Any, open_link: Any
+) -> None:
+    node = await make_node("unattended")
+    link = await open_link(node)
+    await run_cell(link, "while True: pass")
+    # while a client follows the kernel the cell is attended, and nothing ends the node
+    attended = await link.call("set_brakes", {"rules": UNATTENDED, "revision": 1})
+    await activity_that(link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 2 * UNATTENDED_S)
+    assert cloud.is_billed(node)
+
+    # a server that has no page open says so
+    left = await link.call("activity", {"pages": 0})
+    assert (attended["ends_in_s"], attended["rules"]) == (None, UNATTENDED)
+    assert (left["verdict"], left["ends_why"]) == ("busy", "idle")
+    assert left["ends_in_s"] == pytest.approx(UNATTENDED_S, abs=1)
+    assert "but the chips are idle, there is no output and nobody is connected" in left["reason"]
+    told = await activity_that(link, lambda found: found["is_warning"])
+    assert told["ends_in_s"] <= UNATTENDED_S / 2
+    assert cloud.is_billed(node)
+    await link.close()
+    await comes_true(lambda: not cloud.is_billed(node))
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "pages"),
+    [
+        ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0),
+        ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0),
+        ("attended", "while True: pass", 1),
+    ],
+    ids=["chip use", "output", "a page"],
+)
+async def test_a_cell_is_not_unattended_with(
+    cloud: Any, make_node: Any, open_link: Any, name: str, code: str, pages: int
+) -> None:
+    node = await make_node(name)
+    link = await open_link(node)
+    await run_cell(link, code)
+    await link.call("set_brakes", {"rules": UNATTENDED, "revision": 1})
+
+    found = await activity_that(
+        link, lambda found: (found["sources"]["human"]["age_s"] or 0) > 2 * UNATTENDED_S, pages=pages
+    )
+    assert (found["verdict"], found["ends_in_s"], found["is_warning"]) == ("busy", None, False)
+    assert cloud.is_billed(node)
+
+
+async def test_a_kernel_that_died_and_starts_with_nobody_connected_counts_as_idle(
+    cloud: Any, make_node: Any, open_link: Any
+) -> None:
+    node = await make_node("died")
+    link = await open_link(node)
+    stream = await run_cell(link, "while True: pass")
+    await link.call("restart_kernel", {"kernel_id": "k", "key": "secret"})
+    stream.close()
+    state = (await link.call("kernel_info", {"kernel_id": "k"}))["execution_state"]
+    found = await link.call("activity", {"pages": 0})
+    assert state == "starting"
+    assert (found["verdict"], found["sources"]["execution"]["state"]) == ("idle", "quiet")
+    await link.call("set_brakes", {"rules": A_SECOND, "revision": 1})
+    await link.close()
+    await comes_true(lambda: not cloud.is_billed(node))
+
+
 async def test_a_kept_node_is_not_ended_before_its_time(cloud: Any, node: Node, open_link: Any) -> None:
     link = await open_link(node)
     await link.call("set_brakes", {"rules": {**A_LONG_TIME, "session_s": 600}, "revision": 1, "ready_for_s": 500})
@@ -155,9 +233,10 @@ def test_a_machine_without_a_metadata_server_says_so() -> None:
         OwnNode({"GCE_METADATA_HOST": "127.0.0.1:1"}).check()
 
 
-async def test_no_token_is_sent_where_it_could_be_read(cloud: Any, node: Node) -> None:
+@pytest.mark.parametrize("api", ["http://tpu.googleapis.com/", "https://tpu.googleapis.com.invalid/"])
+async def test_no_token_is_sent_where_somebody_else_could_read_it(api: str, cloud: Any, node: Node) -> None:
     port = (cloud.home_of(node).parent / "metadata_port").read_text()
-    environ = {"GCE_METADATA_HOST": f"127.0.0.1:{port}", API_VARIABLE: "http://example.invalid/"}
+    environ = {"GCE_METADATA_HOST": f"127.0.0.1:{port}", API_VARIABLE: api}
     with pytest.raises(CannotEnd, match="no token may be sent"):
         await asyncio.to_thread(OwnNode(environ).check)
 

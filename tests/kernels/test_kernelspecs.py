@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,13 @@ def test_jupyter_finds_the_kernelspec_of_a_node() -> None:
     assert spec.metadata["debugger"] is True
     assert spec.metadata["jupyter_tpu"]["emulated"] is True
     assert (Path(spec.resource_dir) / "logo-svg.svg").read_text().startswith("<svg")
+
+
+def test_a_display_name_is_short_and_reads_in_one_direction() -> None:
+    hostile = replace(node(), accelerator_type="v5\u202elitepod\x1b[2J" + "x" * 5000)
+    spec = KernelSpecManager().get_kernel_spec(write_kernelspec(hostile, EMULATED))
+    assert spec.display_name.startswith("Python 3 · v5litepod[2Jxxx")
+    assert len(spec.display_name) <= 100
 
 
 def test_its_argv_starts_the_launcher_for_the_same_node() -> None:

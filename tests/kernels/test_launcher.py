@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,51 @@ def test_a_launcher_replaces_the_kernel_of_one_that_was_killed(
     assert len(cloud.kernels_on(node)) == 1
 
 
+def test_the_worker_ends_the_idle_kernel_of_a_launcher_that_was_killed(
+    cloud: Any, node: Node, connection_file: Path, client: BlockingKernelClient
+) -> None:
+    options = ["--node", str(node.name), "--endpoint", cloud.settings.endpoint, "-f", str(connection_file)]
+    process = launch(*options, "--end-alone-after", "0.1")
+    until_said(process, "Starting the kernel")
+    client.wait_for_ready(timeout=60)
+    asked = client.execute("", user_expressions={"pid": "__import__('os').getpid()"}, reply=True, timeout=30)
+    kernel = psutil.Process(int(asked["content"]["user_expressions"]["pid"]["data"]["text/plain"]))
+    process.kill()
+    process.communicate(timeout=30)
+    psutil.wait_procs([kernel], timeout=60)
+    assert not kernel.is_running()
+
+
+@pytest.fixture
+def port_holder(connection_file: Path) -> Iterator[subprocess.Popen[str]]:
+    """A process that has a port of the connection file."""
+    port = json.loads(connection_file.read_text())["shell_port"]
+    code = f"import socket, sys; s = socket.create_server(('127.0.0.1', {port})); print('has it'); sys.stdin.read()"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    process = subprocess.Popen([sys.executable, "-uc", code], text=True, **pipes)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "has it\n"
+    yield process
+    process.communicate(timeout=30)
+
+
+def test_the_launcher_waits_for_a_port_that_is_still_in_use(
+    port_holder: subprocess.Popen[str], launcher: subprocess.Popen[str], client: BlockingKernelClient
+) -> None:
+    until_said(launcher, f"(pid {port_holder.pid})")
+    port_holder.communicate(timeout=30)
+    client.wait_for_ready(timeout=60)
+
+
+def test_the_launcher_gives_up_by_naming_the_process_that_keeps_its_port(
+    port_holder: subprocess.Popen[str], launcher: subprocess.Popen[str], connection_file: Path
+) -> None:
+    port = json.loads(connection_file.read_text())["shell_port"]
+    until_said(launcher, f"Port {port} of the connection file is in use by python")
+    assert launcher.wait(30) == 1
+    assert port_holder.poll() is None
+
+
 ORPHAN = """
 import subprocess, sys
 child = subprocess.Popen(sys.argv[1:], stderr=subprocess.PIPE, text=True)
@@ -137,10 +183,11 @@ print(child.pid)
 def test_the_launcher_ends_its_kernel_when_its_parent_is_gone(cloud: Any, node: Node, connection_file: Path) -> None:
     options = ["--node", str(node.name), "--endpoint", cloud.settings.endpoint, "-f", str(connection_file)]
     command = [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options]
+    before = cloud.kernels_on(node)  # of kernels that ended by themselves
     parent = subprocess.run([sys.executable, "-c", ORPHAN, *command], capture_output=True, text=True, timeout=60)
-    orphan = psutil.Process(int(parent.stdout))
-    orphan.wait(30)
-    assert cloud.kernels_on(node) == []
+    with suppress(psutil.NoSuchProcess):  # it may have ended by now
+        psutil.Process(int(parent.stdout)).wait(60)
+    assert cloud.kernels_on(node) == before
 
 
 @pytest.mark.parametrize(

@@ -80,15 +80,17 @@ async def test_a_cell_runs_in_the_workers_home(kernel: tuple[AsyncKernelManager,
     assert text == "True\n"
 
 
-async def test_nothing_of_this_machines_environment_travels_but_the_notebooks_name(
+async def test_nothing_of_this_machines_environment_travels_but_the_notebooks_name_and_what_the_user_names(
     start: Any, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("A_SECRET_OF_THE_LAPTOP", "canary")
+    monkeypatch.setenv("A_WISH", "granted")
     monkeypatch.setenv("JPY_SESSION_NAME", "/home/ada/digits.ipynb")
+    monkeypatch.setenv("JUPYTER_TPU_FORWARD_ENV", "IS_NOT_SET, A_WISH")
     _, client = await start(name)
-    show = "import os; print(os.environ.get('A_SECRET_OF_THE_LAPTOP'), os.environ['JPY_SESSION_NAME'])"
-    text = await printed(client, show)
-    assert text == "None /home/ada/digits.ipynb\n"
+    names = ("A_SECRET_OF_THE_LAPTOP", "IS_NOT_SET", "A_WISH", "JPY_SESSION_NAME")
+    text = await printed(client, f"import os; print(*[os.environ.get(name) for name in {names}])")
+    assert text == "None None granted /home/ada/digits.ipynb\n"
 
 
 async def test_an_interrupt_reaches_the_cell(kernel: tuple[AsyncKernelManager, Client]) -> None:

@@ -31,6 +31,16 @@ manager, client = start_new_kernel(kernel_name=sys.argv[1])
 print(client.execute("1 + 1", reply=True, timeout=30)["content"]["status"])
 """
 
+WHAT_A_START_IMPORTS = """
+import sys
+from jupyter_client.manager import start_new_kernel
+manager, client = start_new_kernel(kernel_name=sys.argv[1])
+client.execute("1 + 1", reply=True, timeout=30)
+client.stop_channels()
+manager.shutdown_kernel()
+print(*sys.modules)
+"""
+
 
 @pytest.fixture
 def manager(kernel_name: str) -> KernelManager:
@@ -65,6 +75,17 @@ def test_a_blocking_manager_starts_restarts_and_ends_a_kernel(manager: KernelMan
     assert execute(manager, "x") == "error"
     manager.shutdown_kernel()
     assert not manager.is_alive()
+
+
+def test_a_start_where_the_worker_is_known_imports_neither_googles_client_nor_the_journal(
+    kernel: KernelManager, kernel_name: str
+) -> None:
+    assert kernel.is_alive()  # so its worker is known to the next process
+    command = [sys.executable, "-c", WHAT_A_START_IMPORTS, kernel_name]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    imported = set(done.stdout.split())
+    assert "asyncssh" in imported
+    assert not {"grpc", "google.auth", "google.cloud.tpu_v2", "jupyter_tpu.journal.journal", "sqlite3"} & imported
 
 
 def test_clients_come_through_unix_sockets_that_only_we_can_reach(kernel: KernelManager) -> None:

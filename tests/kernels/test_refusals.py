@@ -347,10 +347,9 @@ async def test_a_restarter_calls_the_kernel_of_a_deleted_node_dead_and_tries_not
     assert await asyncio.wait_for(watched.told.get(), 60) == "dead"
     assert not await watched.manager.is_alive()
     assert watched.told.empty()
-    client.execute("1 + 1")
-    async with asyncio.timeout(60):
-        while "A cell was not run" not in (await client.get_iopub_msg())["content"].get("text", ""):
-            pass
+    refused = (await client.execute("1 + 1", reply=True, timeout=60))["content"]
+    assert refused["status"] == "error"
+    assert "A cell was not run" in refused["evalue"]
     client.stop_channels()
     assert "Traceback" not in caplog.text
     await watched.manager.shutdown_kernel()

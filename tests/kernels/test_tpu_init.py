@@ -67,6 +67,7 @@ def open_notebook(kernel_name: str) -> Iterator[Callable[[str], Notebook]]:
 def test_the_second_notebook_hears_of_the_first_and_can_have_the_chips_once_they_are_free(open_notebook: Any) -> None:
     first, second = open_notebook("/home/ada/first.ipynb"), open_notebook("/home/ada/second.ipynb")
     assert "JAX is ready on 8 devices of v5litepod-8" in first.run("%tpu_init")
+    assert "does not hold the chips" not in first.run("%%tpu_time\n1"), "who holds them is asked now"
 
     refused = second.run("%tpu_init")
     assert "The TPU is in use by process " in refused
@@ -106,3 +107,12 @@ async def sample(link: Any, state: str) -> dict[str, Any]:
             if found and found["state"] == state:
                 return dict(found)
             await asyncio.sleep(0.1)
+
+
+def test_a_notebook_that_only_imports_jax_has_the_devices_and_keeps_others_from_them(open_notebook: Any) -> None:
+    first, second = open_notebook("/home/ada/plain.ipynb"), open_notebook("/home/ada/other.ipynb")
+
+    assert "devices: 8" in first.run("import jax; print('devices:', len(jax.devices()))")
+    pid = first.run("import os; print(os.getpid())").strip()
+    assert f"The TPU is already in use by process with pid {pid}." in second.run("import jax; jax.devices()")
+    assert "JAX is ready on 8 devices of v5litepod-8" in first.run("%tpu_init")

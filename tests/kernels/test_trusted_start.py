@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import KernelFailed, TpuError, WorkerUnreachable
+from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.following import Following
 from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.not_run import answers, asked_by, not_run
 
 INFO = {"kernel_info": {"implementation": "ipython"}}
+CELL = [b"page", b"<IDS|MSG>", b"", b'{"msg_type": "execute_request", "msg_id": "1"}', b"{}", b"{}", b'{"code": "1"}']
 STATUS = [b"<IDS|MSG>", b"", b'{"msg_type": "status"}', b"{}", b"{}", b'{"execution_state": "idle"}']
 
 
@@ -63,6 +65,8 @@ class NotedStream:
     def resume(self) -> None: ...
 
     def take_back(self) -> None: ...
+
+    def send(self, channel: str, parts: list[bytes]) -> None: ...
 
     def close(self) -> None:
         self.is_closed = True
@@ -117,6 +121,34 @@ async def test_a_spare_that_comes_to_nothing_after_all_is_a_death_with_its_reaso
     assert (told["phase"], told["message"]) == ("died", "The disk is full.")
     assert await started.kernel.wait() == -9
     assert started.kernel.has_died
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+async def test_a_cell_asked_before_or_after_a_trusted_start_has_failed_gets_the_reason(when: str) -> None:
+    link = NotedLink(INFO)
+    following, events = Following(), list[Any]()
+    following.read(lambda _seq, _channel, parts: events.append(json.loads(parts[0])), 0)
+    kernel = RemoteKernel(link, following, lambda _progress: None)  # type: ignore[arg-type]
+    await kernel.start(LAUNCH)
+    if when == "before":
+        kernel.send("shell", CELL)
+    link.streams[0].is_closed = True
+    link.streams[0].event(event="gone", message="The worker knows no such kernel.")  # it looks so while it fails
+    link.answers[0].set_exception(EnvironmentFailed("The disk is full."))
+    await kernel.wait()
+    for _ in range(3):
+        await asyncio.sleep(0)
+    if when == "after":
+        with pytest.raises(KernelFailed, match="does not run") as refused:
+            kernel.send("shell", CELL)
+        following.tell(**(not_run(CELL, refused.value) or {}))
+    (told,) = (event for event in events if event["event"] == "not_run")
+    assert asked_by(told) == [b"page"]
+    error, idle, reply = answers(told)
+    assert (idle.msg_type, idle.content) == ("status", {"execution_state": "idle"})
+    assert (reply.channel, reply.content["status"]) == ("shell", "error")
+    assert "The disk is full." in error.content["traceback"]
+    kernel.close()
 
 
 async def test_a_start_that_nobody_wants_any_more_is_not_asked_for_again() -> None:

@@ -1,0 +1,29 @@
+"""What of this machine's environment is given to kernels on workers."""
+
+from __future__ import annotations
+
+import pytest
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.kernels.launch import forwarded, forwarded_names
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+
+ENVIRONMENT = {"JPY_SESSION_NAME": "a.ipynb", "HF_TOKEN": "secret", "HF_HOME": "/cache", "PATH": "/bin"}
+
+
+def test_the_notebooks_name_and_whole_names_are_forwarded_and_nothing_else() -> None:
+    assert forwarded(ENVIRONMENT, []) == {"JPY_SESSION_NAME": "a.ipynb"}
+    assert forwarded(ENVIRONMENT, ["HF_HOME", "NOT_SET"]) == {"JPY_SESSION_NAME": "a.ipynb", "HF_HOME": "/cache"}
+
+
+@pytest.mark.parametrize("name", ["HF_*", "*", "HF_HOME=/x", "", "HF HOME", "HF_HOME\n"])
+def test_what_is_no_whole_name_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match="can't be forwarded to kernels"):
+        forwarded(ENVIRONMENT, [name])
+
+
+def test_names_may_be_separated_by_commas_and_blanks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_FORWARD_ENV", "A, B  C,")
+    assert forwarded_names({"JUPYTER_TPU_FORWARD_ENV": "A, B  C,"}) == ["A", "B", "C"]
+    assert TPUProvisioner().forward_env == ["A", "B", "C"]
+    assert TPUProvisioner(forward_env=["D"]).forward_env == ["D"]

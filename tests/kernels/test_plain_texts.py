@@ -1,0 +1,53 @@
+"""What a worker or a cloud says of itself comes in as harmless text."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.errors import CloudRefused, error_from_json
+from jupyter_tpu.kernels.endings import last_words_of
+from jupyter_tpu.kernels.environment_memory import Remembered
+from jupyter_tpu.kernels.environments import make_environment
+from jupyter_tpu.kernels.following import Following
+from jupyter_tpu.kernels.kernel import RemoteKernel
+
+# a terminal's escape, a bell, an 8-bit escape, and what turns text around
+HOSTILE = "\x1b]0;mine\x07\x9b2J\u202egnp.exe\u2066"
+CLEAN = "]0;mine2Jgnp.exe"
+LONG = 1_000_000 * "x"
+
+
+def test_the_raw_words_of_an_error_are_plain_whenever_they_come() -> None:
+    error = CloudRefused("The cloud said no.", raw=HOSTILE)
+    assert error.raw == CLEAN
+    error.raw = f"{HOSTILE}\n{HOSTILE}"
+    assert error.raw == error.to_json()["raw"] == f"{CLEAN}\n{CLEAN}"
+    error.raw = LONG
+    told = error_from_json({"code": "kernel_failed", **dict.fromkeys(("message", "exists", "hint", "raw"), LONG)})
+    for each in (error, told):
+        assert len(each.raw) <= 20_000
+        assert len(str(each)) <= 60_002
+
+
+def test_the_reason_of_a_kernels_end_is_plain() -> None:
+    told: list[Mapping[str, Any]] = []
+    for reason in (HOSTILE, LONG, last_words_of({"stderr": [LONG, HOSTILE]})):
+        kernel = RemoteKernel(None, Following(lambda *_: None), told.append)  # type: ignore[arg-type]  # it is not used
+        kernel.lose(reason)
+        assert not set(kernel.reason) & set(HOSTILE) - set(CLEAN)
+        assert len(kernel.reason) <= 20_000
+    assert kernel.reason.endswith(CLEAN), "what was said last says most"
+
+
+async def test_what_an_agent_says_of_an_environment_is_plain() -> None:
+    hostile = {"framework": "jax", "version": HOSTILE, "requirements": [HOSTILE], "pins": [LONG], "added": [HOSTILE]}
+
+    async def call(method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        return {**hostile, "title": HOSTILE, "is_ready": True, "notes": [HOSTILE]}
+
+    made = await make_environment(call, {"framework": "jax"}, lambda _: None)
+    assert (made["title"], made["notes"], made["is_ready"]) == (CLEAN, [CLEAN], True)
+    known = Remembered.of(hostile)
+    assert (known.version, known.requirements, known.added) == (CLEAN, (CLEAN,), (CLEAN,))
+    assert len(known.pins[0]) <= 2000
