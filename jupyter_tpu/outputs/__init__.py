@@ -13,8 +13,8 @@ were read. The rules are those of JupyterLab's output area, as far as nbclient d
 """
 
 from jupyter_tpu.outputs.compaction import compact
-from jupyter_tpu.outputs.reducer import Reducer
+from jupyter_tpu.outputs.reducer import Arrived, Reducer
 from jupyter_tpu.outputs.rendering import NO_LIMITS, Limits, Rendered, render
 from jupyter_tpu.outputs.request import Request
 
-__all__ = ["NO_LIMITS", "Limits", "Reducer", "Rendered", "Request", "compact", "render"]
+__all__ = ["NO_LIMITS", "Arrived", "Limits", "Reducer", "Rendered", "Request", "compact", "render"]

@@ -19,8 +19,15 @@ TEXT_TAIL = 180_000
 """Characters that are kept of each stream output: more would stop a page for seconds when it opens."""
 
 
+Arrived = Callable[[str], int]
+
+
 class Reducer:
     """`feed` it the record of a kernel, or the parts of it that belong to the requests of interest.
+
+    Args:
+        arrived: up to which seq the page of a session has got everything. What went into an Output widget there is in
+            the widget, whose state outlives the page; what no page has got stands in the cell, or it would be nowhere.
 
     Attributes:
         requests: by message id, in the order in which they were asked.
@@ -29,9 +36,10 @@ class Reducer:
         comms: how many were of comms, whose state lives in the kernel and in the front end.
     """
 
-    def __init__(self, *, head: int = TEXT_HEAD, tail: int = TEXT_TAIL) -> None:
+    def __init__(self, *, head: int = TEXT_HEAD, tail: int = TEXT_TAIL, arrived: Arrived = lambda _session: 0) -> None:
         self.requests: dict[str, Request] = {}
         self.skipped = self.foreign = self.comms = 0
+        self._arrived = arrived
         self._head = head
         self._tail = tail
         self._bundles: WeakValueDictionary[str, Bundle] = WeakValueDictionary()
@@ -99,8 +107,7 @@ class Reducer:
         if request:
             request.saw(seq)
             request.begin(message)
-            if take:
-                self._count_captured(message, request)
+            if take and not (self._is_captured(message, request) and seq <= self._arrived(request.session)):
                 take(self, message, request)
 
     # -- outputs -------------------------------------------------------------------------------------------------------
@@ -127,7 +134,7 @@ class Reducer:
         if waiting and waiting.input:
             answered = message.parent.get("msg_id")
             if answered is None or answered == waiting.input.header.get("msg_id"):
-                waiting.input = None
+                waiting.answer(message)
 
     def _tell_gap(self, event: dict[str, Any]) -> None:
         count = event.get("messages")
@@ -144,14 +151,15 @@ class Reducer:
         comm_id, state = message.content.get("comm_id"), _widget_state(message)
         if not isinstance(comm_id, str):
             raise Malformed("a comm without an id")
-        is_output = state.get("_model_name") == "OutputModel" or comm_id in self._capturing
-        if is_output:
-            msg_id = state.get("msg_id", self._capturing.get(comm_id, ""))
+        if "msg_id" in state:
+            msg_id = state["msg_id"]
             self._capturing[comm_id] = msg_id if isinstance(msg_id, str) else ""
 
-    def _count_captured(self, message: Message, request: Request) -> None:
-        if message.kind != "status" and request.msg_id in self._capturing.values():
-            request.captured += 1
+    def _is_captured(self, message: Message, request: Request) -> bool:
+        """Whether an Output widget takes a message away from its cell."""
+        is_captured = message.kind not in _OF_THE_CELL and request.msg_id in self._capturing.values()
+        request.captured += is_captured
+        return is_captured
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
@@ -186,6 +194,8 @@ _CHANNELS: dict[str, Callable[[Reducer, int, Sequence[bytes]], None]] = {
     "event": Reducer._take_event,
     "iopub": Reducer._take_output,
 }
+
+_OF_THE_CELL = frozenset({"status", "execute_input"})
 
 _DISPLAYING = frozenset({"display_data", "update_display_data", "execute_result"})
 

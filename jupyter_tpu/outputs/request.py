@@ -8,6 +8,9 @@ from jupyter_tpu.outputs.items import Failure, Item, Stream, count_of, failure_o
 from jupyter_tpu.outputs.parsing import Message
 from jupyter_tpu.outputs.text import StreamText
 
+HIDDEN = "········"
+"""What stands in a cell for a password, as JupyterLab writes it."""
+
 State: TypeAlias = Literal["queued", "running", "done", "aborted", "lost"]
 
 
@@ -47,6 +50,8 @@ class Request:
     @property
     def state(self) -> State:
         """How far it is. A request that ended without having been begun was aborted, whatever its reply's fate."""
+        if self._is_lost and self.busy and self._reply_status == "aborted":
+            return "lost"
         if self._reply_status == "aborted" or (self.idle and self._was_skipped):
             return "aborted"
         if self.idle:
@@ -120,6 +125,17 @@ class Request:
         """The kernel that was to answer is gone."""
         self._is_lost = True
         self.input = None
+
+    def answer(self, message: Message) -> None:
+        """What the kernel asked is answered. Front ends keep that as a line of the cell, and no password in it."""
+        question, self.input = self.input, None
+        if question is None:
+            return
+        typed = HIDDEN if question.content.get("password") else message.content.get("value")
+        if isinstance(typed, str):
+            stream = self._stream("stdin")
+            stream.text.write(f"{_text(question.content.get('prompt'))} {typed}\n")
+            stream.source = question
 
     # -- outputs -------------------------------------------------------------------------------------------------------
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Coroutine, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -210,4 +211,6 @@ def _show(manager: Any, info: Mapping[str, Any]) -> None:
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]
     if seen:
-        manager.last_activity = datetime.fromtimestamp(max(seen), UTC)
+        # by this machine's clock, or a culler here would take a wrong clock of the worker's for idleness
+        age_s = max(0.0, float(info.get("now") or time.time()) - max(seen))
+        manager.last_activity = datetime.fromtimestamp(time.time() - age_s, UTC)

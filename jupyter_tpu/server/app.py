@@ -18,8 +18,8 @@ from tornado.ioloop import IOLoop
 from traitlets import Bool, Float, Unicode
 
 from jupyter_tpu import __version__
-from jupyter_tpu.cloud.emulator_address import emulator_address
-from jupyter_tpu.cloud.settings import CloudSettings, settings_from_environment
+from jupyter_tpu.cloud.emulator_address import emulator_address, emulator_authorization
+from jupyter_tpu.cloud.settings import TRUST_VARIABLE, CloudSettings, settings_from_environment
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import FleetChange
 from jupyter_tpu.fleet.opening import OpenFleet, open_fleet
@@ -33,12 +33,14 @@ from jupyter_tpu.server.adoption import Adoption
 from jupyter_tpu.server.emulator_client import EmulatorClient
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.in_order import InOrder
-from jupyter_tpu.server.kernel_socket import offer_kernel_socket
+from jupyter_tpu.server.kernel_socket import offer_kernel_socket, open_pages
 from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
+from jupyter_tpu.server.restart_handler import RESTART_ROUTES
 from jupyter_tpu.server.routes import ROUTES, SWITCHBOARD_ROUTES
 from jupyter_tpu.server.untracked import leave_control_out_of_activity
 from jupyter_tpu.server.widget_scripts import widget_script_routes
+from jupyter_tpu.ssh import import_ahead
 
 
 class TPUApp(ExtensionApp):
@@ -60,6 +62,12 @@ class TPUApp(ExtensionApp):
         "",
         help="HOST:PORT of the Cloud TPU API's gRPC endpoint, such as that of `jupyter tpu emulator`. Empty: "
         "$JUPYTER_TPU_ENDPOINT, or Google Cloud.",
+    ).tag(config=True)
+
+    trust_endpoint = Unicode(
+        "",
+        help="The one host outside Google's domains that may get your Google Cloud credentials, for an endpoint there. "
+        "Kernels of this server go by it too. Empty: $JUPYTER_TPU_TRUST_ENDPOINT, or none.",
     ).tag(config=True)
 
     ssh_user = Unicode(
@@ -107,6 +115,9 @@ class TPUApp(ExtensionApp):
 
     def initialize_settings(self) -> None:
         """Called by the server while it loads extensions, before its event loop runs."""
+        if self.trust_endpoint:
+            # read where a connection is made, also by the kernels of this process and of its launchers
+            os.environ[TRUST_VARIABLE] = self.trust_endpoint
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
         offer_kernel_socket(self.serverapp, self.settings)
@@ -116,6 +127,7 @@ class TPUApp(ExtensionApp):
         self.kernelspecs = KernelspecKeeper(
             enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
         )
+        import_ahead()
         self.links = ReadyLinks()
         self.looks = WorkerLooks()
         self.emulator: EmulatorClient | None = None
@@ -126,9 +138,9 @@ class TPUApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Called by the server to learn the routes."""
-        self.handlers.extend([*ROUTES, *widget_script_routes()])
+        self.handlers.extend([*ROUTES, *RESTART_ROUTES, *widget_script_routes()])
         if address := emulator_address(self._settings_or_none(), os.environ):
-            self.emulator = EmulatorClient(address)
+            self.emulator = EmulatorClient(address, emulator_authorization(os.environ))
             self.handlers.extend(SWITCHBOARD_ROUTES)
         self._adopt_kernels()
 
@@ -215,7 +227,7 @@ class TPUApp(ExtensionApp):
             ssh_user=self.ssh_user,
             on_change=self._changes.put,
             limits=Limits(unsure_s=self.unsure_s),
-            agents=LinkedAgents(settings.endpoint),
+            agents=LinkedAgents(settings.endpoint, lambda node: open_pages(node, settings.endpoint)),
         )
 
     async def _tell(self, change: FleetChange) -> None:

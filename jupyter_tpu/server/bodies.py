@@ -9,6 +9,7 @@ import json
 import sys
 from typing import Any
 
+from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, chosen, flags_of
@@ -29,7 +30,7 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
     texts = {name: text_field(data, name) for name in _TEXTS}
     return NodeSpec(
         name=NodeName(project=project, zone=texts["zone"], node_id=texts["node_id"]),
-        accelerator_type=texts["accelerator_type"],
+        accelerator_type=canonical_type(texts["accelerator_type"]),
         runtime_version=texts["runtime_version"],
         **flags_of(at_once(provisioning_field(data))),
         internal_ips=flag_field(data, "internal_ips"),

@@ -9,7 +9,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
-from jupyter_tpu.brakes import ACTIONS, LONGEST_S, NO_KEEP, Keep
+from jupyter_tpu.brakes import ACTIONS, LENGTHS, LONGEST_S, NO_KEEP, Keep
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet.brake_views import brake_view, brakes_view
 from jupyter_tpu.fleet.opening import OpenFleet
@@ -17,8 +17,7 @@ from jupyter_tpu.models import Node
 from jupyter_tpu.server.bodies import json_object
 from jupyter_tpu.server.handlers import TpuHandler
 
-_LENGTHS = ("idle_after_s", "session_s")
-_RULES = (*_LENGTHS, "action")
+_RULES = (*LENGTHS, "action")
 _KEEP = ("for_s", "until", "while_busy")
 
 
@@ -33,7 +32,7 @@ class BrakesHandler(TpuHandler):
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
             snapshot = await opened.fleet.refresh()
         brakes = await opened.braking.look(snapshot.nodes)
-        self.write_json(brakes_view(brakes, as_of=snapshot.as_of or None))
+        self.write_json(brakes_view(brakes, as_of=snapshot.as_of_here))
 
 
 class NodeBrakesHandler(TpuHandler):
@@ -86,7 +85,7 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
         BadInput: it is not the JSON object that rest-api.yml describes.
     """
     data = _object(body, _RULES)
-    for name in _LENGTHS:
+    for name in LENGTHS:
         if data.get(name) is not None:
             data[name] = _number(data, name)
     if "action" in data and data["action"] not in ACTIONS:

@@ -28,14 +28,20 @@ _MAGIC = b"jupyter_tpu cursors 1\n"
 _PLACE_BYTES = 64  # divides a page of memory, so that no place lies across two
 _PLACE = struct.Struct("!16sQQd")
 _CRC = struct.Struct("!I")
+_UNHEARD = 1 << 63  # no record is that long
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a session has read: everything up to `arrived`, and perhaps more, but nothing behind `written`."""
+    """How far a session has read: everything up to `arrived`, and perhaps more, but nothing behind `written`.
+
+    Attributes:
+        has_heard: False when the session has asked something, and perhaps got nothing at all yet.
+    """
 
     arrived: int
     written: int
+    has_heard: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +51,8 @@ class _Place:
     used_at: float
 
     def encode(self) -> bytes:
-        body = _PLACE.pack(self.key, self.cursor.arrived, self.cursor.written, self.used_at)
+        arrived = self.cursor.arrived | (0 if self.cursor.has_heard else _UNHEARD)
+        body = _PLACE.pack(self.key, arrived, self.cursor.written, self.used_at)
         return (body + _CRC.pack(zlib.crc32(body))).ljust(_PLACE_BYTES, b"\0")
 
     @classmethod
@@ -55,7 +62,7 @@ class _Place:
         if crc != _CRC.pack(zlib.crc32(body)):
             return None
         key, arrived, written, used_at = _PLACE.unpack(body)
-        return cls(key, Cursor(arrived, written), used_at)
+        return cls(key, Cursor(arrived & ~_UNHEARD, written, has_heard=not arrived & _UNHEARD), used_at)
 
 
 class Cursors:
@@ -76,6 +83,11 @@ class Cursors:
         """None for a session that is not known."""
         key = _key(kernel_id, session_id)
         return next((place.cursor for _, place in self._all() if place and place.key == key), None)
+
+    def arrived(self, kernel_id: str, session_id: str) -> int:
+        """The session has got everything up to this seq."""
+        cursor = self.find(kernel_id, session_id)
+        return cursor.arrived if cursor and cursor.has_heard else 0
 
     def move(self, kernel_id: str, session_id: str, cursor: Cursor) -> None:
         """The session is so far now."""

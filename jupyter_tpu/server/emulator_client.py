@@ -27,10 +27,11 @@ _TIMEOUT_S = 30.0
 
 
 class EmulatorClient:
-    """`address` is what `jupyter_tpu.cloud.emulator_address` gives."""
+    """`address` and `headers` are what `jupyter_tpu.cloud.emulator_address` gives."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
         self._base = f"{address}/emulator/v1"
+        self._headers = headers
 
     async def ask(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
         """What the control API answers to ``VERB /emulator/v1/PART``, which must be `ALLOWED`.
@@ -46,7 +47,7 @@ class EmulatorClient:
             raise ValueError(f"{verb} {part} is not passed on")
         data = None if body is None else json.dumps(body).encode()
         query = f"?id={int(item)}" if item else ""
-        headers = {"Content-Type": "application/json"} if data is not None else {}
+        headers = {**self._headers, **({"Content-Type": "application/json"} if data is not None else {})}
         try:
             answer = await AsyncHTTPClient().fetch(
                 f"{self._base}/{part}{query}",
@@ -67,7 +68,7 @@ def _json_of(answer: HTTPResponse) -> Any:
     text = answer.body.decode(errors="replace")
     try:
         body = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise CloudUnavailable(f"The emulated cloud answered {answer.code}.", raw=text[:10_000]) from error
     if answer.code < 300:
         return body

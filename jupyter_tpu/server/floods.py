@@ -10,7 +10,8 @@ import re
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Mapping
 
-from jupyter_tpu.server.page_messages import MakeHeader, PageMessage, json_object
+from jupyter_tpu.agent.jupyter_messages import json_object
+from jupyter_tpu.server.page_messages import MakeHeader, PageMessage
 from jupyter_tpu.server.stream_merging import StreamMerger, StreamText
 
 TEXT_LIMIT = 2_000_000

@@ -8,6 +8,7 @@ from typing import Any
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
+from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.getting_views import queue_view, queued_view, search_view, searches_view
 from jupyter_tpu.fleet.queueing import VALID_FOR_S
@@ -73,7 +74,7 @@ def _candidate(row: dict[str, Any]) -> Candidate:
 def _candidate_on(row: dict[str, Any], provisioning: Provisioning) -> Candidate:
     return Candidate(
         zone=text_field(row, "zone"),
-        accelerator_type=text_field(row, "accelerator_type"),
+        accelerator_type=canonical_type(text_field(row, "accelerator_type")),
         runtime_version=text_field(row, "runtime_version"),
         **flags_of(provisioning),
         internal_ips=flag_field(row, "internal_ips"),

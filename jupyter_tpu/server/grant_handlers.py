@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import time
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
 
+from jupyter_tpu.accelerators import canonical_type
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.fleet.granting import GrantBook, read_grant_book
 from jupyter_tpu.fleet.opening import OpenFleet
@@ -65,14 +65,14 @@ class GrantHandler(GrantRoute):
         body = json_object(self.request.body, "kind, starts_on, days or ends_on, and rows or usd")
         grant = grant_from_json(name, body)
         written = self.written(await self.app.fleet.get())
-        await asyncio.to_thread(written.put, grant, now=time.time())
+        await asyncio.to_thread(written.put, grant, now=await self.cloud_now())
         self.write_json((await self.book()).view_of(name))
 
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
         books = await self.books()
-        await asyncio.to_thread(books.remove_grant, name, now=time.time())
+        await asyncio.to_thread(books.remove_grant, name, now=await self.cloud_now())
         self.set_status(204)
         self.finish()
 
@@ -87,7 +87,9 @@ class CoverageHandler(GrantRoute):
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
         )
         request = Request(
-            accelerator_type=self._text("accelerator_type"), zone=self._text("zone"), provisioning=provisioning
+            accelerator_type=canonical_type(self._text("accelerator_type")),
+            zone=self._text("zone"),
+            provisioning=provisioning,
         )
         self.write_json((await self.book()).coverage(request).to_json())
 

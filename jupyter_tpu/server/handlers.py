@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -68,7 +67,11 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
 
     async def costs(self) -> NodeCosts:
         """What the nodes have cost."""
-        return await asyncio.to_thread((await self.books()).node_costs, time.time())
+        return await asyncio.to_thread((await self.books()).node_costs, await self.cloud_now())
+
+    async def cloud_now(self) -> float:
+        """Unix seconds by the cloud's clock, for all that has to do with money."""
+        return (await self.app.fleet.get()).cloud.clock.now()
 
     async def project(self) -> str:
         return (await self.app.fleet.get()).settings.project

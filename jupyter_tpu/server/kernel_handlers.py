@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import aclosing
 from dataclasses import asdict
+from importlib.util import find_spec
 
 from jupyter_server.auth.decorator import authorized
 from tornado import web
@@ -13,12 +14,16 @@ from jupyter_tpu.errors import OutputsNotFound
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.server.handlers import TpuHandler
 from jupyter_tpu.server.kernel_outputs import joined, outputs_of
+from jupyter_tpu.server.kernel_socket import cursors_of
 from jupyter_tpu.server.request_listing import Listed, list_requests
 from jupyter_tpu.server.request_text import text_of
 
 
 class KernelHandler(TpuHandler):
     """What the routes of one kernel share."""
+
+    # Jupyter's own word: who may not read a kernel must not read the code that it ran, nor what came of it
+    auth_resource = "kernels"
 
     def provisioner_of(self, kernel_id: str) -> TPUProvisioner:
         """The provisioner of a kernel on a node.
@@ -27,7 +32,8 @@ class KernelHandler(TpuHandler):
             OutputsNotFound: there is no such kernel, or it runs elsewhere.
         """
         kernels = self.kernel_manager
-        provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else None
+        died = TPUProvisioner.started.get(kernel_id)  # for good, with the record of what it has put out still there
+        provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else died
         if not isinstance(provisioner, TPUProvisioner):
             raise OutputsNotFound(
                 "This kernel does not run on a Cloud TPU node.", hint="Only there is a record kept of what it puts out."
@@ -52,7 +58,10 @@ class KernelOutputsHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
-        pieces = await outputs_of(self.provisioner_of(kernel_id), kernel_id, self.get_arguments("msg_id"))
+        provisioner, only = self.provisioner_of(kernel_id), self.get_arguments("msg_id")
+        pages_draw_widgets = find_spec("jupyterlab_widgets") is not None
+        cursors = cursors_of(self.settings) if pages_draw_widgets else None
+        pieces = await outputs_of(provisioner, kernel_id, only, cursors)
         self.set_header("Content-Type", "application/json")
         for piece in joined(pieces):
             await self.send(piece)
@@ -61,6 +70,8 @@ class KernelOutputsHandler(KernelHandler):
 
 class KernelLinkHandler(KernelHandler):
     """How a kernel's worker is reached now, as the events tell it when that changes."""
+
+    auth_resource = "tpu"
 
     @web.authenticated
     @authorized

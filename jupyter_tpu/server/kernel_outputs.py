@@ -1,7 +1,8 @@
 """What the cells of a notebook have put out, from the record of their kernel, wherever their pages were meanwhile.
 
 Reading waits for the worker; putting together is done in a thread, in steps that leave the server's loop its turn.
-An answer is one moment of the record: everything up to its `seq`, nothing newer.
+An answer is one moment of the record: everything up to its `seq`, nothing newer. While cells run, that moment is not
+when the reading began: over a slow link it may take many seconds.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.server.cursors import Cursors
 from jupyter_tpu.server.output_views import answer, by_urgency
 from jupyter_tpu.server.request_listing import (
     HEAD_BYTES,
@@ -28,24 +30,39 @@ _WITHOUT_CELL = 20
 _UPDATING = 200
 _AT_ONCE = 8
 _PIECE_BYTES = 256 * 1024
+_READS = 2
+"""The second reads only what has grown during the first, and so takes little longer than a round trip."""
 
 
-async def outputs_of(provisioner: Provisioner, kernel_id: str, only: Iterable[str] = ()) -> list[bytes]:
+async def outputs_of(
+    provisioner: Provisioner, kernel_id: str, only: Iterable[str] = (), cursors: Cursors | None = None
+) -> list[bytes]:
     """The answer to ``GET kernels/{kernel_id}/outputs`` as JSON in pieces.
 
     Args:
         only: ids of requests; empty for the last request of each cell, and the newest without one.
+        cursors: what pages have got, so that what they have put into widgets stays there.
 
     Raises:
         LinkDown: the worker does not answer.
         AgentBroken: it answers nonsense.
     """
-    listing = await list_requests(provisioner)
-    chosen = _chosen(listing.requests, frozenset(only))
-    to_read = _within_budget(chosen) + _updating(listing.requests, chosen)
-    excerpts = await _read_all(provisioner, to_read)
+    excerpts: dict[str, Excerpt] = {}
+    read: dict[str, int] = {}
+    for _ in range(_READS):
+        listing = await list_requests(provisioner)
+        chosen = _chosen(listing.requests, frozenset(only))
+        to_read = _within_budget(chosen) + _updating(listing.requests, chosen)
+        grown = [each for each in to_read if read.get(each.msg_id, -1) < each.last_seq]
+        excerpts |= await _read_all(provisioner, grown)
+        read |= {each.msg_id: each.last_seq for each in grown}
+        if not grown or all(each.state == "done" for each in listing.requests):
+            break
+    wanted = [excerpts[each.msg_id] for each in to_read if each.msg_id in excerpts]
+    sessions = {each.session for each in chosen}
+    arrived = {session: cursors.arrived(kernel_id, session) for session in sessions} if cursors else {}
     try:
-        return await asyncio.to_thread(answer, kernel_id, listing, chosen, excerpts)
+        return await asyncio.to_thread(answer, kernel_id, listing, chosen, wanted, lambda each: arrived.get(each, 0))
     except ProtocolError as error:
         raise nonsense(error) from error
 
@@ -63,8 +80,8 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-async def _read_all(provisioner: Provisioner, requests: Iterable[Listed]) -> list[Excerpt]:
-    """Of each what there is; one that the agent has forgotten since it was listed is left out."""
+async def _read_all(provisioner: Provisioner, requests: Iterable[Listed]) -> dict[str, Excerpt]:
+    """Of each what there is, by msg_id; one that the agent has forgotten since it was listed is left out."""
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def read(listed: Listed) -> Excerpt | None:
@@ -78,7 +95,7 @@ async def _read_all(provisioner: Provisioner, requests: Iterable[Listed]) -> lis
             reading = [group.create_task(read(listed)) for listed in requests]
     except ExceptionGroup as failed:
         raise failed.exceptions[0] from None
-    return [excerpt for each in reading if (excerpt := each.result())]
+    return {excerpt.msg_id: excerpt for each in reading if (excerpt := each.result())}
 
 
 def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:

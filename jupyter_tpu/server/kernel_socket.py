@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,21 @@ from tornado.iostream import StreamClosedError
 from tornado.websocket import WebSocketClosedError
 from traitlets import Integer
 
-from jupyter_tpu.errors import JournalUnwritable
+from jupyter_tpu.errors import JournalUnwritable, KernelFailed
 from jupyter_tpu.journal.paths import data_dir
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.models import NodeName
 from jupyter_tpu.server.cursors import Cursors
 from jupyter_tpu.server.floods import TEXT_LIMIT, Floods
-from jupyter_tpu.server.left_out import left_out_words, text_url
+from jupyter_tpu.server.left_out import left_out_words, refused_words, text_url
 from jupyter_tpu.server.page import Page, PageGone
-from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, json_object, to_websocket
+from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, to_websocket
+from jupyter_tpu.server.refusals import Refusals
 
 log = logging.getLogger(__name__)
 
 _CURSORS = "jupyter_tpu_cursors"
+_REFUSALS = "jupyter_tpu_refusals"
 _CORK: int | None = getattr(socket, "TCP_CORK", None)
 
 
@@ -51,6 +55,12 @@ def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
         )
 
 
+def open_pages(node: NodeName, endpoint: str) -> int:
+    """How many pages show kernels of a node of that cloud now."""
+    sockets = (each for each in KernelSocket._open_sockets if isinstance(each, KernelSocket))
+    return sum(each.shows_kernel_of(node, endpoint) for each in sockets)
+
+
 class KernelSocket(ZMQChannelsWebsocketConnection):
     """Connects a page with a kernel."""
 
@@ -65,6 +75,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     _kernel: TPUProvisioner | None = None
     _page: Page | None = None
     _task: asyncio.Task[None] | None = None
+    _leaving: Page | None = None
 
     async def prepare(self) -> None:
         """Called before the WebSocket is accepted; what fails here is answered with an HTTP status."""
@@ -86,6 +97,11 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             page, self._page = self._page, None
             self._disconnect(page)
 
+    def shows_kernel_of(self, node: NodeName, endpoint: str) -> bool:
+        """Whether the page is there, and its kernel on that node."""
+        kernel = self._kernel
+        return bool(self._page and kernel and (kernel.node, kernel.endpoint) == (str(node), endpoint))
+
     def _send_status_message(self, status: str) -> None:
         """Called by Jupyter Server when it starts a dead kernel again, and when it gives up."""
         if self._page:
@@ -96,12 +112,16 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     # -- for our kernels -----------------------------------------------------------------------------------------------
 
     async def _find_our_kernel(self) -> TPUProvisioner | None:
-        """Waits for a kernel that is still starting (``use_pending_kernels``). A failed one is Jupyter's to tell."""
+        """Waits for a kernel that is still starting (``use_pending_kernels``). A failed one is Jupyter's to tell.
+
+        One that could not be restarted is ours as before: it may run on.
+        """
         ready = self.kernel_manager.ready
         await asyncio.wait([ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready)])
         provisioner = self.kernel_manager.provisioner
-        has_started = not ready.cancelled() and ready.exception() is None
-        return provisioner if has_started and isinstance(provisioner, TPUProvisioner) else None
+        if ready.cancelled() or not isinstance(provisioner, TPUProvisioner):
+            return None
+        return provisioner if ready.exception() is None or provisioner.has_process else None
 
     async def _connect(self, kernel: TPUProvisioner) -> None:
         await self._replace_stale_connection()
@@ -109,9 +129,12 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         manager.notify_connect(self.kernel_id)
         manager.add_restart_callback(self.kernel_id, self.on_kernel_restarted)
         manager.add_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
-        self._open_sockets.add(self)
         self._page = page = self._make_page(kernel)
-        self.channels = {name: _Channel(name, page) for name in ("shell", "control", "stdin")}
+        for other in self._open_sockets:
+            if isinstance(other, KernelSocket) and other._leaving and other.session_key == self.session_key:
+                page.take_over(other._leaving)
+        self._open_sockets.add(self)
+        self.channels = {name: _Channel(partial(self._ask, page, name)) for name in ("shell", "control", "stdin")}
         self.websocket_handler.set_nodelay(True)  # or each ping would wait for the answer to what was written before
         _hear_pongs(self.websocket_handler, page)
         self._task = asyncio.create_task(self._open(page))
@@ -125,6 +148,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _open(self, page: Page) -> None:
         if await self._is_dead_for_good():
             page.tell_status("dead")
+            page.refuse(KernelFailed("The kernel does not run.", exists=self._why_dead(), hint="Restart it."))
             return
         try:
             await page.open()
@@ -132,10 +156,23 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             log.exception("A page cannot be connected with kernel %s.", self.kernel_id)
             self.websocket_handler.close()
 
+    def _ask(self, page: Page, channel: str, parts: Sequence[bytes]) -> None:
+        """A page that was told that its kernel is dead learns with what it asks next whether that has changed."""
+        page.ask(channel, parts)
+        if page.waits_to_ask and self._task and self._task.done():
+            self._task = asyncio.create_task(self._open(page))
+
+    def _why_dead(self) -> str:
+        return str(getattr(self.kernel_manager, "reason", "") or (self._kernel.end if self._kernel else ""))
+
     async def _is_dead_for_good(self) -> bool:
-        """Whether nobody will start it again. A page gives up a kernel of which it hears this."""
+        """Whether nobody will start it again. A page gives up a kernel of which it hears this.
+
+        The server's list calls a kernel dead for a moment longer when its user has restarted it.
+        """
         manager = self.kernel_manager
-        return manager.execution_state == "dead" or not (manager.autorestart or await manager.is_alive())
+        is_started_again = manager.autorestart and manager.execution_state != "dead"
+        return not (is_started_again or await manager.is_alive())
 
     def _disconnect(self, page: Page) -> None:
         manager = self.multi_kernel_manager
@@ -146,7 +183,8 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             manager.remove_restart_callback(self.kernel_id, self.on_kernel_restarted)
             manager.remove_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
         self.channels = {}
-        page.leave()
+        page.end(self.websocket_handler.close_code)
+        self._leaving = page
         self._task = asyncio.create_task(self._close(page, self._task))
         for other in self._other_pages():
             other.repeat_question()
@@ -165,12 +203,19 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             self._task = asyncio.create_task(self._page.ask_again())
 
     async def _close(self, page: Page, opening: asyncio.Task[None] | None) -> None:
-        if opening:
+        if (
+            page.waits_to_ask
+        ):  # what a page has asked is done, whether it stays or not; a server that ends waits for none
+            self._close_future.set_result(None)
+        elif opening:
             opening.cancel()
+        if opening:
             await asyncio.wait([opening])
         await page.close()
+        self._leaving = None
         self._open_sockets.discard(self)
-        self._close_future.set_result(None)
+        if not self._close_future.done():
+            self._close_future.set_result(None)
 
     def _make_page(self, kernel: TPUProvisioner) -> Page:
         base_url = self.websocket_handler.base_url
@@ -184,10 +229,12 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             _PageSocket(self),
             kernel_id=self.kernel_id,
             session_id=self.session.session,
-            cursors=_cursors_of(self.websocket_handler.settings),
+            cursors=cursors_of(self.websocket_handler.settings),
+            refusals=self.websocket_handler.settings.setdefault(_REFUSALS, Refusals()),
             floods=Floods(make_header, describe, text_limit=self.page_text_limit),
             make_header=make_header,
             is_here=self._is_here,
+            refused_words=partial(refused_words, base_url, self.kernel_id),
         )
 
     def _is_here(self, session_id: bytes) -> bool:
@@ -202,7 +249,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             "evalue": "Execution error",
             "traceback": [self.kernel_manager.traceback_replacement_message],
         }
-        return message.with_content({**json_object(message.content), **replaced})
+        return message.with_content(replaced)
 
 
 class _PageSocket:
@@ -229,11 +276,7 @@ class _PageSocket:
 
     def write(self, message: PageMessage) -> None:
         connection = self._connection
-        try:
-            data = to_websocket(connection.hide_traceback(message), connection.subprotocol)
-        except (ValueError, LookupError, TypeError):  # a kernel may send anything
-            log.warning("kernel %s: message %s is malformed and left out", connection.kernel_id, message.seq)
-            return
+        data = to_websocket(connection.hide_traceback(message), connection.subprotocol)
         try:
             self._last = connection.write_message(data, binary=isinstance(data, bytes))
         except WebSocketClosedError as error:
@@ -257,12 +300,11 @@ class _PageSocket:
 class _Channel:
     """Stands where Jupyter Server keeps a ZMQ socket to the kernel; `Session` sends through it."""
 
-    def __init__(self, name: str, page: Page) -> None:
-        self._name = name
-        self._page = page
+    def __init__(self, ask: Callable[[Sequence[bytes]], None]) -> None:
+        self._ask = ask
 
     def send_multipart(self, parts: Sequence[bytes], *_flags: Any, **_options: Any) -> None:
-        self._page.ask(self._name, [bytes(part) for part in parts])
+        self._ask([bytes(part) for part in parts])
 
 
 def _retire(stale: Any) -> None:
@@ -283,7 +325,7 @@ def _hear_pongs(handler: Any, page: Page) -> None:
     handler.on_pong = on_pong
 
 
-def _cursors_of(settings: dict[str, Any]) -> Cursors:
+def cursors_of(settings: dict[str, Any]) -> Cursors:
     """One file for all connections of a server."""
     if _CURSORS not in settings:
         settings[_CURSORS] = Cursors(_cursors_path())

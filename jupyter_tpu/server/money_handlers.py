@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from typing import cast, get_args
 
 from jupyter_server.auth.decorator import authorized
@@ -32,8 +31,8 @@ class SpendHandler(TpuHandler):
     async def get(self) -> None:
         snapshot = (await self.fleet()).snapshot()
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
-        as_of = snapshot.as_of or None
-        self.write_json(await asyncio.to_thread(_spend, await self.books(), as_of, is_complete))
+        books, now = await self.books(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(_spend, books, now, snapshot.as_of_here, is_complete))
 
 
 class HistoryHandler(TpuHandler):
@@ -44,8 +43,8 @@ class HistoryHandler(TpuHandler):
     async def get(self) -> None:
         by = _by(self.get_query_argument("by", "day"))
         last = _count(self.get_query_argument("last", str(LAST[by])))
-        books = await self.books()
-        self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=time.time())))
+        books, now = await self.books(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=now)))
 
 
 class CourseHandler(TpuHandler):
@@ -54,8 +53,8 @@ class CourseHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, name: str) -> None:
-        books = await self.books()
-        self.write_json(await asyncio.to_thread(lambda: books.course(name, now=time.time())))
+        books, now = await self.books(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(lambda: books.course(name, now=now)))
 
 
 class BilledHandler(TpuHandler):
@@ -77,13 +76,13 @@ class BudgetHandler(TpuHandler):
     @authorized
     async def put(self, name: str) -> None:
         body = json_object(self.request.body, ", ".join(FIELDS))
-        self.write_json(await asyncio.to_thread(_set, await self.books(), name, body))
+        self.write_json(await asyncio.to_thread(_set, await self.books(), name, body, await self.cloud_now()))
 
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
-        books = await self.books()
-        await asyncio.to_thread(lambda: books.remove_budget(name, now=time.time()))
+        books, now = await self.books(), await self.cloud_now()
+        await asyncio.to_thread(lambda: books.remove_budget(name, now=now))
         self.set_status(204)
         self.finish()
 
@@ -101,12 +100,11 @@ def _count(text: str) -> int:
     return int(text[:9])
 
 
-def _spend(books: Books, as_of: float | None, is_complete: bool) -> JSON:
-    return spend_view(books.account(time.time()), as_of=as_of, is_complete=is_complete)
+def _spend(books: Books, now: float, as_of: float | None, is_complete: bool) -> JSON:
+    return spend_view(books.account(now), as_of=as_of, is_complete=is_complete)
 
 
-def _set(books: Books, name: str, body: JSON) -> JSON:
-    now = time.time()
+def _set(books: Books, name: str, body: JSON, now: float) -> JSON:
     budget = books.set_budget(name, body, now=now)
     account = books.account(now)
     return budget_view(budget, account.usage(budget), account)

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from jupyter_tpu.outputs import Reducer, Rendered, Request, compact, render
+from jupyter_tpu.outputs import Arrived, Reducer, Rendered, Request, compact, render
 from jupyter_tpu.server.request_listing import Excerpt, Listed, Listing
 from jupyter_tpu.wire.entries import HEADER_BYTES, Entry, EntryDecoder
 from jupyter_tpu.wire.messages import channel_name
@@ -15,18 +15,28 @@ _ANSWER_TEXT = 10_000_000
 _ANSWER_BUNDLES = 50_000_000
 
 
+def _nothing(_session: str) -> int:
+    """No page has got anything."""
+    return 0
+
+
 def by_urgency(chosen: Iterable[Listed]) -> list[Listed]:
     """Those still at work first, then the newest."""
     return sorted(chosen, key=lambda each: (each.state != "done", each.first_seq), reverse=True)
 
 
-def answer(kernel_id: str, listing: Listing, chosen: Sequence[Listed], excerpts: Iterable[Excerpt]) -> list[bytes]:
+def answer(
+    kernel_id: str, listing: Listing, chosen: Sequence[Listed], excerpts: Iterable[Excerpt], arrived: Arrived = _nothing
+) -> list[bytes]:
     """The answer in pieces, none of which takes long to make.
+
+    Args:
+        arrived: as for `Reducer`.
 
     Raises:
         ProtocolError: `excerpts` are no entries of a record.
     """
-    reducer = reduced(excerpts, listing.next_seq - 1)
+    reducer = reduced(excerpts, listing.next_seq - 1, arrived)
     head = {
         "kernel_id": kernel_id,
         "seq": listing.next_seq - 1,
@@ -39,7 +49,7 @@ def answer(kernel_id: str, listing: Listing, chosen: Sequence[Listed], excerpts:
     return [*pieces, b"]}"]
 
 
-def reduced(excerpts: Iterable[Excerpt], last_seq: int) -> Reducer:
+def reduced(excerpts: Iterable[Excerpt], last_seq: int, arrived: Arrived = _nothing) -> Reducer:
     """Entries of all requests in the order of the record, because one may update the displays of another."""
     steps: list[tuple[int, int, Any]] = []
     for excerpt in excerpts:
@@ -47,7 +57,7 @@ def reduced(excerpts: Iterable[Excerpt], last_seq: int) -> Reducer:
         steps += [(entry.seq, 0, entry) for entry in entries if entry.seq <= last_seq]
         if excerpt.omitted_bytes and entries:
             steps.append((excerpt.head_seq, 1, (excerpt.msg_id, _omitted_text(excerpt, entries))))
-    reducer = Reducer()
+    reducer = Reducer(arrived=arrived)
     for _, is_omission, step in sorted(steps, key=lambda each: each[:2]):
         if is_omission:
             reducer.omit(*step)

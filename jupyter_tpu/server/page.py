@@ -7,20 +7,25 @@ something to write to.
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar, Literal, Protocol
 
+from jupyter_tpu.agent.jupyter_messages import json_object
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.follower import Deliver, Follower, KernelMessage
-from jupyter_tpu.kernels.words import event_words
+from jupyter_tpu.kernels.not_run import NOT_RUN, answers, asked_by, not_run
+from jupyter_tpu.kernels.words import event_words, unreadable_event
 from jupyter_tpu.server.cursors import Cursor, Cursors
 from jupyter_tpu.server.floods import Floods
-from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, json_object
+from jupyter_tpu.server.page_messages import KernelHeaders, PageMessage, Unreadable, small_reply
 from jupyter_tpu.server.page_opening import opening_messages, status_message, told_state, waiting_question
 from jupyter_tpu.server.receipts import Receipts
+from jupyter_tpu.server.refusals import OnTheWay, Refusals
+from jupyter_tpu.server.repeats import with_cells_refilled
 from jupyter_tpu.server.request_listing import list_requests
 
 log = logging.getLogger(__name__)
@@ -42,6 +47,8 @@ class Kernel(Protocol):
 
 class Socket(Protocol):
     """The page's WebSocket; `drain` waits until it has taken what was written. All raise `PageGone`.
+
+    `write` raises `Unreadable` for a message that a page could not read.
 
     What is written within `at_once` arrives together as far as that is possible: a page that has read a message has
     then also read the ping behind it, even if it closes there and then.
@@ -65,6 +72,7 @@ class Page:
 
     Args:
         is_here: whether a page with the given session id is open on this kernel.
+        refused_words: what stands in the place of a message that is too large for the page.
     """
 
     _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
@@ -78,20 +86,27 @@ class Page:
         kernel_id: str,
         session_id: str,
         cursors: Cursors,
+        refusals: Refusals,
         floods: Floods,
         make_header: KernelHeaders,
         is_here: Callable[[bytes], bool],
+        refused_words: Callable[[PageMessage], str],
     ) -> None:
         self._kernel = kernel
         self._socket = socket
         self._kernel_id = kernel_id
         self._session_id = session_id
         self._cursors = cursors
+        self._refusals = refusals
+        self._refused_words = refused_words
+        self._on_the_way = OnTheWay()
         self._floods = floods
         self._make_header = make_header
         self._is_here = is_here
         self._receipts = Receipts(0)
-        self._is_known = False
+        self._begun_behind = 0
+        self._has_heard = False
+        self._has_asked = False
         self._follower: Follower | None = None
         self._asked: list[tuple[str, list[bytes]]] = []
         self._is_told = asyncio.Event()
@@ -104,10 +119,10 @@ class Page:
         """Begin where the session left off, or tell a new one how things are and go on from there."""
         cursor = self._cursors.find(self._kernel_id, self._session_id)
         try:
-            if cursor is None:
-                await self._begin()
-            else:
+            if cursor and cursor.has_heard:
                 await self._go_on(cursor)
+            else:
+                await self._begin(cursor)
         except TpuError as error:
             await self._write([self._words(str(error))])
         self._is_told.set()
@@ -121,11 +136,31 @@ class Page:
             if len(self._asked) < _MOST_WAITING:
                 self._asked.append((channel, message))
             return
+        if not self._has_asked:  # before it is sent: what answers it must not come before the place that is kept
+            self._has_asked = True
+            self._keep_place()
         try:
             self._follower.send(channel, message)  # type: ignore[arg-type]
         except TpuError as error:
             with suppress(PageGone):
                 self._socket.write(self._words(str(error)))
+
+    def refuse(self, error: TpuError) -> None:
+        """Answer the cells that wait for a kernel which nobody starts again."""
+        asked, self._asked = self._asked, []
+        events = [event for _, message in asked if (event := not_run(message, error))]
+        with suppress(PageGone):
+            for message in [message for event in events for message in self._not_run(event)]:
+                self._socket.write(message)
+
+    @property
+    def waits_to_ask(self) -> bool:
+        """Whether something that was asked could not be sent yet."""
+        return bool(self._asked)
+
+    def take_over(self, other: Page) -> None:
+        """Ask what the same session has asked on a connection that is closed, and could not send there."""
+        self._asked, other._asked = other._asked + self._asked, []
 
     def tell_status(self, state: str) -> None:
         """Say what has become of the kernel."""
@@ -135,8 +170,16 @@ class Page:
     def arrived(self, payload: bytes) -> None:
         """A pong came in."""
         if not self._is_gone and self._receipts.returned(payload):
-            self._is_known = True
+            self._has_heard = True
+            self._on_the_way.arrived(self._receipts.arrived)
             self._keep_place()
+
+    def end(self, close_code: int | None) -> None:
+        """The connection has ended; perhaps at a message that is too large for the page."""
+        if largest := self._on_the_way.largest:
+            seq, size = largest
+            self._refusals.add((self._kernel_id, self._session_id, seq), size, close_code)
+        self.leave()
 
     def leave(self) -> None:
         """Somebody else follows for this session from now on: write nothing more and move no cursor."""
@@ -154,7 +197,7 @@ class Page:
 
     async def _go_on(self, cursor: Cursor) -> None:
         """What the page has not got, and, when its connection was cut, perhaps what it just got."""
-        self._receipts, self._is_known = Receipts(cursor.arrived), True
+        self._receipts, self._has_heard = Receipts(cursor.arrived), True
         self._floods.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
         await self._tell_state()
@@ -168,28 +211,39 @@ class Page:
             return
         await self._write([status_message(self._make_header, state)])
 
-    async def _begin(self) -> None:
-        """What comes from now on, behind what has been: the page hears it in this order."""
-        follower = await self._kernel.follow("end", self._deliver)
+    async def _begin(self, cursor: Cursor | None) -> None:
+        """What comes from now on, behind what has been: the page hears it in this order.
+
+        A session that has asked something before, but perhaps heard nothing, begins where it began then: the answers
+        come behind that place.
+        """
+        follower = await self._kernel.follow(cursor.arrived + 1 if cursor else "end", self._deliver)
         if self._kernel.link_state.state not in _OPEN_LINKS:
             await self._write([status_message(self._make_header, "unknown")])
-        if follower.first_seq is None:  # only the worker knows where the record ends
+        first_seq = follower.first_seq
+        if first_seq is None:  # only the worker knows where the record ends
             await follower.close()
-            listing = await self._listing()
-            await self._follow(listing.next_seq)
-            await self._tell(listing.next_seq)
-        else:
-            self._use(follower)
-            await self._tell(follower.first_seq)
+            first_seq = (await self._listing()).next_seq
+            follower = await self._kernel.follow(first_seq, self._deliver)
+        self._begun_behind = first_seq - 1
+        self._receipts = Receipts(first_seq - 1)
+        self._floods.repeated_until = cursor.written if cursor else 0
+        self._use(follower)
+        if not self._is_gone:
+            await self._tell(first_seq)
 
     async def _tell(self, before_seq: int) -> None:
         try:
             listing = await self._listing()
-            opening = await opening_messages(self._kernel, listing, self._make_header, before_seq)
+            opening = await opening_messages(self._kernel, listing, self._make_header, before_seq, self._is_asked_here)
         except TpuError as error:
             log.warning("a page of kernel %s cannot be told what runs there: %s", self._kernel_id, error)
             opening = [status_message(self._make_header, "unknown")]
         await self._write(opening, before_seq - 1)
+
+    def _is_asked_here(self, session_id: bytes) -> bool:
+        """By another page than this one, which is open too."""
+        return session_id != self._session_id.encode() and self._is_here(session_id)
 
     async def _listing(self) -> Any:
         """What the agent knows of the kernel's requests, as soon as the link is there."""
@@ -223,19 +277,50 @@ class Page:
     async def _deliver(self, batch: list[KernelMessage]) -> None:
         """Called by the follower; the next batch comes when the page has taken this one."""
         await self._is_told.wait()
-        wanted = [wanted for message in batch if (wanted := self._for_this_page(message))]
+        wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
+        if batch[0].seq <= self._floods.repeated_until:
+            refused = self._refusals.smallest(self._kernel_id, self._session_id)
+            wanted = await with_cells_refilled(
+                self._kernel, wanted, self._floods.repeated_until, self._make_header, refused
+            )
         messages = self._floods.feed(wanted, asyncio.get_running_loop().time())
         seqs = [message.seq for message in batch if not message.is_early]
         await self._write(messages, seqs[-1] if seqs else None)
         self._plan_renewal()
 
-    def _for_this_page(self, message: KernelMessage) -> PageMessage | None:
-        if message.channel == "event":
-            return self._learn(json_object(message.parts[0]))
+    def _for_this_page(self, message: KernelMessage) -> list[PageMessage]:
+        event = json_object(message.parts[0]) if message.channel == "event" else {}
+        if event.get("event") == NOT_RUN:
+            return self._not_run(event)
+        found = self._learn(event) if event else self._found(message)
+        if found and self._refusals.has(self._place_of(found), found.size):
+            return self._in_its_place(found)
+        return [found] if found else []
+
+    def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
+        """Words in the cell; and of a reply, for which somebody waits, what is small."""
+        log.warning("kernel %s: message %s is too large for a client and left out", self._kernel_id, refused.seq)
+        words = self._refused_words(refused)
+        content = {"name": "stderr", "text": words + "\n"}
+        told = PageMessage.made(self._make_header("stream"), refused.parent_header, content).at(refused.seq)
+        return [told] if refused.channel == "iopub" else [told, small_reply(refused, words)]
+
+    def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
+        """The reply goes to who asked, the rest to all."""
+        parent_header = json.dumps(event["header"]).encode()
+        is_mine = asked_by(event)[:1] == [self._session_id.encode()]
+        return [
+            PageMessage.made(self._make_header(each.msg_type), parent_header, each.content, channel=each.channel)
+            for each in answers(event)
+            if each.channel == "iopub" or is_mine
+        ]
+
+    def _found(self, message: KernelMessage) -> PageMessage | None:
         if message.channel == "iopub":
             found = PageMessage.from_parts(message.seq, message.channel, message.parts)
             if found:
-                self._last_parent = found.parent_header
+                if found.parent_id:
+                    self._last_parent = found.parent_header
                 self._make_header.heard(found.header)
             return _with_told_state(found) if found else None
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
@@ -250,6 +335,9 @@ class Page:
     def _learn(self, event: dict[str, Any]) -> PageMessage | None:
         if event.get("event") == "new_record":
             self._receipts.begin_anew()
+            self._on_the_way.begin_anew()
+            self._refusals.begin_anew(self._kernel_id)
+            self._begun_behind = self._floods.repeated_until = 0
             self._keep_place()
         if event.get("event") == "started":  # a spare has said so long ago, to nobody
             return status_message(self._make_header, told_state("starting"))
@@ -274,7 +362,7 @@ class Page:
                 self._keep_place()
             with suppress(PageGone), self._socket.at_once():
                 for message in messages:
-                    self._socket.write(message)
+                    self._write_one(message)
                     if message.channel == "stdin":
                         self._questions.append(self._place_of(message))
                 if ping:
@@ -282,13 +370,22 @@ class Page:
             with suppress(PageGone):
                 await self._socket.drain()
 
+    def _write_one(self, message: PageMessage) -> None:
+        self._on_the_way.write(message.seq, message.size)
+        try:
+            self._socket.write(message)
+        except Unreadable:
+            log.warning("kernel %s: message %s is malformed and left out", self._kernel_id, message.seq)
+            self._socket.write(self._words(event_words(unreadable_event(message.seq)) or ""))
+
     def _place_of(self, message: PageMessage) -> tuple[str, str, int]:
         return self._kernel_id, self._session_id, message.seq
 
     def _keep_place(self) -> None:
-        """A session that has got nothing yet stays a new one."""
-        if self._is_known:
-            cursor = Cursor(self._receipts.arrived, self._receipts.written)
+        """A session that has neither got nor asked anything stays a new one."""
+        if self._has_heard or self._has_asked:
+            arrived = self._receipts.arrived if self._has_heard else self._begun_behind
+            cursor = Cursor(arrived, self._receipts.written, has_heard=self._has_heard)
             self._cursors.move(self._kernel_id, self._session_id, cursor)
 
     def _plan_renewal(self) -> None:
@@ -304,5 +401,6 @@ class Page:
 def _with_told_state(message: PageMessage) -> PageMessage:
     if b"starting" not in message.content or message.msg_type != "status":
         return message
-    content = json_object(message.content)
-    return message.with_content({**content, "execution_state": told_state(str(content.get("execution_state")))})
+    if json_object(message.content).get("execution_state") != "starting":
+        return message
+    return message.with_content({"execution_state": told_state("starting")})

@@ -15,12 +15,19 @@ from jupyter_client.jsonutil import json_default
 from jupyter_client.session import DELIM
 from jupyter_server.services.kernels.connection.base import serialize_binary_message, serialize_msg_to_ws_v1
 
+from jupyter_tpu.agent.jupyter_messages import json_object, text_of
+
 V1_PROTOCOL = "v1.kernel.websocket.jupyter.org"
 
 MakeHeader = Callable[[str], dict[str, Any]]
 """A fresh header of the given message type, for a message of our own."""
 
 _PARTS = 4
+_CHECKED_BYTES = 1024 * 1024
+
+
+class Unreadable(Exception):
+    """A page could not read this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,10 +67,12 @@ class PageMessage:
         )
 
     @classmethod
-    def made(cls, header: Mapping[str, Any], parent_header: bytes, content: Mapping[str, Any]) -> PageMessage:
-        """A message on iopub that no kernel has sent."""
+    def made(
+        cls, header: Mapping[str, Any], parent_header: bytes, content: Mapping[str, Any], channel: str = "iopub"
+    ) -> PageMessage:
+        """A message that no kernel has sent."""
         return cls(
-            channel="iopub",
+            channel=channel,
             header=_json(header),
             parent_header=parent_header or b"{}",
             metadata=b"{}",
@@ -73,12 +82,17 @@ class PageMessage:
     @property
     def msg_type(self) -> str:
         """Empty when the header is none."""
-        return str(json_object(self.header).get("msg_type", ""))
+        return text_of(json_object(self.header), "msg_type")
 
     @property
     def parent_id(self) -> str:
         """The msg_id of the request that it belongs to; empty for none."""
-        return str(json_object(self.parent_header).get("msg_id", ""))
+        return text_of(json_object(self.parent_header), "msg_id")
+
+    @property
+    def size(self) -> int:
+        """In bytes, about what it takes on its way."""
+        return sum(map(len, (self.header, self.parent_header, self.metadata, self.content, *self.buffers)))
 
     def at(self, seq: int, first_seq: int = 0) -> PageMessage:
         """The same message in a place of the record."""
@@ -105,27 +119,37 @@ class KernelHeaders:
 
     def __call__(self, kind: str) -> dict[str, Any]:
         made = self._make_header(kind)
-        return {**made, "session": json_object(self._last).get("session", made.get("session"))}
+        return {**made, "session": text_of(json_object(self._last), "session") or made.get("session")}
 
 
-def json_object(data: bytes) -> dict[str, Any]:
-    """What is no JSON object counts as an empty one: a kernel may send anything."""
-    try:
-        found = json.loads(data)
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
+def small_reply(reply: PageMessage, words: str) -> PageMessage:
+    """A reply without what makes it large: of a cell what came of it, of other requests the words why there is none."""
+    content = json_object(reply.content)
+    small: dict[str, Any] = {"status": "error", "ename": "MessageTooLarge", "evalue": words, "traceback": []}
+    if reply.msg_type == "execute_reply" and content.get("status") == "ok":
+        small = {"status": "ok", "execution_count": content.get("execution_count"), "user_expressions": {}}
+    return reply.with_content({**small, "payload": []}, buffers=())
 
 
 def to_websocket(message: PageMessage, subprotocol: str | None) -> bytes | str:
     """The message as Jupyter Server writes it: version 1 of the protocol where the page speaks it, else the old one.
 
     Raises:
-        ValueError: the old protocol needs JSON, and this is none.
+        Unreadable: a page could not read it.
     """
     metadata = with_place(message.metadata, message.seq, message.first_seq)
     frames = [message.header, message.parent_header, metadata, message.content]
+    try:
+        return _serialized(frames, message, subprotocol)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:  # a kernel may send anything
+        raise Unreadable(f"message {message.seq} is malformed") from error
+
+
+def _serialized(frames: list[bytes], message: PageMessage, subprotocol: str | None) -> bytes | str:
     if subprotocol == V1_PROTOCOL:
+        for frame in frames:
+            if len(frame) <= _CHECKED_BYTES:  # a larger one is not worth the time that all other pages would wait
+                json.loads(frame)
         whole: bytes = serialize_msg_to_ws_v1([*frames, *message.buffers], message.channel)  # type: ignore[no-untyped-call]
         return whole
     header, parent_header, unpacked_metadata, content = (json.loads(frame) for frame in frames)

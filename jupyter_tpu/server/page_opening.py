@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from jupyter_tpu.outputs import Request, compact
@@ -20,9 +20,12 @@ from jupyter_tpu.wire.messages import channel_name
 
 
 async def opening_messages(
-    kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int
+    kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int, is_here: Callable[[bytes], bool]
 ) -> list[PageMessage]:
     """The messages, for a page that gets everything from `before_seq` on by itself.
+
+    Args:
+        is_here: whether a page with the given session id is open, which then answers what it was asked.
 
     Raises:
         TpuError: the worker does not answer, or answers nonsense.
@@ -47,7 +50,7 @@ async def opening_messages(
             told_state(listing.execution_state),
             parent_header if listing.execution_state == "busy" else b"{}",
         ),
-        *_still_open(_question(excerpt, last.input_seq), before_seq),
+        *_still_open(_question(excerpt, last.input_seq), before_seq, is_here),
     ]
 
 
@@ -114,6 +117,7 @@ def _question(excerpt: Excerpt, seq: int | None) -> Question | None:
     return None
 
 
-def _still_open(question: Question | None, before_seq: int) -> list[PageMessage]:
+def _still_open(question: Question | None, before_seq: int, is_here: Callable[[bytes], bool]) -> list[PageMessage]:
     """For a page that gets what comes from `before_seq` on by itself."""
-    return [question.message] if question and question.seq < before_seq else []
+    is_open = question is not None and question.seq < before_seq and not is_here(question.asked)
+    return [question.message] if question and is_open else []

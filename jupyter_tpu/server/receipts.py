@@ -33,14 +33,14 @@ class Receipts:
         return b"%s %d %d" % (_WORD, self._record, seq) if says_something else None
 
     def returned(self, payload: bytes) -> bool:
-        """A pong; returns whether `arrived` has moved. Anybody may send pongs of any kind."""
+        """A pong; returns whether it answers a ping of ours. Anybody may send pongs of any kind."""
         word, _, numbers = payload.partition(b" ")
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:
             return False
-        if not self.arrived < int(seq) <= self.written:
+        if int(seq) > self.written:
             return False
-        self.arrived = int(seq)
+        self.arrived = max(self.arrived, int(seq))
         return True
 
     def begin_anew(self) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from jupyter_tpu.server.page_messages import PageMessage, json_object
+from jupyter_tpu.agent.jupyter_messages import json_object
+from jupyter_tpu.server.page_messages import PageMessage
 
 MERGED_CHARACTERS = 256 * 1024
 

@@ -51,8 +51,8 @@ class Recorded:
     def wants_input(self, msg_id: str = "r", input_id: str = "", **content: Any) -> Entry:
         return self.entry("stdin", "input_request", content, asked_header(msg_id), msg_id=input_id)
 
-    def input_came(self, input_id: str = "") -> Entry:
-        return self.entry("request", "input_reply", {}, {"msg_id": input_id} if input_id else {})
+    def input_came(self, input_id: str = "", **content: Any) -> Entry:
+        return self.entry("request", "input_reply", content, {"msg_id": input_id} if input_id else {})
 
     def again(self, messages: Iterable[Mapping[str, Any]]) -> list[Entry]:
         """Whole messages, as `compact` makes them, as entries."""

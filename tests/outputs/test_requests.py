@@ -110,6 +110,29 @@ def test_an_input_request_waits_until_it_is_answered(recorded: Recorded, reduce:
     assert prompts == [None, None, "name? ", "name? ", None, "age? ", None]
 
 
+def test_an_answer_stays_as_a_line_of_its_cell_as_jupyterlab_writes_it(recorded: Recorded, reduce: Reduce) -> None:
+    request = reduce(
+        [
+            recorded.asked("r"),
+            recorded.said("stream", name="stdout", text="hello\n"),
+            recorded.wants_input(prompt="name?", password=False),
+            recorded.input_came(status="ok", value="Ada"),
+            recorded.said("stream", name="stdout", text="again\n"),
+            recorded.wants_input(prompt="secret?", password=True),
+            recorded.input_came(),
+            recorded.wants_input(prompt="of an older agent?", password=False),
+            recorded.input_came(),
+        ]
+    ).requests["r"]
+
+    assert [(each["name"], each["text"]) for each in render(request).outputs] == [
+        ("stdout", "hello\n"),
+        ("stdin", "name? Ada\n"),
+        ("stdout", "again\n"),
+        ("stdin", "secret? ········\n"),
+    ]
+
+
 @pytest.mark.parametrize("end", ["idle", "exited"])
 def test_an_input_request_ends_with_its_request(recorded: Recorded, reduce: Reduce, end: str) -> None:
     ending = recorded.said("status", **IDLE) if end == "idle" else recorded.event("exited", generation=1)
@@ -200,22 +223,32 @@ def test_comms_are_counted_and_change_nothing(recorded: Recorded, reduce: Reduce
     assert (reducer.comms, reducer.skipped, render(reducer.requests["r"]).outputs) == (3, 0, [])
 
 
-def test_what_an_output_widget_takes_in_is_kept_in_the_cell_and_counted(recorded: Recorded, reduce: Reduce) -> None:
+@pytest.mark.parametrize(
+    ("arrived", "shown"), [(0, "before inside outside"), (4, "before inside outside"), (99, "before outside")]
+)
+def test_what_an_output_widget_has_taken_in_a_page_is_not_in_the_cell_as_well(
+    recorded: Recorded, reduce: Reduce, arrived: int, shown: str
+) -> None:
     def captures(msg_id: str) -> tuple[str, list[bytes]]:
         return recorded.said("comm_msg", comm_id="o", data={"method": "update", "state": {"msg_id": msg_id}})
+
+    def arrived_at(session: str) -> int:
+        return arrived if session == "kernel-session" else 1000
 
     request = reduce(
         [
             recorded.asked("r"),
-            recorded.said("comm_open", comm_id="o", data={"state": {"_model_name": "OutputModel"}}),
+            recorded.said("stream", name="stdout", text="before "),
+            recorded.said("comm_open", comm_id="o", data={"state": {"_model_name": "OutputModel", "msg_id": ""}}),
             captures("r"),
             recorded.said("stream", name="stdout", text="inside "),
             captures(""),
             recorded.said("stream", name="stdout", text="outside"),
-        ]
+        ],
+        arrived=arrived_at,
     ).requests["r"]
 
-    assert (request.captured, render(request).outputs[0]["text"]) == (1, "inside outside")
+    assert (request.captured, render(request).outputs[0]["text"]) == (1, shown)
 
 
 def test_a_gap_is_told_where_it_is(recorded: Recorded, reduce: Reduce) -> None:

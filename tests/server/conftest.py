@@ -295,7 +295,14 @@ class Page:
     """One page without a browser. It reads all the time, and keeps what it heard."""
 
     def __init__(
-        self, server: Server, kernel_id: str, session_id: str, *, protocol: str = V1_PROTOCOL, address: str = ""
+        self,
+        server: Server,
+        kernel_id: str,
+        session_id: str,
+        *,
+        protocol: str = V1_PROTOCOL,
+        address: str = "",
+        largest_message: int = 1 << 30,
     ) -> None:
         self.session_id = session_id
         self.heard: list[Message] = []
@@ -304,6 +311,7 @@ class Page:
         self._address = f"{url}api/kernels/{kernel_id}/channels?session_id={session_id}"
         self._token = server.token
         self._protocol = protocol
+        self._largest_message = largest_message
         self._session = Session(session=session_id)
         self._news = asyncio.Condition()
         self._socket: WebSocketClientConnection | None = None
@@ -312,7 +320,7 @@ class Page:
     async def open(self) -> None:
         request = HTTPRequest(self._address, headers={"Authorization": f"token {self._token}"}, request_timeout=60)
         protocols = [self._protocol] if self._protocol else []
-        self._socket = await websocket_connect(request, subprotocols=protocols, max_message_size=1 << 30)
+        self._socket = await websocket_connect(request, subprotocols=protocols, max_message_size=self._largest_message)
         self._reading = asyncio.create_task(self._read(self._socket))
 
     async def close(self) -> None:

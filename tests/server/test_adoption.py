@@ -359,8 +359,8 @@ def test_a_kernel_whose_node_cannot_be_reached_is_given_back_and_comes_alive_lat
     [(lambda pid: os.kill(pid, signal.SIGKILL), "SIGKILL"), (lambda pid: os.kill(pid, signal.SIGUSR2), "SIGUSR2")],
     ids=["SIGKILL", "SIGUSR2"],
 )
-def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_and_can_be_restarted(
-    home: Home, end: Callable[[int], None], words: str
+async def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_and_can_be_restarted(
+    home: Home, open_page: OpenPages, end: Callable[[int], None], words: str
 ) -> None:
     first = home.next_server()
     kernel_id = start_session(first, home)["kernel"]["id"]
@@ -374,7 +374,16 @@ def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_and_can
     assert words in reason_of(second, kernel_id)
     assert words in second.log()
     assert len(second.request("GET", "api/sessions").json) == 1
+    page = await open_page(second, kernel_id)
+    for _ in range(2):
+        await page.until_idle(page.execute("'never'"))
+    replies = [message["content"] for message in page.heard if message["msg_type"] == "execute_reply"]
+    assert [reply["status"] for reply in replies] == ["error", "error"]
+    assert all(words in "\n".join(reply["traceback"]) for reply in replies)
     assert second.request("POST", f"api/kernels/{kernel_id}/restart").status == 200
+    msg_id = page.execute("print('again')")
+    await page.until_idle(msg_id)
+    assert page.text(msg_id) == "again\n"
     assert pid_of(second, kernel_id) != pid
     assert [note.kernel_id for note in home.notes.list()] == [kernel_id]
 

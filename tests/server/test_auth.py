@@ -10,7 +10,9 @@ import pytest
 from jupyter_tpu.server.routes import ROUTES
 
 if TYPE_CHECKING:
-    from conftest import Cloud, Server
+    from pathlib import Path
+
+    from conftest import Cloud, Server, StartServer
 
 VERBS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 VALUES = {
@@ -45,6 +47,24 @@ def test_a_page_of_another_site_is_refused(server: Server, cloud: Cloud) -> None
 
     assert answer.status in (403, 404)  # Jupyter hides API routes from other origins
     assert cloud.control.billing() == []
+
+
+def test_who_may_see_nodes_alone_reads_no_code_or_output(
+    start_server: StartServer, cloud: Cloud, tmp_path: Path
+) -> None:
+    (tmp_path / "guest.py").write_text(
+        "from jupyter_server.auth import Authorizer\n"
+        "class Guest(Authorizer):\n"
+        "    def is_authorized(self, handler, user, action, resource):\n"
+        "        return resource == 'tpu' and action == 'read'\n"
+    )
+    server = start_server("--ServerApp.authorizer_class=guest.Guest", **cloud.variables, PYTHONPATH=str(tmp_path))
+
+    assert server.tpu("GET", "nodes").status == 200
+    assert server.tpu("GET", "kernels/k/link").status == 404
+    for route in ("kernels/k/outputs", "kernels/k/requests/m/text", "kernels/k/replay"):
+        assert server.tpu("GET", route).status == 403
+    assert server.tpu("DELETE", "kernels/k/replay").status == 403
 
 
 def test_a_websocket_upgrade_opens_nothing(server: Server) -> None:

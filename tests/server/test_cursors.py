@@ -55,6 +55,12 @@ def test_the_next_server_finds_how_far_a_session_has_read(open_cursors: Open) ->
     assert open_cursors().find("kernel", "session") == at(42)
 
 
+def test_the_next_server_finds_that_a_session_has_asked_and_heard_nothing(open_cursors: Open) -> None:
+    open_cursors().move("kernel", "session", Cursor(41, 43, has_heard=False))
+
+    assert open_cursors().find("kernel", "session") == Cursor(41, 43, has_heard=False)
+
+
 def test_sessions_and_kernels_are_told_apart(open_cursors: Open) -> None:
     cursors = open_cursors()
     for number, name in enumerate([("a", "b"), ("a", "c"), ("c", "b")]):

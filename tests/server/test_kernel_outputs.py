@@ -225,7 +225,38 @@ async def test_a_running_cell_comes_as_messages_and_with_the_input_it_waits_for(
         await page.until_done(second)
     done = kernel.request(first)
     assert (done["state"], done["input"]) == ("done", None)
-    assert done["outputs"][0]["text"] == "hello bob\n"
+    shown = [(output["name"], output["text"]) for output in done["outputs"]]
+    assert shown[1:] == [("stdin", "name?  bob\n"), ("stdout", "hello bob\n")]
+
+
+async def test_a_password_that_was_typed_is_in_no_answer_and_no_record(kernel: Kernel) -> None:
+    async with kernel.page() as page:
+        msg_id = page.run("import getpass; print(len(getpass.getpass('secret? ')))", "cell-p", may_ask=True)
+        page.answer(await page.until(lambda message: message["msg_type"] == "input_request"), "hunter2")
+        await page.until_done(msg_id)
+
+    done = kernel.request(msg_id)
+
+    assert [output["text"] for output in done["outputs"]] == ["secret?  ········\n", "7\n"]
+    looked = await kernel.ran(
+        "import pathlib\n"
+        "segments = [path.read_bytes() for path in pathlib.Path.home().rglob('*.segment')]\n"
+        "print(len(segments) > 0, any(b'hun' + b'ter2' in segment for segment in segments))"
+    )
+    assert kernel.request(looked)["outputs"][0]["text"] == "True False\n"
+
+
+async def test_what_an_output_widget_has_taken_in_a_page_is_not_in_the_cell_as_well(kernel: Kernel) -> None:
+    async with kernel.page() as page:
+        msg_id = page.run(
+            "import ipywidgets\nout = ipywidgets.Output()\nwith out: print('inside')\nprint('outside')", "cell-w"
+        )
+        await page.until_done(msg_id)
+        await page.until_done(page.run("pass"))  # the server knows by now that what came before has arrived
+
+    request = kernel.request(msg_id)
+
+    assert (request["captured"], [output["text"] for output in request["outputs"]]) == (1, ["outside\n"])
 
 
 async def test_the_whole_text_of_a_flood_is_kept_and_its_ends_are_shown(kernel: Kernel) -> None:

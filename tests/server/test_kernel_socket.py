@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import os
+import re
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from http.client import HTTPConnection
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
+import nbformat
 import psutil
 import pytest
+from jupyter_client.session import Session
+from nbclient import NotebookClient
+from nbclient.client import CellExecutionComplete
 
 from jupyter_tpu.emulator.fault_proxy import FaultProxy
 from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
+from jupyter_tpu.emulator.process_tree import processes_of
 from jupyter_tpu.outputs.rendering import size_in_words
 
 if TYPE_CHECKING:
@@ -200,7 +212,72 @@ async def test_a_connection_that_hangs_in_the_air_is_replaced_by_the_next_and_lo
         again = await open_page(server, kernel_id, first.session_id)
         await again.until_idle(msg_id)
 
-    assert (first.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+    assert shown([*first.heard, *again.heard], msg_id).splitlines(keepends=True) == LINES
+
+
+@pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "when it is over"])
+async def test_a_page_that_knows_no_seqs_shows_once_what_it_had_read_before_its_connection_broke(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages, is_over: bool
+) -> None:
+    async with proxy_before(server) as (proxy, address):
+        first = await open_page(server, kernel_id, address=address)
+        await first.until_idle(first.execute("pass"))
+        await first.settle()
+        msg_id = first.execute(cell.code)
+        await first.until(lambda message: parent_of(message) == msg_id)
+        proxy.apply(LinkFault(verb="stall", direction="up"))  # it reads, and the server does not hear that it did
+        await first.until(lambda _: first.text(msg_id).endswith("line 49\n"))
+        if is_over:
+            cell.go_on()
+            await first.until_idle(msg_id)
+        proxy.apply(LinkFault(verb="reset"))
+        await first.close()
+    again = await open_page(server, kernel_id, first.session_id)
+    cell.go_on()
+    await again.until_idle(msg_id)
+    await again.until_idle(again.execute("pass"))
+
+    read = max(message["metadata"].get("jupyter_tpu", {}).get("seq", 0) for message in first.heard)
+    news = [m for m in again.heard if m["metadata"].get("jupyter_tpu", {}).get("seq", read + 1) > read]
+    assert len(news) < len(again.heard)  # some of it was sent again
+    assert shown([*first.heard, *again.heard], msg_id).splitlines(keepends=True) == LINES
+    assert "clear_output" not in [message["msg_type"] for message in news]  # a page that goes by seqs is not cleared
+    assert shown([*first.heard, *news], msg_id).splitlines(keepends=True) == LINES
+
+
+@pytest.mark.parametrize("is_heard", [False, True], ids=["at once", "when the cell is done"])
+async def test_a_page_that_drops_before_its_first_pong_comes_back_to_all_answers(
+    server: Server, kernel_id: str, open_page: OpenPages, tmp_path: Path, is_heard: bool
+) -> None:
+    done = tmp_path / "done"
+    cells = ["print('one')", "1 + 1", f"print('three'); import pathlib; pathlib.Path({str(done)!r}).touch()"]
+    with deaf_page(server, kernel_id, "early") as ask:
+        msg_ids = [ask(code) for code in cells]
+        if is_heard:
+            await asyncio.to_thread(until, done.exists)
+            await until_over(server, kernel_id)
+    again = await open_page(server, kernel_id, "early")
+    for msg_id in msg_ids:
+        await again.until_idle(msg_id)
+
+    assert [shown(again.heard, msg_id) for msg_id in msg_ids] == ["one\n", "2", "three\n"]
+    ends = [kind for kind in again.kinds(msg_ids[1]) if kind in ("status", "execute_input", "execute_reply")]
+    assert sorted(ends) == ["execute_input", "execute_reply", "status", "status"]
+
+
+async def test_a_page_that_drops_before_its_first_pong_still_takes_up_the_cell_of_another(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = await half_printed(first, cell)
+    await first.close()
+    with deaf_page(server, kernel_id, "late") as ask:
+        ask("1")
+    again = await open_page(server, kernel_id, "late")
+    cell.go_on()
+    await again.until(lambda message: is_idle(message, msg_id))
+
+    assert again.text(msg_id).splitlines(keepends=True) == LINES
 
 
 async def test_two_pages_see_the_same(server: Server, kernel_id: str, cell: Cell, open_page: OpenPages) -> None:
@@ -227,6 +304,57 @@ async def test_the_old_protocol_carries_the_same(
     await again.until_idle(msg_id)
 
     assert (page.text(msg_id) + again.text(msg_id)).splitlines(keepends=True) == LINES
+
+
+@pytest.mark.parametrize("protocol", ["v1.kernel.websocket.jupyter.org", ""], ids=["version 1", "old protocol"])
+async def test_a_message_that_cannot_be_read_is_left_out_by_name_and_takes_no_other_along(
+    server: Server, kernel_id: str, open_page: OpenPages, protocol: str
+) -> None:
+    page = await open_page(server, kernel_id, protocol=protocol)
+    msg_id = page.execute(
+        "kernel = get_ipython().kernel\n"
+        "def send_deep():\n"
+        "    header = kernel.session.msg_header('stream')\n"
+        "    frames = [kernel.session.pack(header), kernel.session.pack(kernel.get_parent()['header']), b'{}', deep]\n"
+        "    kernel.iopub_socket.send_multipart([b'stream', b'<IDS|MSG>', kernel.session.sign(frames), *frames])\n"
+        "deep = b'[' * 200_000\n"
+        "for number in range(100):\n"
+        "    print('line', number, flush=True)\n"
+        "    if number % 25 == 10:\n"
+        "        send_deep()\n"
+    )
+    await page.until_idle(msg_id)
+
+    told = [m["content"] for m in page.heard if m["msg_type"] == "stream"]
+    assert "".join(each["text"] for each in told if each["name"] == "stdout").splitlines(keepends=True) == LINES
+    words = [each["text"] for each in told if each["name"] == "stderr"]
+    assert len(words) == 4
+    assert all(re.fullmatch(r"\[Message \d+ of this kernel is not readable and was left out; .*\]\n", w) for w in words)
+
+
+@pytest.mark.parametrize("size", [300_000, 6_000_000])
+async def test_a_message_that_is_too_large_for_a_client_is_left_out_by_name_when_it_comes_back(
+    server: Server, kernel_id: str, open_page: OpenPages, size: int
+) -> None:
+    page = await open_page(server, kernel_id, largest_message=100_000)
+    msg_id = page.execute(f"print('before'); display({{'text/plain': 'x' * {size}}}, raw=True); print('after')")
+    heard: list[Any] = []
+    while await ends_before(page, msg_id):  # the word why may be lost with the connection
+        heard += page.heard
+        page = await open_page(server, kernel_id, page.session_id, largest_message=100_000)
+    heard += page.heard
+    outputs = await asyncio.to_thread(server.tpu, "GET", f"kernels/{kernel_id}/outputs?msg_id={msg_id}")
+
+    streams = [message["content"] for message in heard if message["msg_type"] == "stream"]
+    assert "".join(each["text"] for each in streams if each["name"] == "stdout") == "before\nafter\n"
+    (words,) = (each["text"] for each in streams if each["name"] == "stderr")
+    is_readable = "x" * size in outputs.text
+    where = (
+        f"/jupyter-tpu/v1/kernels/{kernel_id}/outputs?msg_id={msg_id}" if is_readable else "raise the client's limit"
+    )
+    assert re.match(rf"\[Message \d+ of this kernel \({size_in_words(size)}\) was left out: ", words)
+    assert where in words
+    assert is_readable == (size < 4_000_000)
 
 
 async def test_every_message_says_where_it_stands_in_the_record(
@@ -288,6 +416,25 @@ async def test_a_question_is_not_asked_of_a_page_beside_the_one_that_was_asked(
     assert "input_request" not in other.kinds(msg_id)
 
 
+async def test_a_page_that_opens_is_asked_only_once_the_page_that_was_asked_is_gone(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    asked = await open_page(server, kernel_id)
+    msg_id = asked.execute("print('hello', input('name? '))")
+    await asked.until(lambda message: message["msg_type"] == "input_request")
+    opened = await open_page(server, kernel_id)
+    await opened.until(lambda message: message["msg_type"] == "execute_input")
+    await opened.settle()
+    before = [message["msg_type"] for message in opened.heard]
+    await asked.close()
+    question = await opened.until(lambda message: message["msg_type"] == "input_request")
+    opened.send("input_reply", {"value": "eve", "status": "ok"}, "stdin", parent=question["header"])
+    await opened.until(lambda message: is_idle(message, msg_id))
+
+    assert "input_request" not in before
+    assert opened.text(msg_id) == "hello eve\n"
+
+
 async def test_a_kernel_that_dies_and_one_that_is_restarted_go_on_in_the_same_page(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
@@ -316,6 +463,32 @@ async def test_a_page_beside_the_one_that_restarts_a_busy_kernel_hears_that_it_i
     assert last_state(other) == "busy"
     await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
     await other.until(lambda _: last_state(other) == "idle")
+
+
+async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell_goes_on(
+    server: Server, cloud: Cloud, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    await page.until_idle(page.execute("x = 41"))
+    running = await half_printed(page, cell)
+    (node,) = server.tpu("GET", "nodes").json["nodes"]
+    token = cloud.control.workers(node["name"])[0]["token"]
+    agent = next(process for process in processes_of([token]) if "agent" in process.cmdline())
+    agent.rlimit(psutil.RLIMIT_FSIZE, (1, psutil.RLIM_INFINITY))  # fails as a full disk does
+    try:
+        answer = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
+    finally:
+        agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+    assert answer.status == 502
+    assert "disk of the worker takes no files" in answer.json["reason"]
+    cell.go_on()
+    await page.until_idle(running)
+    assert page.kinds(running).count("error") == 0
+    msg_id = page.execute("print(x + 1)")
+    await page.until_idle(msg_id)
+    assert page.text(msg_id) == "42\n"
+    restarted = await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
+    assert restarted.status == 200
 
 
 async def test_a_page_that_opens_while_a_dead_kernel_is_being_started_again_does_not_hear_that_it_is_dead(
@@ -431,8 +604,43 @@ async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
     assert all("jupyter_tpu" not in message["metadata"] for message in first.heard + again.heard)
 
 
+@contextmanager
+def deaf_page(server: Server, kernel_id: str, session_id: str) -> Iterator[Callable[[str], str]]:
+    """A page that reads nothing, so answers no ping, and whose connection then breaks; yields what runs code in it."""
+    url, session = urlsplit(server.url), Session(session=session_id)
+    connection = HTTPConnection(url.hostname or "", url.port)
+    headers = {
+        "Authorization": f"token {server.token}",
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec-WebSocket-Version": "13",
+        "Sec-WebSocket-Key": base64.b64encode(os.urandom(16)).decode(),
+    }
+    connection.request("GET", f"{url.path}api/kernels/{kernel_id}/channels?session_id={session_id}", headers=headers)
+    plain = connection.sock
+    assert connection.getresponse().status == 101
+
+    def ask(code: str) -> str:
+        content = {"code": code, "silent": False, "store_history": True, "allow_stdin": False, "stop_on_error": False}
+        message = {**session.msg("execute_request", content), "channel": "shell", "buffers": []}
+        text = json.dumps(message, default=str).encode()
+        plain.sendall(struct.pack("!BBHI", 0x81, 0x80 | 126, len(text), 0) + text)  # whole, masked with zeros
+        return str(message["header"]["msg_id"])
+
+    yield ask
+    plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
+    connection.close()
+    plain.close()
+
+
 def memory_of(server: Server) -> int:
     return int(psutil.Process(server.process.pid).memory_info().rss)
+
+
+async def ends_before(page: Page, msg_id: str) -> bool:
+    """Whether the page's connection ends before a request is over for it."""
+    await page.until(lambda message: page.is_closed or is_idle(message, msg_id))
+    return page.is_closed
 
 
 @asynccontextmanager
@@ -443,6 +651,23 @@ async def proxy_before(server: Server) -> AsyncIterator[tuple[FaultProxy, str]]:
     proxy.listen(("127.0.0.1", 0))
     yield proxy, server.url.replace(f":{port}/", f":{proxy.port}/")
     await proxy.close()
+
+
+def shown(messages: list[dict[str, Any]], msg_id: str) -> str:
+    """What a front end shows that nobody here wrote: it takes what comes for a cell until it has reply and idle."""
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell()])
+    client = NotebookClient(notebook, record_timing=False)
+    client.reset_execution_trackers()
+    client.clear_before_next_output = False
+    for message in messages:
+        if parent_of(message) == msg_id and message["channel"] == "iopub":
+            with suppress(CellExecutionComplete):
+                client.process_message(message, notebook.cells[0], 0)
+    return "".join(output.get("text") or output["data"]["text/plain"] for output in notebook.cells[0].outputs)
+
+
+def parent_of(message: dict[str, Any]) -> str:
+    return str(message["parent_header"].get("msg_id", ""))
 
 
 def is_idle(message: dict[str, Any], msg_id: str) -> bool:

@@ -6,10 +6,13 @@ import asyncio
 import signal
 from collections.abc import Callable, Iterator
 from http.client import HTTPConnection
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import pytest
+
+from jupyter_tpu.agent.paths import Home
 
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Server, StartServer
@@ -47,6 +50,10 @@ class Network:
     def refuse(self) -> None:
         """Cut what is open, and let nothing in."""
         self._cloud.control.fault_link(self._node, "refuse")
+        self.reset()
+
+    def reset(self) -> None:
+        """Cut what is open."""
         self._cloud.control.fault_link(self._node, "reset")
 
     def mend(self) -> None:
@@ -175,3 +182,49 @@ async def test_a_page_of_a_kernel_that_nobody_has_asked_anything_hears_that_it_i
     await asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart")
     await page.until_idle(page.execute("x = 1"))
     assert "starting" not in {m["content"]["execution_state"] for m in page.heard if m["msg_type"] == "status"}
+
+
+@pytest.fixture
+def broken_home(faulty_cloud: Cloud) -> Iterator[Callable[[bool], None]]:
+    """Puts a file in the place of the agent's folder on the worker, and takes it away again."""
+    worker = faulty_cloud.control.workers(f"projects/{faulty_cloud.project}/locations/{ZONE}/nodes/my-node")[0]
+    root = Path(worker["home"]) / ".jupyter-tpu"
+    elsewhere = root.with_name("elsewhere")
+
+    def put(is_broken: bool) -> None:
+        if is_broken:
+            Home(root).socket.unlink()
+            root.rename(elsewhere)
+            root.write_text("in the way")
+        elif elsewhere.exists():
+            root.unlink()
+            elsewhere.rename(root)
+
+    yield put
+    put(False)
+
+
+async def test_a_cell_for_a_worker_that_needs_repair_gets_the_reason_and_one_after_the_repair_runs(
+    server: Server, kernel_id: str, network: Network, broken_home: Callable[[bool], None], open_page: OpenPages
+) -> None:
+    page = await open_page(server, kernel_id)
+    await page.until_idle(page.execute("x = 41"))
+    broken_home(True)
+    network.reset()
+    model = await asyncio.to_thread(until, lambda: model_of(server, kernel_id, "unknown"))
+    assert "agent's files on the worker cannot be used" in model["reason"]
+    msg_id = page.execute("print(x + 1)")
+    await page.until_idle(msg_id)
+    (error,) = (message for message in page.heard if message["msg_type"] == "error")
+    assert "agent's files on the worker cannot be used" in error["content"]["evalue"]
+    broken_home(False)
+    assert not (await asyncio.to_thread(until, lambda: model_of(server, kernel_id, "idle"))).get("reason")
+    msg_id = page.execute("print(x + 1)")
+    await page.until_idle(msg_id)
+    assert page.text(msg_id) == "42\n"
+
+
+def model_of(server: Server, kernel_id: str, state: str) -> Any:
+    """What the server's list says of a kernel, once it is in this state."""
+    model = server.request("GET", f"api/kernels/{kernel_id}").json
+    return model if model["execution_state"] == state else None

@@ -123,10 +123,21 @@ async def test_free_hands_the_chips_over_and_leaves_the_outputs_of_the_first_not
     assert ([each["pid"] for each in freed["freed"]], freed["left"], freed["message"]) == ([holder["pid"]], [], "")
     assert other.text(await run(other, TAKE)) == "taken\n"
     await page.until(lambda _: "freed by the TPU panel" in page.text(taken))
+    await asyncio.to_thread(until_dead, measured.server, first)
     outputs = measured.server.tpu("GET", f"kernels/{first}/outputs?msg_id={taken}")
     assert "taken" in outputs.text
     worker = await measured.worker_that(lambda worker: worker["sample"]["holders"][:1] not in ([], [holder]))
     assert [each["notebook"] for each in worker["sample"]["holders"]] == ["two.ipynb"]
+
+
+def until_dead(server: Server, kernel_id: str) -> None:
+    """Until Jupyter Server has heard that the kernel has ended for good, and lists it as dead or not at all."""
+    end = time.monotonic() + 90
+    while (answer := server.request("GET", f"api/kernels/{kernel_id}")).status == 200:
+        if answer.json["execution_state"] == "dead":
+            return
+        assert time.monotonic() < end, answer.text
+        time.sleep(0.1)
 
 
 def duties_of_chip_1(worker: Any) -> list[float | None]:

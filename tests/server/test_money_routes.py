@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from importlib import resources
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,10 @@ def no_budgets_left(server: Server) -> Iterator[None]:
     yield
     for budget in server.tpu("GET", "spend").json["budgets"]:
         assert server.tpu("DELETE", f"budgets/{budget['name']}").status == 204
+    deadline = time.monotonic() + 60
+    while notices := server.tpu("GET", "nodes").json["notices"]:  # the keeper of the budgets looks once a second
+        assert time.monotonic() < deadline, notices
+        time.sleep(0.05)
 
 
 async def test_at_the_cap_a_node_is_stopped_and_no_other_is_created(server: Server, cloud: Cloud) -> None:
@@ -93,7 +98,12 @@ def test_what_makes_no_sense_is_refused(server: Server, changes: dict[str, Any])
 
 def test_an_unknown_price_has_to_be_accepted(server: Server, cloud: Cloud) -> None:
     server.tpu("PUT", "budgets/mine", WEEKLY)
-    unpriced = {"accelerator_type": "v2-8", "zone": "us-central1-b", "runtime_version": "tpu-ubuntu2204-base"}
+    unpriced = {
+        "accelerator_type": "v6e-1",
+        "zone": "southamerica-west1-a",
+        "runtime_version": "v2-alpha-tpuv6e",
+        "spot": True,
+    }
     refused = server.tpu("POST", "nodes", {**NEW_NODE, **unpriced})
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
     assert "--accept-unknown-price" in refused.json["error"]["hint"]
@@ -118,3 +128,20 @@ def test_budgets_that_damage_may_have_taken_are_shown_and_allow_nothing_until_co
     assert server.tpu("DELETE", "budgets/lost-budgets").status == 204
     assert server.tpu("GET", "spend").json["budgets"] == []
     assert server.tpu("DELETE", "budgets/lost-budgets").status == 404
+
+
+def test_a_wrong_clock_of_the_servers_computer_is_told_until_it_is_set_right(server: Server, cloud: Cloud) -> None:
+    def nodes() -> Any:
+        server.tpu("DELETE", f"nodes/{ZONE}/no-such-node")  # the cloud's answer, a refusal, tells what time it is
+        body = server.tpu("GET", "nodes").json
+        assert_fits(body, "Nodes")
+        return body
+
+    assert (nodes()["clock_ahead_s"], nodes()["notices"]) == (0, [])
+    cloud.control.add_fault("*", "clock_skew", seconds=3600)
+    wrong = nodes()
+    assert wrong["clock_ahead_s"] == pytest.approx(-3600, abs=20)
+    (notice,) = wrong["notices"]
+    assert notice.startswith("This computer's clock is wrong by 1 h (behind).")
+    cloud.control.clear_faults()
+    assert (nodes()["clock_ahead_s"], nodes()["notices"]) == (0, [])

@@ -80,6 +80,34 @@ async def test_nothing_newer_than_the_answer_is_part_of_it() -> None:
     assert answer["requests"][0]["outputs"][0]["text"] == "known "
 
 
+async def test_what_a_cell_printed_while_others_were_read_is_part_of_the_answer() -> None:
+    class Busy(AgentThatSays):
+        """Reading takes long enough for the running cell to print and for its user to run another."""
+
+        async def call(self, method: str, **params: Any) -> Any:
+            told = await super().call(method, **params)
+            if method == "read_request" and params["msg_id"] == "old":
+                running = listed("a", 11, "A", last_seq=14, state="running", status=None)
+                self._listing = listing(self._listing["requests"][0], running, listed("b", 15, "B"), next_seq=18)
+                self._excerpts = {
+                    "a": excerpt(asked(11, "a"), printed(12, "a", "before "), printed(14, "a", "meanwhile")),
+                    "b": excerpt(asked(15, "b"), printed(16, "b", "next")),
+                }
+            return told
+
+    running = listed("a", 11, "A", last_seq=12, state="running", status=None)
+    excerpts = {
+        "old": excerpt(asked(1, "old"), printed(2, "old", "done")),
+        "a": excerpt(asked(11, "a"), printed(12, "a", "before ")),
+    }
+
+    answer = await answer_of(Busy(listing(listed("old", 1, "O"), running, next_seq=13), excerpts))
+
+    shown = {each["cell_id"]: each["outputs"][0]["text"] for each in answer["requests"]}
+    assert shown == {"O": "done", "A": "before meanwhile", "B": "next"}
+    assert answer["seq"] == 17
+
+
 async def test_a_request_whose_cell_was_run_again_still_updates_the_displays_of_others() -> None:
     def shown(seq: int, msg_id: str, kind: str, text: str) -> bytes:
         data = {"text/plain": text}

@@ -1,0 +1,119 @@
+"""What a page gets behind outputs that it may have got before."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from jupyter_client.session import DELIM
+
+from jupyter_tpu.kernels.links import LinkStatus
+from jupyter_tpu.server.page_messages import PageMessage
+from jupyter_tpu.server.repeats import with_cells_refilled
+from jupyter_tpu.wire.entries import encode_entry
+from jupyter_tpu.wire.messages import Channel, channel_name
+
+Entry = tuple[Channel, list[bytes]]
+
+
+def entry(kind: str, channel: Channel = Channel.IOPUB, parent: str = "a", msg_id: str = "", **content: Any) -> Entry:
+    header = {"msg_id": msg_id or f"{kind} of {parent}", "msg_type": kind, "session": "s"}
+    parent_header = {} if msg_id else {"msg_id": parent, "msg_type": "execute_request"}
+    frames = [json.dumps(each).encode() for each in (header, parent_header, {}, content)]
+    return channel, [DELIM, b"", *frames]
+
+
+REQUEST = entry("execute_request", Channel.REQUEST, msg_id="a", code="")
+BUSY = entry("status", execution_state="busy")
+IDLE = entry("status", execution_state="idle")
+REPLY = entry("execute_reply", Channel.SHELL, status="ok")
+ONE, TWO, THREE = (entry("stream", name="stdout", text=f"{text}\n") for text in ("one", "two", "three"))
+CAPTURE = entry("comm_open", comm_id="c", data={"state": {"_model_name": "OutputModel", "msg_id": "a"}})
+
+
+class Record:
+    """A kernel whose agent has this record, of one request; a message's seq is its place, from 1 on."""
+
+    def __init__(self, *entries: Entry, omitted: int = 0, link: str = "live") -> None:
+        self._entries = list(enumerate(entries, 1))
+        self._omitted = omitted
+        self.link_state = LinkStatus(state=link, since=0.0)
+
+    async def call(self, _method: str, **_params: Any) -> dict[str, Any]:
+        data = b"".join(encode_entry(seq, 0.0, channel, parts) for seq, (channel, parts) in self._entries)
+        entries = base64.b64encode(data).decode()
+        return {"entries": entries, "head_seq": 1, "omitted_bytes": self._omitted, "omitted_messages": 1}
+
+    def messages(self, from_seq: int) -> list[PageMessage]:
+        """Those for a page."""
+        made = [
+            PageMessage.from_parts(seq, channel_name(channel), parts)
+            for seq, (channel, parts) in self._entries
+            if seq >= from_seq and channel != Channel.REQUEST
+        ]
+        return [message for message in made if message]
+
+
+async def told(record: Record, from_seq: int, repeated_until: int) -> list[tuple[int, str, Any]]:
+    """Place, type and content of what the page gets."""
+
+    def make_header(kind: str) -> dict[str, Any]:
+        return {"msg_id": "new", "msg_type": kind}
+
+    messages = await with_cells_refilled(record, record.messages(from_seq), repeated_until, make_header)
+    return [(message.seq, message.msg_type, json.loads(message.content)) for message in messages]
+
+
+def plain(record: Record, from_seq: int) -> list[tuple[int, str, Any]]:
+    messages = record.messages(from_seq)
+    return [(message.seq, message.msg_type, json.loads(message.content)) for message in messages]
+
+
+async def test_a_cell_is_cleared_and_filled_behind_the_last_output_that_a_page_may_have() -> None:
+    record = Record(REQUEST, BUSY, ONE, TWO, THREE)
+
+    assert await told(record, from_seq=4, repeated_until=4) == [
+        (4, "stream", {"name": "stdout", "text": "two\n"}),
+        (4, "clear_output", {"wait": True}),
+        (4, "stream", {"name": "stdout", "text": "one\ntwo\n"}),
+        (5, "stream", {"name": "stdout", "text": "three\n"}),
+    ]
+
+
+@pytest.mark.parametrize("end", [REPLY, IDLE], ids=["reply", "idle"])
+async def test_a_cell_is_filled_before_its_end_with_which_a_front_end_stops_to_listen(end: Entry) -> None:
+    record = Record(REQUEST, BUSY, ONE, end, TWO)
+
+    kinds = [(seq, kind) for seq, kind, _ in await told(record, from_seq=3, repeated_until=5)]
+
+    end_kind = json.loads(end[1][2])["msg_type"]
+    assert kinds == [(3, "stream"), (3, "clear_output"), (3, "stream"), (4, end_kind), (5, "stream")]
+
+
+async def test_a_cell_that_showed_nothing_is_cleared_at_once() -> None:
+    record = Record(REQUEST, BUSY, ONE, entry("clear_output", wait=False))
+
+    assert (await told(record, from_seq=3, repeated_until=4))[-1] == (4, "clear_output", {"wait": False})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(REQUEST, BUSY, CAPTURE, ONE),
+        Record(REQUEST, BUSY, ONE, TWO, omitted=1),
+        Record(REQUEST, BUSY, ONE, TWO, link="down"),
+        Record(ONE, ONE, ONE, TWO),
+    ],
+    ids=["Output widget", "more than is read", "link down", "beginning not recorded"],
+)
+async def test_what_the_record_cannot_show_in_full_is_repeated_and_clears_nothing(record: Record) -> None:
+    assert await told(record, from_seq=3, repeated_until=4) == plain(record, from_seq=3)
+
+
+async def test_what_a_page_cannot_have_is_sent_as_it_is() -> None:
+    record = Record(REQUEST, BUSY, ONE, REPLY, IDLE)
+
+    assert await told(record, from_seq=3, repeated_until=2) == plain(record, from_seq=3)
+    assert await told(record, from_seq=4, repeated_until=5) == plain(record, from_seq=4)
