@@ -106,9 +106,31 @@ def _accelerator_of(row: Mapping[str, Any]) -> Accelerator:
     )
 
 
+def canonical_type(accelerator_type: str) -> str:
+    """The API's name of a type: ``v5litepod-8`` for ``v5e-8``, as the generation is called everywhere else."""
+    generation, _, size = accelerator_type.partition("-")
+    return f"v5litepod-{size}" if generation.lower() == "v5e" and size else accelerator_type
+
+
+def refuse_unserved(accelerator_type: str) -> None:
+    """Refuse a generation that no Cloud TPU API call can create.
+
+    Raises:
+        BadInput: it exists only on Compute Engine and GKE.
+    """
+    generation = accelerator_type.partition("-")[0].lower()
+    row = catalogue()["generations"].get(generation)
+    if row is not None and not row["api_type"]:
+        raise BadInput(
+            f"The Cloud TPU API does not serve {accelerator_type[:70]}: it exists on Compute Engine and GKE only.",
+            exists="Nothing was created.",
+            hint=f"Choose a type of {', '.join(generations())}, such as v6e-8.",
+        )
+
+
 def find_accelerator(accelerator_type: str) -> Accelerator | None:
     """The type by name, or None: the cloud may offer types that this catalogue does not know yet."""
-    return accelerators().get(accelerator_type)
+    return accelerators().get(canonical_type(accelerator_type))
 
 
 def accelerator(accelerator_type: str) -> Accelerator:
@@ -117,6 +139,7 @@ def accelerator(accelerator_type: str) -> Accelerator:
     Raises:
         BadInput: the catalogue has no such type; the hint lists those that come near.
     """
+    refuse_unserved(accelerator_type)
     found = find_accelerator(accelerator_type)
     if found is None:
         near = difflib.get_close_matches(accelerator_type, accelerators(), n=6, cutoff=0.4) or list(accelerators())
@@ -141,8 +164,8 @@ def zones_for(generation: str) -> tuple[str, ...]:
 
 def zones_for_type(accelerator_type: str) -> tuple[str, ...]:
     """Zones where this very type is offered (some zones have only a part of a generation)."""
-    generation = accelerator(accelerator_type).generation
-    return tuple(zone for zone in zones_for(generation) if accelerator_type in types_in_zone(zone))
+    kind = accelerator(accelerator_type)
+    return tuple(zone for zone in zones_for(kind.generation) if kind.type in types_in_zone(zone))
 
 
 def zones() -> tuple[str, ...]:
@@ -204,7 +227,7 @@ def _newest(
     rows = [row for row in prices if _is_price_of(row, kind, zone, mode)]
     if not rows:
         return None
-    newest = max(rows, key=lambda row: str(row["as_of"]))
+    newest = max(rows, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"]))  # of the same date, the dearer
     dollars = round(newest["usd_per_chip_hour"] * kind.chips, 4)
     return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"], is_live=is_live)
 

@@ -16,6 +16,7 @@
     │   │   └── RateExceeded             that of requests per minute
     │   ├── OutOfCapacity        the zone has no free machines (stock-out)
     │   ├── NodeNotFound         no such node
+    │   │   └── QueuedNotFound       no such queued resource
     │   ├── NodeExists           the name is taken
     │   └── WrongState           not possible in the node's present state
     ├── CloudUnavailable     the cloud did not answer, or answered nonsense
@@ -42,11 +43,33 @@ from typing import Any, ClassVar
 
 # Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+_TO_SPACES = str.maketrans("\t\n\r", "   ")
 
 
-def harmless(text: str) -> str:
-    """The text without what could steer a terminal; its lines and tabs stay."""
-    return "".join(char for char in text if char in "\n\t" or unicodedata.category(char) not in _UNSAFE)
+LONGEST_WORDS = 20_000
+"""Of what an error says in several lines, or the reason why a kernel has ended."""
+
+
+def harmless(text: str, longest: int | None = None) -> str:
+    """The text without what could steer a terminal, cut where it is longer; its lines and tabs stay."""
+    return "".join(char for char in text[:longest] if char in "\n\t" or unicodedata.category(char) not in _UNSAFE)
+
+
+def plain(text: object, longest: int = 2000) -> str:
+    """One line of harmless text, cut where it is very long: for what a cloud, a worker or a process says of itself.
+
+    Control, formatting and line-breaking characters become spaces or vanish.
+    """
+    return harmless(str(text)[:longest].translate(_TO_SPACES))
+
+
+def plain_data(data: Any) -> Any:
+    """The same of all texts in what an agent says, as JSON; not for what cells have put out."""
+    if isinstance(data, str):
+        return plain(data)
+    if isinstance(data, list):
+        return [plain_data(each) for each in data]
+    return {plain(name): plain_data(each) for name, each in data.items()} if isinstance(data, dict) else data
 
 
 class TpuError(Exception):
@@ -56,11 +79,22 @@ class TpuError(Exception):
     status: ClassVar[int] = 500
 
     def __init__(self, message: str, *, exists: str = "", hint: str = "", raw: str = "") -> None:
+        # any of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log
+        message, exists, hint = (harmless(text, LONGEST_WORDS) for text in (message, exists, hint))
         super().__init__(message)
         self.message = message
         self.exists = exists
         self.hint = hint
         self.raw = raw
+
+    @property
+    def raw(self) -> str:
+        """The foreign system's own words; doors may learn them after the error was made."""
+        return self._raw
+
+    @raw.setter
+    def raw(self, text: str) -> None:
+        self._raw = harmless(text, LONGEST_WORDS)
 
     def __str__(self) -> str:
         return "\n".join(part for part in (self.message, self.exists, self.hint) if part)
@@ -195,6 +229,12 @@ class NodeNotFound(CloudRefused):
     status = 404
 
 
+class QueuedNotFound(NodeNotFound):
+    """There is no queued resource of that name."""
+
+    code = "queued_resource_not_found"
+
+
 class NodeExists(CloudRefused):
     """A node with this name exists already."""
 
@@ -282,6 +322,10 @@ class JournalUnwritable(TpuError):
 
     code = "journal_unwritable"
     status = 507
+
+
+NEEDS_REPAIR = (EnvironmentFailed, LoginRefused, CredentialsMissing, PermissionDenied, ApiDisabled)
+"""Why a worker cannot be reached that a person has to mend; trying again helps only then."""
 
 
 def all_errors() -> dict[str, type[TpuError]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+from jupyter_tpu.cloud.clock import CloudClock
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.models import (
     Node,
@@ -30,6 +31,11 @@ class CloudApi(Protocol):
     @property
     def settings(self) -> CloudSettings:
         """The settings in force, with the project filled in."""
+        ...
+
+    @property
+    def clock(self) -> CloudClock:
+        """The cloud's time, as its answers tell it."""
         ...
 
     async def list_nodes(self, zone: str = "-") -> NodeList:

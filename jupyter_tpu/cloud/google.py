@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -22,13 +23,17 @@ from google.longrunning import operations_pb2
 from google.protobuf import field_mask_pb2
 
 from jupyter_tpu.cloud import protos
+from jupyter_tpu.cloud.added_headers import AddedHeaders
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.clock import CloudClock
+from jupyter_tpu.cloud.dates import Dates
+from jupyter_tpu.cloud.emulator_address import emulator_authorization
 from jupyter_tpu.cloud.queue import QueueCalls, create_flex_start
 from jupyter_tpu.cloud.settings import PROJECT_VARIABLE, CloudSettings
 from jupyter_tpu.cloud.unreadable import UnreadableAnswers
-from jupyter_tpu.errors import BadInput
+from jupyter_tpu.errors import BadInput, plain
 from jupyter_tpu.models import (
     Node,
     NodeList,
@@ -59,21 +64,25 @@ _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 
 async def connect(settings: CloudSettings) -> CloudApi:
     """See `jupyter_tpu.cloud.connect_cloud`."""
+    clock = CloudClock()
+    interceptors: list[Any] = [UnreadableAnswers(), Dates(clock)]
     if settings.is_emulated:
-        channel = grpc.aio.insecure_channel(
-            settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=[UnreadableAnswers()]
-        )
-        return GoogleCloud(_with_project(settings, ""), channel)
+        headers = emulator_authorization(os.environ)
+        interceptors = [*([AddedHeaders(headers)] if headers else []), *interceptors]
+        channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=interceptors)
+        return GoogleCloud(_with_project(settings, ""), channel, clock)
     with translated(Request(what="sign in to Google Cloud", project=settings.project)):
         # may read files and ask the machine's metadata server
         credentials, project = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
+        universe = await asyncio.to_thread(lambda: credentials.universe_domain) if settings.endpoint else ""
+    settings.check_host_may_get_credentials(universe, os.environ)
     channel = TpuGrpcAsyncIOTransport.create_channel(
         host=settings.endpoint or _HOST,
         credentials=credentials,
         options=_CHANNEL_OPTIONS,
-        interceptors=[UnreadableAnswers()],
+        interceptors=interceptors,
     )
-    return GoogleCloud(_with_project(settings, project or ""), channel)
+    return GoogleCloud(_with_project(settings, project or ""), channel, clock)
 
 
 def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
@@ -93,10 +102,11 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
 
 
 class GoogleCloud:
-    """`CloudApi` over gRPC."""
+    """`CloudApi` over gRPC; the `clock` is to learn from the answers of the `channel`."""
 
-    def __init__(self, settings: CloudSettings, channel: grpc.aio.Channel) -> None:
+    def __init__(self, settings: CloudSettings, channel: grpc.aio.Channel, clock: CloudClock | None = None) -> None:
         self._settings = settings
+        self._clock = clock or CloudClock()
         self._channel = channel
         host = settings.endpoint or _HOST
         self._client = tpu_v2.TpuAsyncClient(transport=TpuGrpcAsyncIOTransport(channel=channel, host=host))
@@ -105,6 +115,10 @@ class GoogleCloud:
     @property
     def settings(self) -> CloudSettings:
         return self._settings
+
+    @property
+    def clock(self) -> CloudClock:
+        return self._clock
 
     async def aclose(self) -> None:
         await self._channel.close()
@@ -118,7 +132,7 @@ class GoogleCloud:
             async for page in pager.pages:
                 message = tpu_v2.ListNodesResponse.pb(page)
                 nodes += _readable(message.nodes)
-                unreachable.update(name.rpartition("/")[2] for name in message.unreachable)
+                unreachable.update(plain(name.rpartition("/")[2], 100) for name in message.unreachable)
         return NodeList(nodes=tuple(sorted(nodes, key=lambda node: node.name)), unreachable=tuple(sorted(unreachable)))
 
     async def get_node(self, name: NodeName) -> Node:
@@ -208,7 +222,8 @@ class GoogleCloud:
             # an empty worker id stands for all workers, as gcloud asks it
             request = tpu_v2.GetGuestAttributesRequest(name=str(name), worker_ids=[""])
             answer = await self._client.get_guest_attributes(request, **READ)
-        return protos.identities_of(tpu_v2.GetGuestAttributesResponse.pb(answer).guest_attributes)
+        workers = tpu_v2.GetGuestAttributesResponse.pb(answer).guest_attributes
+        return protos.identities_of(workers, is_emulated=self._settings.is_emulated)
 
     async def list_queued_resources(self, zone: str = "-") -> QueuedList:
         return await self._queue.list(zone)

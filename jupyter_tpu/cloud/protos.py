@@ -14,6 +14,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 
 from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.translation import error_of_status
+from jupyter_tpu.errors import plain
 from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation, Worker, WorkerIdentity
 
 
@@ -25,10 +26,10 @@ def node_of(message: Any) -> Node:
         name=NodeName.parse(message.name),
         state=enum_name(tpu_v2.Node.State, message.state),
         health=enum_name(tpu_v2.Node.Health, message.health) if message.health else "",
-        health_description=message.health_description,
-        accelerator_type=message.accelerator_type,
-        topology=config.topology,
-        runtime_version=message.runtime_version,
+        health_description=plain(message.health_description),
+        accelerator_type=plain(message.accelerator_type, 100),
+        topology=plain(config.topology, 100),
+        runtime_version=plain(message.runtime_version, 200),
         spot=scheduling.spot,
         preemptible=scheduling.preemptible,
         reserved=scheduling.reserved,
@@ -37,7 +38,7 @@ def node_of(message: Any) -> Node:
         workers=_workers_of(message),
         labels=dict(message.labels),
         metadata=dict(message.metadata),
-        description=message.description,
+        description=plain(message.description),
     )
 
 
@@ -100,19 +101,20 @@ def _moment(metadata: Any, field: str) -> float | None:
     return told.seconds + told.nanos / 1e9 if metadata.HasField(field) else None
 
 
-def identities_of(workers: Iterable[Any]) -> tuple[WorkerIdentity, ...]:
+def identities_of(workers: Iterable[Any], *, is_emulated: bool) -> tuple[WorkerIdentity, ...]:
     """What the workers published, from the bare ``GuestAttributes`` messages in the order of the workers."""
-    return tuple(_identity_of(worker_id, attributes) for worker_id, attributes in enumerate(workers))
+    return tuple(_identity_of(worker_id, each, is_emulated) for worker_id, each in enumerate(workers))
 
 
-def _identity_of(worker_id: int, attributes: Any) -> WorkerIdentity:
+def _identity_of(worker_id: int, attributes: Any, is_emulated: bool) -> WorkerIdentity:
     items = {(item.namespace.lower(), item.key.lower()): item.value for item in attributes.query_value.items}
     keys = sorted((key, value) for (namespace, key), value in items.items() if namespace == "hostkeys" and value)
     return WorkerIdentity(
         worker_id=worker_id,
         host_keys=tuple(f"{kind} {blob.strip()}" for kind, blob in keys),
-        hostname=items.get(("guestinventory", "hostname"), ""),
-        ssh_port=_port(items.get(("emulator", "ssh-port"), "")),
+        hostname=plain(items.get(("guestinventory", "hostname"), ""), 253),
+        # every process on a real VM can write guest attributes, and any user can listen on a high port
+        ssh_port=_port(items.get(("emulator", "ssh-port"), "")) if is_emulated else 22,
     )
 
 

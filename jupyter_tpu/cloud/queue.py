@@ -20,7 +20,7 @@ from jupyter_tpu.cloud.calls import CHANGE, READ, translated
 from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.cloud.translation import error_of_status
-from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError
+from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, plain
 from jupyter_tpu.models import Operation, QueuedList, QueuedName, QueuedResource, QueuedSpec
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ class QueueCalls:
             async for page in pager.pages:
                 message = tpu_v2.ListQueuedResourcesResponse.pb(page)
                 items += _readable(message.queued_resources, self._project)
-                unreachable.update(name.rpartition("/")[2] for name in message.unreachable)
+                unreachable.update(plain(name.rpartition("/")[2], 100) for name in message.unreachable)
         return QueuedList(items=tuple(sorted(items, key=_name_of)), unreachable=tuple(sorted(unreachable)))
 
     async def create(self, spec: QueuedSpec, valid_for_s: float | None) -> Operation:
@@ -129,8 +129,8 @@ def queued_of(message: Any, project: str) -> QueuedResource:
     return QueuedResource(
         name=name,
         state=protos.enum_name(tpu_v2.QueuedResourceState.State, message.state.state),
-        accelerator_type=node.accelerator_type,
-        runtime_version=node.runtime_version,
+        accelerator_type=plain(node.accelerator_type, 100),
+        runtime_version=plain(node.runtime_version, 200),
         spot=message.HasField("spot") or scheduling.spot,
         preemptible=scheduling.preemptible,
         reserved=bool(message.reservation_name) or scheduling.reserved,

@@ -16,7 +16,7 @@ from google.auth import exceptions as auth_exceptions
 from google.auth.credentials import AnonymousCredentials
 from google.auth.transport.requests import AuthorizedSession
 
-from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address, emulator_authorization
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.cloud.wording import LOGIN_HINT
 from jupyter_tpu.errors import (
@@ -64,6 +64,7 @@ class RestDoor:
         """
         if settings.is_emulated:
             session = _session(AnonymousCredentials())  # type: ignore[no-untyped-call]  # it has no types
+            session.headers.update(emulator_authorization(environment))
             session.trust_env = False  # a proxy of the environment is for the outside, not for this machine
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:

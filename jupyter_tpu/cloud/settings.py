@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,8 +12,13 @@ from jupyter_tpu.errors import BadInput
 
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
+TRUST_VARIABLE = "JUPYTER_TPU_TRUST_ENDPOINT"
+"""Names the one host outside Google's domains that may get the user's credentials."""
 
 _GOOGLE = "tpu.googleapis.com:443"
+_GOOGLE_DOMAIN = "googleapis.com"
+# a plain host name: gRPC gives other spellings, such as unix:NAME, a meaning of their own
+_HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _LOOPBACK = "127.0.0.1"
 
 
@@ -45,8 +51,37 @@ class CloudSettings:
     @property
     def is_emulated(self) -> bool:
         """Whether the endpoint is on this machine, so an emulator."""
-        host = self.endpoint.rpartition(":")[0].strip("[]")
-        return _is_loopback(host)
+        return _is_loopback(self._host.strip("[]"))
+
+    @property
+    def _host(self) -> str:
+        return self.endpoint.rpartition(":")[0]
+
+    def check_host_may_get_credentials(self, universe: str, environment: Mapping[str, str]) -> None:
+        """Credentials open the whole account, so only Google and a host that the user names get them.
+
+        The endpoint can come with a file, such as a kernelspec that was copied. So the consent is read from this
+        process's environment only.
+
+        Args:
+            universe: the domain of Google Cloud that the credentials are for; empty for the usual one.
+
+        Raises:
+            BadInput: the endpoint is at another host.
+        """
+        host = self._host
+        trusted = _one_host(environment.get(TRUST_VARIABLE, "").strip())
+        if host and host != trusted and not any(_is_in(host, domain) for domain in (_GOOGLE_DOMAIN, universe)):
+            raise BadInput(
+                f"Your Google Cloud credentials would be sent to {host[:200]}, which isn't one of Google's hosts.",
+                exists="Nothing was sent.",
+                hint=f"Check the endpoint ({ENDPOINT_VARIABLE}, --endpoint, the kernelspec). If you trust this host "
+                f"with your whole account, set {TRUST_VARIABLE}={host[:200]}",
+            )
+
+
+def _is_in(host: str, domain: str) -> bool:
+    return bool(domain and _HOST_NAME.fullmatch(host)) and host.endswith(f".{domain.lower()}")
 
 
 def _is_port(text: str) -> bool:
@@ -57,11 +92,12 @@ def _one_spelling(host: str, port: str) -> str:
     """The same for all names of one endpoint: in lower case, loopback by its number, Google's own host as empty."""
     if not host:
         return ""
-    spelled = f"{_one_host(host.lower().removesuffix('.'))}:{int(port)}"
+    spelled = f"{_one_host(host)}:{int(port)}"
     return "" if spelled == _GOOGLE else spelled
 
 
 def _one_host(host: str) -> str:
+    host = host.lower().removesuffix(".")
     try:
         address = ipaddress.ip_address(host.strip("[]"))
     except ValueError:

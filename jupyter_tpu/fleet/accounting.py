@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.fleet.granting import is_covered
 from jupyter_tpu.fleet.stopping import NEVER_ASKED, Asked
 from jupyter_tpu.fleet.unwatched import write_down
 from jupyter_tpu.journal import Journal
@@ -21,6 +21,7 @@ from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
 from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unwatched_text, usage_text, window_of
+from jupyter_tpu.money.coverage import Request
 from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
 from jupyter_tpu.money.spending import Account
 
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.saving import Saving
 
 log = logging.getLogger(__name__)
+
+UsedUp = list[tuple[Budget, Usage]]
 
 _FRESH_S = 60.0
 _NOTHING_ASKED = "Nothing was asked of the cloud."
@@ -42,7 +45,6 @@ class Accounting:
         cloud: whose nodes.
         journal: with the ledger and the budgets.
         ask_again_s: between two requests to stop a node at the cap.
-        clock: gives Unix seconds.
         saving: gives the hooks on a node their seconds; None: there is no way to them.
     """
 
@@ -52,13 +54,13 @@ class Accounting:
         journal: Journal,
         *,
         ask_again_s: float = 10.0,
-        clock: Callable[[], float] = time.time,
         saving: Saving | None = None,
     ) -> None:
         self._cloud = cloud
+        self._journal = journal
         self._books = Books(journal, cloud.settings)
         self._ask_again_s = ask_again_s
-        self._clock = clock
+        self._clock = cloud.clock
         self._saving = saving
         self._taken_in: tuple[float, dict[NodeName, float]] = (0.0, {})
         self._asked: dict[tuple[str, str], Asked] = {}
@@ -68,8 +70,8 @@ class Accounting:
     # The keeper
 
     async def tick(self, fleet: Fleet, now: float) -> None:
-        """Write down what the nodes cost; at a cap stop those that are billed."""
-        snapshot = fleet.snapshot()
+        """Write down what the nodes cost; at a cap stop those that are billed. All of it by the cloud's clock."""
+        now, snapshot = self._clock.of_cloud(now), fleet.snapshot()
         try:
             await self._take_in(snapshot)
             account = await asyncio.to_thread(self._account, now)
@@ -94,10 +96,18 @@ class Accounting:
         usages = await asyncio.to_thread(account.usages)
         used_up = _used_up(usages)
         broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
-        self._show(*broken, *(_notice(budget, account) for budget, _ in used_up))
+        spared = await self._granted(snapshot, account.now, used_up) if used_up else frozenset()
+        self._show(*broken, *(_notice(budget, account) for budget, _ in used_up), *_goes_on(spared))
         if used_up:
-            await self._stop_all(fleet, snapshot, account.now, _reason(*used_up[0]))
+            await self._stop_all(fleet, snapshot, spared, account.now, _reason(*used_up[0]))
         await self._tell(usages, account)
+
+    async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
+        """Nodes that cost the user nothing; none where a budget counts hours, which these nodes use too."""
+        if any(budget.unit != "usd" for budget, _ in used_up):
+            return frozenset()
+        coming = [node for node in snapshot.nodes if _is_on_its_way(snapshot, node)]
+        return await asyncio.to_thread(self._books.granted, coming, now)
 
     async def _take_in(self, snapshot: FleetSnapshot) -> None:
         """A look that was taken in already is not looked at again."""
@@ -123,10 +133,12 @@ class Accounting:
                 log.warning("%s", reason)
             self._told.add(told)
 
-    async def _stop_all(self, fleet: Fleet, snapshot: FleetSnapshot, now: float, reason: str) -> None:
-        """Each node that is billed, or will be soon; the fault of one is not the others'."""
+    async def _stop_all(
+        self, fleet: Fleet, snapshot: FleetSnapshot, spared: frozenset[NodeName], now: float, reason: str
+    ) -> None:
+        """Each node that is billed, or will be soon, and that is not spared; the fault of one is not the others'."""
         for node in snapshot.nodes:
-            if node.is_billed or _is_on_its_way(snapshot, node):
+            if node.name not in spared and (node.is_billed or _is_on_its_way(snapshot, node)):
                 try:
                     await self._stop(fleet, snapshot, node, now, reason)
                 except TpuError as error:
@@ -175,7 +187,7 @@ class Accounting:
             return
         detail = {"intent_id": intent.intent_id, "error": intent.error.to_json()}
         subject, reason = str(intent.node_name), "A budget is used up."
-        entry = Entry(at=self._clock(), action=intent.verb, subject=subject, reason=reason, detail=detail)
+        entry = Entry(at=self._clock.now(), action=intent.verb, subject=subject, reason=reason, detail=detail)
         await asyncio.to_thread(self._books.note_once, entry)
 
     # The guard
@@ -186,49 +198,60 @@ class Accounting:
         return self._notices
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
-        """Whether the budgets allow such a node.
+        """Whether the budgets allow such a node: one that a grant pays for uses no budget in dollars.
 
         Raises:
             BudgetExceeded: one is used up.
             BadInput: there is one, the price is unknown, and nobody said that this is known.
             JournalUnwritable: one cannot be read.
         """
-        account = await self._checked()
+        account = await self._readable()
         if account is None:
             return
         price = price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning)
-        if price is None and not accept_unknown_price:
+        wants_consent = price is None and not accept_unknown_price
+        used_up = _used_up(account.usages())
+        if not (used_up or wants_consent):
+            return
+        request = Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
+        is_free = await is_covered(self._cloud, self._journal, spec.name, request)
+        _refuse_used_up(used_up, account, is_free=is_free)
+        if wants_consent and not is_free:
             raise _unpriced(spec)
 
-    async def check_start(self) -> None:
-        """Whether the budgets allow more spending; raises as `check_create` does."""
-        await self._checked()
+    async def check_start(self, name: NodeName) -> None:
+        """Whether the budgets allow that this node costs again; raises as `check_create` does."""
+        account = await self._readable()
+        used_up = _used_up(account.usages()) if account else []
+        if account is None or not used_up:
+            return
+        node = await self._cloud.get_node(name)
+        request = Request(accelerator_type=node.accelerator_type, zone=name.zone, provisioning=node.provisioning)
+        is_free = await is_covered(self._cloud, self._journal, name, request)
+        _refuse_used_up(used_up, account, is_free=is_free)
 
-    async def _checked(self) -> Account | None:
-        """The account, if it has budgets and all of them allow more."""
+    async def _readable(self) -> Account | None:
+        """The account, if there are budgets, and all of them can be read."""
         if not await asyncio.to_thread(self._books.has_budgets):
             return None
         await self._look()
-        account = await asyncio.to_thread(self._account, self._clock())
-        if account is None:
-            return None
-        for broken in account.broken():
+        account = await asyncio.to_thread(self._account, self._clock.now())
+        for broken in account.broken() if account else ():
             raise broken.error
-        for budget, usage in _used_up(account.usages()):
-            raise _exceeded(budget, usage, account)
         return account
 
     async def _look(self) -> None:
         """Look at the nodes unless that was done lately: what went meanwhile must not count."""
-        asked_at = self._clock()
-        if asked_at - self._taken_in[0] <= _FRESH_S:
+        if self._clock.now() - self._taken_in[0] <= _FRESH_S:
             return
+        asked = self._clock.steady()
         try:
             listed = await self._cloud.list_nodes()
         except TpuError as error:  # what was READY then counts as READY still
             log.info("Budgets are judged without a look at the nodes: %s", error)
         else:
-            await write_down(self._cloud, self._books, look_of(listed, as_of=asked_at, is_first=True))
+            as_of = self._clock.moment(asked).wall
+            await write_down(self._cloud, self._books, look_of(listed, as_of=as_of, is_first=True))
 
 
 def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:
@@ -247,7 +270,19 @@ def can_stop(node: Node) -> bool:
     return workers <= 1 and not (node.spot or node.preemptible)
 
 
-def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> list[tuple[Budget, Usage]]:
+def _refuse_used_up(used_up: UsedUp, account: Account, *, is_free: bool) -> None:
+    """Raise for the first that such a node would use."""
+    for budget, usage in used_up:
+        if not (is_free and budget.unit == "usd"):
+            raise _exceeded(budget, usage, account)
+
+
+def _goes_on(spared: frozenset[NodeName]) -> tuple[str, ...]:
+    names = ", ".join(sorted(name.node_id for name in spared))
+    return (f"A grant pays for {names}: not stopped by the budget.",) if spared else ()
+
+
+def _used_up(usages: Sequence[tuple[Budget, Usage]]) -> UsedUp:
     """Those that stop."""
     return [(budget, usage) for budget, usage in usages if usage.is_used_up and budget.action == "stop"]
 

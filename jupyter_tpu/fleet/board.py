@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
+from jupyter_tpu.brakes import Moment
 from jupyter_tpu.fleet.picture import Picture
 from jupyter_tpu.fleet.records import FleetChange, FleetSnapshot
 from jupyter_tpu.lifecycle import words
@@ -32,7 +33,7 @@ class Board:
         self.due = asyncio.Event()
         self.news = asyncio.Event()
 
-    def snapshot(self, notices: tuple[str, ...]) -> FleetSnapshot:
+    def snapshot(self, notices: tuple[str, ...], clock_ahead_s: float = 0.0) -> FleetSnapshot:
         """All of it, as front ends show it."""
         shown = filter(self._is_shown, self.intents.values())
         return FleetSnapshot(
@@ -43,6 +44,7 @@ class Board:
             intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
             notices=notices,
             looked_at=self.picture.looked_at,
+            clock_ahead_s=clock_ahead_s,
         )
 
     def _is_shown(self, intent: Intent) -> bool:
@@ -70,11 +72,11 @@ class Board:
         )
         self.tell_waiting()
 
-    def node_seen(self, node: Node, at: float) -> None:
+    def node_seen(self, node: Node, at: Moment) -> None:
         """A node was looked at."""
         self.nodes_changed(self.picture.seen(node, at))
 
-    def node_missing(self, name: NodeName, at: float) -> None:
+    def node_missing(self, name: NodeName, at: Moment) -> None:
         """A node was looked for in vain."""
         self.nodes_changed(self.picture.missing(name, at))
 

@@ -6,7 +6,7 @@ For the fleet's loop, the server and the CLI alike. Every method may block on th
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -18,11 +18,11 @@ from jupyter_tpu.journal.documents import Document, Documents
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.losses import Losses
-from jupyter_tpu.models import Node, NodeList
+from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import Accrual, Look, Sight
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
 from jupyter_tpu.money.course import course_view
-from jupyter_tpu.money.granted import as_billed
+from jupyter_tpu.money.granted import as_billed, paid_by_grants
 from jupyter_tpu.money.history import By, history_view
 from jupyter_tpu.money.project_ids import check_project
 from jupyter_tpu.money.spans import Span, at_worst
@@ -118,6 +118,17 @@ class Books:
     def _billed(self, now: float) -> tuple[Span, ...]:
         """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""
         return as_billed(self._grants.read().grants, self._ledger.spans(), now)
+
+    def granted(self, coming: Iterable[Node], now: float) -> frozenset[NodeName]:
+        """The nodes that a TRC grant pays for now, of those that are READY and those that are `coming`.
+
+        Raises:
+            JournalUnwritable: the ledger or the grants cannot be read.
+        """
+        ready = [span for span in self._ledger.spans() if span.is_open]
+        known = {span.name for span in ready}
+        coming_spans = [_coming(node, now) for node in coming if node.name not in known]
+        return paid_by_grants(self._grants.read().grants, [*ready, *coming_spans], now)
 
     def node_costs(self, now: float) -> NodeCosts:
         """What each node has cost; empty where the ledger cannot be read."""
@@ -231,6 +242,20 @@ def look_of(listed: NodeList, *, as_of: float, is_first: bool = False, **changes
     """
     ready = tuple(_sight(node, as_of if is_first else None) for node in listed.nodes if node.is_billed)
     return Look(as_of=as_of, ready=ready, unreachable=listed.unreachable, **changes)
+
+
+def _coming(node: Node, now: float) -> Span:
+    """A node that is not READY yet, as if it were."""
+    return Span(
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot or node.preemptible,
+        usd_per_hour=None,
+        began_at=now,
+        ended_at=now,
+        provisioning=node.provisioning,
+    )
 
 
 def _sight(node: Node, first_seen_at: float | None) -> Sight:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from jupyter_tpu.brakes import DEFAULT_RULES, DEFAULT_RULES_OF_DELETION, NO_KEEP, Keep, Rules
+from jupyter_tpu.brakes import DEFAULT_RULES, DEFAULT_RULES_OF_DELETION, NO_KEEP, Keep, Reminder, Rules, reminder
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, JournalUnwritable
 from jupyter_tpu.fleet.accounting import can_stop
@@ -25,7 +25,7 @@ RULES_DAMAGED = (
 )
 KEEP_DAMAGED = "the wish to keep it is damaged in the journal, and does not hold"
 
-_RULES, _KEEP = "brakes", "keep"
+_RULES, _KEEP, _ACT = "brakes", "keep", "human"
 T = TypeVar("T")
 Found = Document | tuple[str, JournalUnwritable]
 
@@ -36,6 +36,7 @@ class Laid:
 
     Attributes:
         revision, keep_revision: when that was; 0 for what nobody has said.
+        acted_at: the last human act on the node that any process here has heard of.
         ready_since: since when the node has been READY, as far as this journal knows.
         is_ours: this user had the node made, on this machine.
         damage: what of it cannot be read and what holds instead, for people; empty where all can be.
@@ -45,6 +46,7 @@ class Laid:
     revision: float = 0.0
     keep: Keep = NO_KEEP
     keep_revision: float = 0.0
+    acted_at: float | None = None
     ready_since: float | None = None
     is_ours: bool = False
     damage: str = ""
@@ -68,11 +70,14 @@ class BrakeBook:
         Raises:
             JournalUnwritable: the journal cannot be read, so nothing is known of any.
         """
-        rules, keeps = self._found(_RULES), self._found(_KEEP)
-        ready = {(str(span.name), span.uid): span.began_at for span in self._ledger.spans() if span.is_open}
+        rules, keeps, acts = self._found(_RULES), self._found(_KEEP), self._found(_ACT)
+        ready = {(str(span.name), span.uid): span.began_at for span in self._ledger.readable_spans() if span.is_open}
         return {
-            str(node.name): self._laid(
-                node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((str(node.name), node.uid))
+            str(node.name): replace(
+                self._laid(
+                    node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((str(node.name), node.uid))
+                ),
+                acted_at=_acted_at(acts.get(str(node.name)), node),
             )
             for node in nodes
         }
@@ -120,6 +125,10 @@ class BrakeBook:
         reason = "An earlier wish was taken back." if keep.is_none else "The user wants to keep the node."
         self.note(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
 
+    def put_act(self, node: Node, acted_at: float) -> None:
+        """Note when somebody acted on the node; raises `JournalUnwritable`."""
+        self._documents.put(_ACT, str(node.name), {"uid": node.uid}, now=acted_at)
+
     def note(self, entry: Entry) -> None:
         """A line of the audit log; raises `JournalUnwritable`."""
         self._audit.note(entry)
@@ -129,6 +138,7 @@ def rules_text(rules: Rules) -> str:
     """``Idle after 3600 s, session 43200 s: stop.``"""
     parts = [
         f"idle after {rules.idle_after_s:g} s" if rules.idle_after_s else "never for being idle",
+        *([f"unattended after {rules.unattended_after_s:g} s"] if rules.unattended_after_s else []),
         f"session {rules.session_s:g} s" if rules.session_s else "no end of the session",
         *([f"deadline {rules.deadline_at:.0f}"] if rules.deadline_at else []),
     ]
@@ -166,9 +176,24 @@ def _keep(document: Document, node: Node) -> Keep | None:
     return Keep(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
 
 
+def _acted_at(found: Found | None, node: Node) -> float | None:
+    is_read = isinstance(found, Document) and found.body.get("uid") == node.uid
+    return found.updated_at if is_read and isinstance(found, Document) else None
+
+
+def reminder_of(laid: Laid, ready_since: float | None, heard_at: float | None, now: float) -> Reminder | None:
+    """Whether the user is told that the node is billed though nobody acts; other people's nodes are not their matter.
+
+    What was laid down here is an act as well, also of a node that cannot be asked.
+    """
+    if not laid.is_ours and not laid.revision:
+        return None
+    return reminder(ready_since, (heard_at, laid.acted_at, laid.revision, laid.keep_revision), now)
+
+
 def _with_label(rules: Rules, node: Node) -> Rules:
     text = node.labels.get(DEADLINE_LABEL, "")
     if not text.isdecimal() or len(text) > 12:
         return rules
     at = float(text) if rules.deadline_at is None else min(float(text), rules.deadline_at)
-    return Rules(idle_after_s=rules.idle_after_s, session_s=rules.session_s, deadline_at=at, action=rules.action)
+    return replace(rules, deadline_at=at)

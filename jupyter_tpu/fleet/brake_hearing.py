@@ -7,8 +7,22 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from jupyter_tpu.brakes import NO_KEEP, Activity, Keep, Moment, Rules, Source, never_connected, span_text, unknown
-from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.brakes import (
+    LENGTHS,
+    NO_KEEP,
+    OLDEST_SOURCES,
+    SOURCES,
+    Activity,
+    Keep,
+    Moment,
+    Rules,
+    Source,
+    never_connected,
+    not_running,
+    span_text,
+    unknown,
+)
+from jupyter_tpu.errors import BadInput, TpuError, plain
 from jupyter_tpu.fleet.brake_book import Laid
 from jupyter_tpu.fleet.brake_past import NO_LINK, OLDER
 from jupyter_tpu.models import Node, NodeName
@@ -55,14 +69,16 @@ def heard(said: Mapping[str, Any], at: Moment) -> Heard:
     """Read an answer; one that makes no sense tells nothing."""
     try:
         sources, keep = said["sources"], said["keep"]
-        names = ("execution", "accelerator", "human")
+        missing = [name for name in OLDEST_SOURCES if name not in sources]
+        if missing:
+            raise KeyError(missing[0])
         until = None if keep["for_s"] is None else at.wall + float(keep["for_s"])
         return Heard(
             at=at,
-            activity=Activity(**{name: _source(sources[name], at.wall) for name in names}),
+            activity=Activity(**{name: _source(sources[name], at.wall) for name in SOURCES if name in sources}),
             keep=Keep(until=until, while_busy=keep["while_busy"]),
             keep_revision=float(said["keep_revision"]),
-            guard={name: str(said["guard"][name])[:500] for name in ("state", "detail")},
+            guard={name: plain(said["guard"][name], 500) for name in ("state", "detail")},
             rules=_rules(said),
         )
     except (KeyError, TypeError, ValueError, BadInput):
@@ -129,6 +145,8 @@ class Hearing:
 
     def activity(self, node: Node, laid: Laid, now: Moment) -> Activity:
         """What is known now; what is too old is not. A node that others have made may be used by them."""
+        if not node.is_billed:  # whatever was heard of it before
+            return not_running(node.state)
         last = self._heard.get(_key(node))
         if last is None and laid.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
@@ -139,6 +157,11 @@ class Hearing:
         if last.at.age_s(now) > _FRESH_S:
             return unknown(f"the node was last heard of {span_text(last.at.age_s(now))} ago")
         return last.activity
+
+    def last_human_at(self, node: Node) -> float | None:
+        """When a person acted last, as far as was ever heard."""
+        last = self._heard.get(_key(node))
+        return last.activity.human.last_at if last is not None and last.activity is not None else None
 
     def keep(self, node: Node, laid: Laid) -> Keep:
         """The agent's, who may have been asked in a notebook, unless it has not heard of a newer wish from here."""
@@ -167,7 +190,7 @@ def _key(node: Node) -> tuple[str, str]:
 def _source(said: Mapping[str, Any], heard_at: float) -> Source:
     age_s = said["age_s"]
     last_at = None if age_s is None else heard_at - float(age_s)
-    return Source(state=str(said["state"]), last_at=last_at, detail=str(said["detail"])[:500])
+    return Source(state=str(said["state"]), last_at=last_at, detail=plain(said["detail"], 500))
 
 
 def _rules(said: Mapping[str, Any]) -> tuple[float, Rules] | None:
@@ -188,8 +211,9 @@ def _news(said: Mapping[str, Any], laid: Laid, now: Moment) -> dict[str, Any]:
     if laid.revision > revision or not (has_rules or laid.rules.is_off):
         rules = laid.rules
         deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall
-        lengths = {"idle_after_s": rules.idle_after_s, "session_s": rules.session_s, "deadline_in_s": deadline_in_s}
-        news |= {"rules": {**lengths, "action": rules.action}, "revision": laid.revision}
+        lengths = {name: getattr(rules, name) for name in LENGTHS}
+        told = {**lengths, "deadline_in_s": deadline_in_s, "action": rules.action}
+        news |= {"rules": told, "revision": laid.revision}
     if laid.keep_revision > keep_revision:
         for_s = None if laid.keep.until is None else laid.keep.until - now.wall
         keep = {"for_s": for_s, "while_busy": laid.keep.while_busy}

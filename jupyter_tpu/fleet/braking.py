@@ -10,13 +10,15 @@ import logging
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from jupyter_tpu.brakes import Activity, Keep, Moment, Rules, Verdict, earliest_end, judge, span_text
-from jupyter_tpu.errors import CloudRefused, TpuError
+from jupyter_tpu.brakes import Activity, Keep, Moment, Reminder, Rules, Verdict, earliest_end, judge, span_text
+from jupyter_tpu.errors import CloudRefused, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.accounting import can_stop
-from jupyter_tpu.fleet.brake_book import BrakeBook, Laid
+from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.fleet.brake_book import BrakeBook, Laid, reminder_of
 from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
 from jupyter_tpu.fleet.brake_past import JSON, past_view
 from jupyter_tpu.fleet.saving import HOOK_S, Saving
@@ -24,6 +26,7 @@ from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node
+from jupyter_tpu.money.spending import NO_COSTS, NodeCosts, node_cost
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -35,6 +38,8 @@ log = logging.getLogger(__name__)
 _ASK_EVERY_S = 5.0
 _ANSWER_S = 3.0
 _AGAIN_AFTER_S = 30.0
+_NOTE_ACTS_EVERY_S = 600.0
+_COST_EVERY_S = 60.0
 _ENDING = ("STOPPING", "DELETING")
 
 
@@ -45,7 +50,10 @@ def this_moment() -> Moment:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brake:
-    """How one node stands with its brakes; `rules.action` is what the node allows."""
+    """How one node stands with its brakes; `rules.action` is what the node allows.
+
+    `reminder` is there where the node was billed for a day or more without a human act.
+    """
 
     node: Node
     rules: Rules
@@ -53,6 +61,7 @@ class Brake:
     activity: Activity
     verdict: Verdict
     guard: Mapping[str, str]
+    reminder: Reminder | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,7 +97,11 @@ class Braking:
         self._book = BrakeBook(journal, cloud.settings, login_key)
         self.saving = Saving(agents, journal, cloud.settings) if agents else None
         self._hearing = Hearing(self.saving, every_s=every_s, answer_s=answer_s)
+        self._cloud_clock = cloud.clock
         self._clocks = look_at_clocks
+        self._books = Books(journal, cloud.settings)
+        self._costs: NodeCosts = NO_COSTS
+        self._cost_again_at = -math.inf
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], _Asked] = {}
         self._warned: set[tuple[str, str]] = set()
@@ -110,10 +123,33 @@ class Braking:
         """
         nodes = tuple(nodes)
         laid = await asyncio.to_thread(self._book.read, nodes)
-        laid = {str(node.name): self._possible(node, laid[str(node.name)]) for node in nodes}
+        laid = {str(node.name): self._here(self._possible(node, laid[str(node.name)])) for node in nodes}
         self._tell_damage(laid)
         await self._hearing.listen(nodes, laid, self._clocks())
-        return [self._brake(node, laid[str(node.name)]) for node in nodes]
+        await asyncio.to_thread(self._note_acts, nodes, laid)
+        brakes = [self._brake(node, laid[str(node.name)]) for node in nodes]
+        return await self._with_costs(brakes) if any(brake.reminder for brake in brakes) else brakes
+
+    async def _with_costs(self, brakes: list[Brake]) -> list[Brake]:
+        """What the nodes have cost of which the user is reminded; the ledger is read once a minute."""
+        now = self._clocks()
+        if now.steady >= self._cost_again_at:
+            self._cost_again_at = now.steady + _COST_EVERY_S
+            self._costs = await asyncio.to_thread(self._books.node_costs, self._cloud_clock.now())
+        return [
+            replace(brake, reminder=replace(brake.reminder, usd=node_cost(self._costs, brake.node)))
+            if brake.reminder
+            else brake
+            for brake in brakes
+        ]
+
+    def _note_acts(self, nodes: Iterable[Node], laid: Mapping[str, Laid]) -> None:
+        """For processes that have no link: when somebody acted on each node. That it fails is no reason to end less."""
+        for node in nodes:
+            acted_at = self._hearing.last_human_at(node)
+            if acted_at is not None and acted_at - (laid[str(node.name)].acted_at or 0.0) >= _NOTE_ACTS_EVERY_S:
+                with suppress(JournalUnwritable):
+                    self._book.put_act(node, acted_at)
 
     def _tell_damage(self, laid: Mapping[str, Laid]) -> None:
         """Each is logged once."""
@@ -162,6 +198,11 @@ class Braking:
             else replace(laid, rules=replace(laid.rules, action="delete"))
         )
 
+    def _here(self, laid: Laid) -> Laid:
+        """What the ledger knows is by the cloud's clock, all else by this computer's."""
+        since = laid.ready_since
+        return laid if since is None else replace(laid, ready_since=self._cloud_clock.of_here(since))
+
     def _brake(self, node: Node, laid: Laid) -> Brake:
         now = self._clocks()
         rules, keep = self._hearing.rules(node, laid), self._hearing.keep(node, laid)
@@ -170,11 +211,18 @@ class Braking:
             rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
         if keep.until is not None:
             keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
-        verdict = judge(rules, activity, keep, self._ready_since(node, laid, now), now.wall)
+        ready_since = self._ready_since(node, laid, now)
+        verdict = judge(rules, activity, keep, ready_since, now.wall)
         if laid.damage:
             verdict = replace(verdict, reason=f"{laid.damage}; {verdict.reason}")
         return Brake(
-            node=node, rules=rules, keep=keep, activity=activity, verdict=verdict, guard=self._hearing.guard(node)
+            node=node,
+            rules=rules,
+            keep=keep,
+            activity=activity,
+            verdict=verdict,
+            guard=self._hearing.guard(node),
+            reminder=reminder_of(laid, ready_since, self._hearing.last_human_at(node), now.wall),
         )
 
     def _earliest(self, node: Node, what: str, end_at: float, now: Moment) -> float:
@@ -186,7 +234,8 @@ class Braking:
         """A clock that was set back makes no node younger."""
         if laid.ready_since is None:
             return None
-        first = self._first_seen.setdefault((str(node.name), node.uid, "ready", laid.ready_since), now)
+        # by minutes: how wrong our clock is becomes known more closely with each answer of the cloud
+        first = self._first_seen.setdefault((str(node.name), node.uid, "ready", round(laid.ready_since / 60)), now)
         counted_s = (first.wall - laid.ready_since) + first.age_s(now)
         return now.wall - max(now.wall - laid.ready_since, counted_s)
 
@@ -234,8 +283,8 @@ def _can_overrule(action: str, intent: Intent) -> bool:
 def why_text(brake: Brake) -> str:
     """Why a node ends, for people."""
     rules = brake.rules
-    if brake.verdict.ends_why == "idle" and rules.idle_after_s is not None:
-        return f"It was idle for longer than {span_text(rules.idle_after_s)}: {brake.verdict.reason}."
+    if brake.verdict.ends_why == "idle" and brake.verdict.idle_limit_s is not None:
+        return f"It was idle for longer than {span_text(brake.verdict.idle_limit_s)}: {brake.verdict.reason}."
     if brake.verdict.ends_why == "session" and rules.session_s is not None:
         return f"Its session of {span_text(rules.session_s)} is over."
     return "Its deadline has passed."

@@ -42,6 +42,7 @@ class Departures:
         settings = cloud.settings
         place = {"endpoint": settings.endpoint, "project": settings.project}
         self._endpoint = settings.endpoint
+        self._clock = cloud.clock
         self._journal = journal
         self._ledger = Ledger(journal, **place)
         self._audit = Audit(journal, **place)
@@ -58,7 +59,7 @@ class Departures:
             self._seen = seen
 
     def _look(self, snapshot: FleetSnapshot, now: float) -> None:
-        last = {span.name: span for span in self._ledger.spans()}
+        last = {span.name: span for span in self._ledger.readable_spans()}
         for span in last.values():
             key = (str(span.name), span.uid, span.ended_at)
             if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
@@ -80,12 +81,13 @@ class Departures:
 
     def _was_asked_here(self, span: Span) -> bool:
         """And was not refused; whether a wish failed, the journal knows better than the audit log."""
-        meant = self._journal.meant(span.name, endpoint=self._endpoint, since=span.began_at)
+        since = self._clock.of_here(span.began_at)  # wishes are dated by this computer's clock
+        meant = self._journal.meant(span.name, endpoint=self._endpoint, since=since)
         if any(each.verb in _ASKED_HERE and not each.error for each in meant):
             return True
         done = _ASKED_HERE - {each.verb for each in meant}
         noted = (each for each in self._audit.newest(1000) if each.subject == str(span.name))
-        return any(each.action in done and each.error is None and each.at >= span.began_at for each in noted)
+        return any(each.action in done and each.error is None and each.at >= since for each in noted)
 
     def _how(self, span: Span, node: Node | None, rules: Rules) -> str:
         state = node.state if node is not None and node.uid == span.uid else ""
@@ -121,10 +123,12 @@ class Departures:
 
 def _when(rules: Rules, span: Span) -> str:
     """``at 2026-11-22 12:00 (session) or after 1 h 0 min without use``."""
+    unattended_s = rules.unattended_after_s if rules.idle_after_s is not None else None
     ends = [
         *([f"at {_moment(rules.deadline_at)} (deadline)"] if rules.deadline_at is not None else []),
         *([f"at {_moment(span.began_at + rules.session_s)} (session)"] if rules.session_s is not None else []),
         *([f"after {span_text(rules.idle_after_s)} without use (idle)"] if rules.idle_after_s is not None else []),
+        *([f"after {span_text(unattended_s)} unattended (idle)"] if unattended_s is not None else []),
     ]
     return " or ".join(ends)
 

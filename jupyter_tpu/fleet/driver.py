@@ -12,6 +12,7 @@ import logging
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from jupyter_tpu.brakes import Moment
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet import performing
@@ -34,10 +35,10 @@ class Watcher(Protocol):
     def intent_changed(self, intent: Intent) -> None:
         """An intent has moved on."""
 
-    def node_seen(self, node: Node, at: float) -> None:
+    def node_seen(self, node: Node, at: Moment) -> None:
         """A node was looked at."""
 
-    def node_missing(self, name: NodeName, at: float) -> None:
+    def node_missing(self, name: NodeName, at: Moment) -> None:
         """A node was looked for in vain."""
 
     def is_overruled(self, intent: Intent) -> bool:
@@ -98,12 +99,13 @@ class Driver:
             await self._advance(Overruled(at=self._means.clock()))
 
     async def _looked(self, look: Look) -> Event:
-        asked_at = self._means.clock()
+        asked = self._means.cloud.clock.steady()
         event = await performing.look(self._means.cloud, look, self._means.clock)
+        at = self._means.cloud.clock.moment(asked)
         if isinstance(event, NodeSeen):
-            self._means.watcher.node_seen(event.node, asked_at)
+            self._means.watcher.node_seen(event.node, at)
         elif isinstance(event, NodeMissing):
-            self._means.watcher.node_missing(self._intent.node_name, asked_at)
+            self._means.watcher.node_missing(self._intent.node_name, at)
         return event
 
     async def _advance(self, event: Event) -> None:

@@ -10,6 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 
 from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.clock import wrong_clock_text
 from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
 from jupyter_tpu.fleet import performing
 from jupyter_tpu.fleet.board import Board
@@ -118,7 +119,9 @@ class Fleet:
     def snapshot(self) -> FleetSnapshot:
         """The fleet as last seen; never waits."""
         told = (notice for guard in self._guards for notice in guard.notices)
-        return self._board.snapshot((*self._journal.notices, *told))
+        clock_ahead_s = self._cloud.clock.ahead_s
+        wrong_clock = filter(None, [wrong_clock_text(clock_ahead_s)])
+        return self._board.snapshot((*self._journal.notices, *wrong_clock, *told), clock_ahead_s)
 
     async def refresh(self) -> FleetSnapshot:
         """Poll now. A failure is in `FleetSnapshot.error`, not raised."""
@@ -126,12 +129,22 @@ class Fleet:
         await self._list_nodes()
         return self.snapshot()
 
+    async def check_offered(self, spec: NodeSpec) -> None:
+        """Whether the cloud offers such a node at all; to be asked before anything is said of money.
+
+        Raises:
+            BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
+            CloudUnavailable, CloudRefused: the cloud would not say.
+        """
+        await check_offered(self._cloud, spec)
+
     async def check_spending(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> None:
         """Whether the budgets allow such a node, for those who ask the cloud for one by another way than `create`.
 
         Raises:
             BudgetExceeded: a budget is used up.
-            BadInput: a budget stands, the price is unknown, and `accept_unknown_price` does not say that this is known.
+            BadInput: a budget stands, no grant pays for the node, its price is unknown, and `accept_unknown_price` does
+                not say that this is known.
             JournalUnwritable: a budget cannot be read.
         """
         for guard in self._guards:
@@ -159,8 +172,8 @@ class Fleet:
         wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
         known = await self._known(wanted)
         if known is wanted:
+            await self.check_offered(spec)
             await self.check_spending(spec, accept_unknown_price=accept_unknown_price)
-            await check_offered(self._cloud, spec)
             known = await self._unless_taken(wanted)
         return await self._begin(wanted) if known is wanted else known
 
@@ -190,7 +203,7 @@ class Fleet:
             BudgetExceeded: a budget is used up.
         """
         for guard in self._guards:
-            await guard.check_start()
+            await guard.check_start(name)
         return await self._begin_on_node("start", name)
 
     async def wait(self, intent_id: str) -> Intent:
@@ -259,7 +272,9 @@ class Fleet:
         if known is not wanted:
             return known
         if not self._is_meant(name):
-            self._board.node_seen(await self._cloud.get_node(name), self._clock())
+            asked = self._cloud.clock.steady()
+            node = await self._cloud.get_node(name)
+            self._board.node_seen(node, self._cloud.clock.moment(asked))
         return await self._begin(wanted)
 
     def _is_meant(self, name: NodeName) -> bool:
@@ -334,7 +349,7 @@ class Fleet:
 
     async def _list_nodes(self) -> None:
         async with self._listing:
-            asked_at = self._clock()
+            asked = self._cloud.clock.steady()
             failing = self._board.picture.error is not None
             try:
                 listed = await self._cloud.list_nodes()
@@ -342,7 +357,7 @@ class Fleet:
                 if self._board.picture.failed(error):
                     self._board.tell(FleetChange(kind="list", message=error.message, error_code=error.code))
                 return
-            self._board.nodes_changed(self._board.picture.listed(listed, asked_at=asked_at))
+            self._board.nodes_changed(self._board.picture.listed(listed, asked=self._cloud.clock.moment(asked)))
             if failing:
                 self._board.tell(FleetChange(kind="list"))
 

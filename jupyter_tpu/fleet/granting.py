@@ -8,13 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.records import FleetSnapshot
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.grants import Grants, WrittenGrants
 from jupyter_tpu.journal.ledger import Ledger
-from jupyter_tpu.models import Node
+from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.chips import Allotment, allot
 from jupyter_tpu.money.coverage import Coverage, Request, coverage
 from jupyter_tpu.money.credit import credits_used
@@ -78,13 +79,39 @@ class GrantBook:
         return {**grant.rows[number].to_json(), "used": used, "free": free}
 
 
+async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: Request) -> bool:
+    """Whether a TRC grant pays for the node of that name if it is created or started now.
+
+    Where there is a grant the cloud is asked for the nodes that use it; one that does not answer means no.
+
+    Raises:
+        JournalUnwritable: the grants cannot be read.
+    """
+    place = {"endpoint": cloud.settings.endpoint, "project": cloud.settings.project}
+    if not (await asyncio.to_thread(Grants(journal, **place).read)).grants:
+        return False
+    try:
+        listed = await cloud.list_nodes()
+    except TpuError:
+        return False
+    intents = await asyncio.to_thread(journal.listed, time.time(), **place)
+    snapshot = FleetSnapshot(
+        nodes=tuple(node for node in listed.nodes if node.name != name),
+        intents=tuple(each for each in intents if each.node_name != name),
+        unreachable=listed.unreachable,
+        as_of=cloud.clock.now(),
+        clock_ahead_s=cloud.clock.ahead_s,
+    )
+    return (await read_grant_book(journal, cloud.settings, snapshot)).coverage(request).is_covered
+
+
 async def read_grant_book(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantBook:
     """The grants that are written down, against the nodes as last seen.
 
     Raises:
         JournalUnwritable: they cannot be read.
     """
-    return await asyncio.to_thread(_read, journal, settings, snapshot, time.time())
+    return await asyncio.to_thread(_read, journal, settings, snapshot, time.time() - snapshot.clock_ahead_s)
 
 
 def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, now: float) -> GrantBook:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from jupyter_tpu.models import NodeSpec
+from jupyter_tpu.models import NodeName, NodeSpec
 
 
 class Guard(Protocol):
@@ -22,5 +22,5 @@ class Guard(Protocol):
             TpuError: it may not; says why, and what to do.
         """
 
-    async def check_start(self) -> None:
-        """Whether a stopped node may be started; raises as `check_create` does."""
+    async def check_start(self, name: NodeName) -> None:
+        """Whether this stopped node may be started; raises as `check_create` does."""

@@ -6,7 +6,7 @@ import asyncio
 import difflib
 from collections.abc import Iterable
 
-from jupyter_tpu.accelerators import accelerators, zones_for_type
+from jupyter_tpu.accelerators import accelerators, refuse_unserved, zones_for_type
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, PermissionDenied
 from jupyter_tpu.lifecycle.words import NOTHING_CREATED
@@ -46,6 +46,7 @@ def _no_such_zone(spec: NodeSpec, zones: Iterable[str]) -> BadInput:
 
 
 def _no_such_type(spec: NodeSpec, types: Iterable[str]) -> BadInput:
+    refuse_unserved(spec.accelerator_type)
     offering = zones_for_type(spec.accelerator_type) if spec.accelerator_type in accelerators() else ()
     here = f"Types offered there: {_some(spec.accelerator_type, types)}."
     elsewhere = f"Zones that offer {spec.accelerator_type}: {', '.join(offering)}. " if offering else ""

@@ -1,6 +1,7 @@
 """Put a fleet together: cloud, journal, SSH key. The server does it lazily; each CLI command for itself.
 
-Imports of Google's client and of asyncssh happen inside, because a Jupyter server must not wait for them at its start.
+Imports happen inside: a Jupyter server must not wait for Google's client and asyncssh at its start, nor a command that
+only lists nodes for the fleet.
 """
 
 from __future__ import annotations
@@ -14,22 +15,22 @@ from typing import TYPE_CHECKING
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.fleet import Fleet, FleetChange
-from jupyter_tpu.fleet.keeper import Keeper
-from jupyter_tpu.lifecycle.limits import Limits
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet import Fleet, FleetChange
     from jupyter_tpu.fleet.brake_hearing import Agents
     from jupyter_tpu.fleet.braking import Braking
+    from jupyter_tpu.fleet.keeper import Keeper
     from jupyter_tpu.fleet.pricing import Pricing
     from jupyter_tpu.fleet.queueing import Queue
     from jupyter_tpu.fleet.search_desk import SearchDesk
     from jupyter_tpu.fleet.telling import Telling
     from jupyter_tpu.journal import Journal
-    from jupyter_tpu.models import NodeSpec
+    from jupyter_tpu.lifecycle.limits import Limits
+    from jupyter_tpu.models import NodeName, NodeSpec
 
-OnChange = Callable[[FleetChange], None]
+OnChange = Callable[["FleetChange"], None]
 
 
 def _ignore(change: FleetChange) -> None:
@@ -144,7 +145,7 @@ class _Key:
         if self.problem is not None:
             raise self.problem
 
-    async def check_start(self) -> None:
+    async def check_start(self, name: NodeName) -> None:
         """A node's key was put on it when it was made."""
 
 
@@ -170,6 +171,7 @@ def _assembled(
 ) -> Fleet:
     """The parts that read and write files, off the event loop."""
     from jupyter_tpu.fleet.accounting import Accounting
+    from jupyter_tpu.fleet.fleet import Fleet
     from jupyter_tpu.ssh.keys import login_name
 
     user = login_name(ssh_user)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ from jupyter_tpu.fleet.records import FleetSnapshot
 from jupyter_tpu.fleet.recovering import choose
 from jupyter_tpu.fleet.search_desk import SearchDesk
 from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.models import Node
+from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.money.quota import QUEUED_HUSKS, Kind
 
 REASON = "Panic: the user asked to stop all spending."
@@ -34,8 +34,12 @@ class Step:
     name: str
 
 
-def steps(holdings: Holdings, snapshot: FleetSnapshot) -> tuple[Step, ...]:
-    """What it takes to end all spending: requests that wait first, since they would become nodes. Pure."""
+def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] = ()) -> tuple[Step, ...]:
+    """What it takes to end all spending: requests that wait first, since they would become nodes. Pure.
+
+    A queued resource all of whose nodes are to be deleted is deleted with them: it would be left suspended, and hold
+    quota. Where that has `failed`, its nodes are.
+    """
     waiting = [str(each.name) for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
     wished = [
@@ -43,11 +47,20 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot) -> tuple[Step, ...]:
         for intent in snapshot.intents
         if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
     ]
+    ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
+    doomed = {name for name, step in ending.items() if step.verb == "delete"}
+    made = {str(each.name): _nodes_of(each) for each in holdings.queued if each.state == "ACTIVE"}
+    with_nodes = {name: own for name, own in made.items() if own and own <= doomed and name not in failed}
     return (
-        *(Step(verb="delete", kind="queued_resource", name=name) for name in waiting),
+        *(Step(verb="delete", kind="queued_resource", name=name) for name in (*waiting, *with_nodes)),
         *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(wished))),
-        *(_step_for(node) for node in nodes.values() if _may_cost(node, snapshot)),
+        *(step for name, step in ending.items() if not any(name in own for own in with_nodes.values())),
     )
+
+
+def _nodes_of(queued: QueuedResource) -> frozenset[NodeName]:
+    place = queued.name
+    return frozenset(NodeName(project=place.project, zone=place.zone, node_id=node_id) for node_id in queued.node_ids)
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
@@ -86,7 +99,8 @@ async def panic(
     holdings = Holdings()
     for _ in range(_ROUNDS):
         holdings = await look_at_all(opened.cloud)
-        todo = [step for step in steps(holdings, opened.fleet.snapshot()) if step.name not in results]
+        failed = [name for name, result in results.items() if result.error]
+        todo = [step for step in steps(holdings, opened.fleet.snapshot(), failed) if step.name not in results]
         if not todo:
             break
         done = await broom.each([_performed(broom, step) for step in todo])

@@ -13,9 +13,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from jupyter_tpu.cloud.api import CloudApi
-from jupyter_tpu.errors import BadInput, CloudUnavailable, NodeExists, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.errors import (
+    BadInput,
+    CloudUnavailable,
+    NodeExists,
+    NodeNotFound,
+    QueuedNotFound,
+    TpuError,
+    WrongState,
+)
 from jupyter_tpu.fleet.fleet import Fleet
-from jupyter_tpu.fleet.offers import check_offered
 from jupyter_tpu.fleet.wishes import name_taken
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
@@ -111,8 +118,8 @@ class Queue:
         known = _same_or_refused((await self.list()).find(wanted.name), wanted)
         if known is not None:
             return known
+        await self._fleet.check_offered(spec)
         await self._fleet.check_spending(spec, accept_unknown_price=accept_unknown_price)
-        await check_offered(self._cloud, spec)
         await self._refuse_taken(spec)
         await self._note("queue", wanted.name, f"The user queued a {spec.accelerator_type}.")
         return await self._asked(wanted, valid_for_s, run_for_s)
@@ -140,15 +147,15 @@ class Queue:
         """Delete a queued resource with its node, whoever made it; what it is now.
 
         Raises:
-            NodeNotFound: there is none.
+            QueuedNotFound: there is none.
             JournalUnwritable: it cannot be written down, so nothing was asked for.
             CloudUnavailable, CloudRefused: it was not deleted, as far as we know.
         """
         known = (await self.list()).find(name)
         if known is None:
-            raise NodeNotFound(
+            raise QueuedNotFound(
                 f"There is no queued resource {name.queued_id} in {name.zone}.",
-                exists=_NOTHING,
+                exists="Nothing was removed.",
                 hint="`jupyter tpu queue` shows what exists.",
             )
         if known.state == "DELETING":

@@ -18,12 +18,13 @@ class FleetSnapshot:
     Attributes:
         nodes: sorted by name; the old ones stay when a poll fails.
         unreachable: zones that did not answer; the list is partial there.
-        as_of: when `nodes` was read (Unix seconds); 0 = never yet.
+        as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 = never yet.
         error: why the last poll failed; None when it did not.
         intents: open ones, and failed ones that nobody dismissed, oldest first.
         notices: what the user should know about the journal, such as that a damaged one was put aside, and about the
             budgets.
-        looked_at: when a node was looked at by itself, later than `as_of` (Unix seconds), also in vain.
+        looked_at: when a node was looked at by itself, later than `as_of`, also in vain; by the cloud's clock.
+        clock_ahead_s: how far this computer's clock is ahead of the cloud's; 0 where it is right.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -33,6 +34,12 @@ class FleetSnapshot:
     intents: tuple[Intent, ...] = ()
     notices: tuple[str, ...] = ()
     looked_at: Mapping[NodeName, float] = field(default_factory=dict)
+    clock_ahead_s: float = 0.0
+
+    @property
+    def as_of_here(self) -> float | None:
+        """When `nodes` was read by this computer's clock, for whoever compares it with that; None = never yet."""
+        return self.as_of + self.clock_ahead_s if self.as_of else None
 
     def seen_at(self, name: NodeName) -> float:
         """When that node, or its absence, was seen last (Unix seconds)."""

@@ -14,7 +14,9 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from jupyter_tpu.accelerators import price_on_terms
 from jupyter_tpu.errors import BadInput, JournalUnwritable, NodeNotFound, PermissionDenied, TpuError
+from jupyter_tpu.fleet.granting import is_covered
 from jupyter_tpu.fleet.records import FleetChange
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -33,7 +35,9 @@ from jupyter_tpu.lifecycle.recoveries import (
     watching_text,
 )
 from jupyter_tpu.lifecycle.recovery import decide, refused
-from jupyter_tpu.models import Node, NodeName, QueuedResource
+from jupyter_tpu.lifecycle.words import terms
+from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedResource
+from jupyter_tpu.money.coverage import Request
 
 if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
@@ -100,7 +104,7 @@ class Recovering:
         node = snapshot.node(recovery.name)
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
-        self._seen_at[recovery.name] = snapshot.seen_at(recovery.name)
+        self._seen_at[recovery.name] = snapshot.seen_at(recovery.name) + snapshot.clock_ahead_s
         return decide(recovery, Seen(at=now, node=node), self._limits) == (recovery, None)
 
     async def _seen(self, recovery: Recovery, now: float) -> Seen:
@@ -112,6 +116,7 @@ class Recovering:
         node = await self._node(recovery.name)
         missing_s = self._missing_s(recovery.name, node, now)
         wishes = await asyncio.to_thread(self._recoveries.wishes, recovery)
+        chosen = replace(recovery, chosen_at=self._cloud.clock.of_cloud(recovery.chosen_at))  # as the ledger counts
         return Seen(
             at=now,
             node=node,
@@ -121,7 +126,7 @@ class Recovering:
             deletion=next((wish for wish in wishes if wish.verb == "delete"), None),
             stop=next((wish for wish in wishes if wish.verb == "stop" and not wish.error), None),
             making=_making(recovery, wishes),
-            spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, recovery),
+            spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, chosen),
         )
 
     def _is_witnessed(self, name: NodeName, now: float) -> bool:
@@ -175,7 +180,8 @@ class Recovering:
 
     async def _create(self, fleet: Fleet, decided: Recovery, action: CreateNode, now: float) -> None:
         try:
-            await fleet.create(action.spec)
+            # the user took this price when the node was made, and chose to have it again
+            await fleet.create(action.spec, accept_unknown_price=True)
         except TpuError as error:
             after = refused(decided, error, now)
             await self._written(decided, after, now)
@@ -234,7 +240,8 @@ async def choose(
     Attempts and costs are counted anew, unless it is being made again just now.
 
     Raises:
-        BadInput: the number of attempts or the cap can be none, or the node is one by flex-start.
+        BadInput: the number of attempts or the cap can be none, the cap cannot be checked for want of a list price, or
+            the node is one by flex-start.
         NodeNotFound: there is no such node, and no choice for one.
         JournalUnwritable: the choice is as it was.
     """
@@ -245,6 +252,7 @@ async def choose(
     if known is not None and not is_on:
         return await _laid_down(recoveries, _off(known, now), now)
     if known is not None and known.is_being_made:
+        await _require_price(cloud, journal, known.spec, max_usd)
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)
         return await _laid_down(recoveries, capped, now)
     node = await cloud.get_node(name)
@@ -254,6 +262,8 @@ async def choose(
             exists="It is not made again.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
         )
+    if is_on:
+        await _require_price(cloud, journal, spec_of(node), max_usd)
     recovery = Recovery(
         choice_id=secrets.token_hex(6),
         spec=spec_of(node),
@@ -267,6 +277,19 @@ async def choose(
     )
     chosen = replace(recovery, message=watching_text(recovery)) if is_on else _off(recovery, now)
     return await _laid_down(recoveries, chosen, now)
+
+
+async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_usd: float | None) -> None:
+    """Refuse a cap that could never be checked: without a list price nobody knows what the node has cost."""
+    if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
+        return
+    request = Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
+    if not await is_covered(cloud, journal, spec.name, request):
+        raise BadInput(
+            f"There is no list price for {spec.name.node_id} ({terms(spec)}), so a cap in dollars cannot be checked.",
+            exists="The choice is as it was.",
+            hint="Leave out the cap (--max-usd); --attempts limits how often the node is recreated.",
+        )
 
 
 def check_caps(max_attempts: int, max_usd: float | None) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -84,16 +83,16 @@ class Telling:
 
     Args:
         agents: the way to the agents; None: there is none, and nothing is told.
-        clock: gives Unix seconds.
+        clock: gives Unix seconds; None: the cloud's.
     """
 
     def __init__(
-        self, cloud: CloudApi, journal: Journal, agents: Agents | None, *, clock: Callable[[], float] = time.time
+        self, cloud: CloudApi, journal: Journal, agents: Agents | None, *, clock: Callable[[], float] | None = None
     ) -> None:
         self._cloud = cloud
         self._journal = journal
         self._agents = agents
-        self._clock = clock
+        self._clock = clock or cloud.clock.now
         self._books = Books(journal, cloud.settings)
         self._quota = QuotaDesk(cloud, keep_s=_QUOTA_S)
         self._told: dict[tuple[Key, str], tuple[str, float]] = {}
@@ -103,6 +102,7 @@ class Telling:
 
     async def tick(self, fleet: Fleet, now: float) -> None:
         """Begin to tell what is due, unless that goes on already."""
+        now = self._clock()
         is_busy = self._task is not None and not self._task.done()
         if self._agents is None or is_busy or now < self._look_at:
             return
@@ -167,13 +167,14 @@ class Telling:
 
 def _views(known: Known, node: Node) -> Mapping[str, View]:
     account, snapshot = known.account, known.snapshot
+    quota_at = known.quota.as_of - snapshot.clock_ahead_s  # it alone is dated by this computer's clock
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
         "node": View(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
         "cost": View(data=cost_of_node(account, snapshot, node), as_of=account.now),
         "budget": View(data={"budgets": budgets_view(account)[:_MOST_BUDGETS]}, as_of=account.now),
         "grant": View(data=_first_grants(known.grants.to_json()), as_of=known.grants.now),
-        "quota": View(data=quota_of_node(quota_view(known.quota), node), as_of=known.quota.as_of),
+        "quota": View(data=quota_of_node(quota_view(known.quota), node), as_of=quota_at),
     }
 
 

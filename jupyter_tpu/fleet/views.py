@@ -96,7 +96,8 @@ def intent_view(intent: Intent) -> JSON:
 def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: NodeCosts = NO_COSTS) -> JSON:
     """The whole list; `kernelspecs` maps a node's full name to its kernelspec's name."""
     return {
-        "as_of": snapshot.as_of or None,
+        "as_of": snapshot.as_of_here,
+        "clock_ahead_s": snapshot.clock_ahead_s,
         "nodes": [
             node_view(node, kernelspec=kernelspecs.get(str(node.name)), cost_usd=node_cost(costs, node))
             for node in snapshot.nodes
@@ -110,7 +111,8 @@ def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: N
 
 def no_nodes_view(error: TpuError) -> JSON:
     """The list when there is no fleet to ask: nothing is known, and why."""
-    return {"as_of": None, "nodes": [], "unreachable": [], "intents": [], "notices": [], "error": error.to_json()}
+    nothing: JSON = {"nodes": [], "unreachable": [], "intents": [], "notices": []}
+    return {"as_of": None, "clock_ahead_s": 0.0, **nothing, "error": error.to_json()}
 
 
 def offers_view(zones: Iterable[str] | None = None) -> JSON:

@@ -99,6 +99,6 @@ def _detail(text: str) -> dict[str, Any]:
     """What cannot be read does not hide the line."""
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {"damaged": text[:500]}

@@ -91,7 +91,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
     name, text, updated_at = row
     try:
         body = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         body = None
     if not isinstance(body, dict):
         raise JournalUnwritable(

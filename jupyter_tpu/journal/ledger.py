@@ -6,6 +6,7 @@ nothing twice. What a killed process left open goes on with the next look, if th
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sqlite3
 from collections.abc import Iterable
@@ -60,12 +61,23 @@ class Ledger:
         with self._journal.reading() as database:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
+    def readable_spans(self) -> tuple[Span, ...]:
+        """The same without those that cannot be read, for what is no matter of money."""
+        with self._journal.reading() as database:
+            found = list[Span]()
+            for row in self._rows(database, "ORDER BY began_at, rowid"):
+                with contextlib.suppress(JournalUnwritable):
+                    found.append(_span(row))
+            return tuple(found)
+
     def _read(self, database: sqlite3.Connection, rest: str) -> list[Span]:
-        rows = database.execute(
+        return [_span(row) for row in self._rows(database, rest)]
+
+    def _rows(self, database: sqlite3.Connection, rest: str) -> sqlite3.Cursor:
+        return database.execute(
             f"SELECT {_COLUMNS} FROM spans WHERE endpoint = ? AND substr(node_name, 1, ?) = ? {rest}",
             (self._endpoint, len(self._prefix), self._prefix),
         )
-        return [_span(row) for row in rows]
 
     def _gone_at(self, database: sqlite3.Connection) -> dict[NodeName, float]:
         """When nodes that have no open span were last seen not READY."""
@@ -121,7 +133,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             price_source=str(body.get("price_source", "")),
             provisioning=next((each for each in PROVISIONING_MODELS if each == body.get("provisioning")), None),
         )
-    except (ValueError, TypeError, KeyError, BadInput) as error:
+    except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:
         raise JournalUnwritable(
             f"The ledger has an entry of {row[0][:100]!r} that cannot be read.",
             exists="Nothing was asked of the cloud.",

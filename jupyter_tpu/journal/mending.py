@@ -31,7 +31,9 @@ LOSS = "loss"
 DAMAGE = "journal_damaged"
 DAMAGE_REASON = "The journal was damaged. A new one took its place, with all that could still be read."
 
-_COMPANIONS = ("-wal", "-shm")
+COMPANIONS = ("-wal", "-shm")
+"""What SQLite keeps beside a database; they hold of its content what is not in it yet."""
+
 _WAITING = ".mended"
 _SCRATCH = ".journal-"
 
@@ -39,7 +41,7 @@ _SCRATCH = ".journal-"
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
     """One process at a time makes a journal or mends it; raises OSError."""
-    with path.with_name(f"{path.name}.lock").open("w") as lock:
+    with os.fdopen(os.open(f"{path}.lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
@@ -109,7 +111,7 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
-    for suffix in _COMPANIONS:
+    for suffix in COMPANIONS:
         with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
     waiting.replace(path)
@@ -142,6 +144,7 @@ def _keep(path: Path, aside: Path) -> None:
     except OSError:  # a file system without links
         with _scratch(path) as folder:
             shutil.copyfile(path, folder / path.name)
+            (folder / path.name).chmod(0o600)
             (folder / path.name).replace(aside)
 
 

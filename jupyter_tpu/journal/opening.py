@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import time
+from contextlib import suppress
 from pathlib import Path
 
 from jupyter_tpu.errors import JournalUnwritable
@@ -104,6 +105,7 @@ def _is_damage(path: Path, error: sqlite3.DatabaseError) -> bool:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
+    _close_to_others(path)
     database = sqlite3.connect(path, timeout=_BUSY_S, isolation_level=None, check_same_thread=False)
     try:
         _prepare(database, path)
@@ -129,7 +131,17 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
     database.execute("PRAGMA foreign_keys = ON")
     schema.make_tables(database)
     schema.forget(database, time.time() - _KEEP_S)
-    path.chmod(0o600)
+
+
+def _close_to_others(path: Path) -> None:
+    """Before it is opened: SQLite gives what it keeps beside a database the database's permissions.
+
+    Where that fails, SQLite says in a moment what is wrong with the file.
+    """
+    for file in (Path(f"{path}{name}") for name in ("", *mending.COMPANIONS)):
+        with suppress(OSError):
+            if file.stat().st_mode & 0o077:
+                file.chmod(0o600)
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:

@@ -13,11 +13,15 @@ from dataclasses import replace
 from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Documents
+from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.owner import is_gone
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.recoveries import Recovery
 from jupyter_tpu.models import NodeName
+from jupyter_tpu.money.granted import as_billed
+from jupyter_tpu.money.spans import Window, cost
 
 KIND = "recovery"
 
@@ -30,6 +34,8 @@ class Recoveries:
         self._place = (endpoint, project)
         self._documents = Documents(journal, endpoint=endpoint, project=project)
         self._audit = Audit(journal, endpoint=endpoint, project=project)
+        self._ledger = Ledger(journal, endpoint=endpoint, project=project)
+        self._grants = Grants(journal, endpoint=endpoint, project=project)
 
     def all(self) -> tuple[Recovery, ...]:
         """All of them, by node.
@@ -93,15 +99,18 @@ class Recoveries:
         return tuple(Intent.from_json(json.loads(row[0])) for row in rows)
 
     def spent_usd(self, recovery: Recovery) -> float | None:
-        """What nodes of that name have cost since the choice, in US dollars; None when a price is unknown."""
-        with self._journal.reading() as database:
-            rows = database.execute(
-                "SELECT (ended_at - MAX(began_at, ?)) / 3600.0 * usd_per_hour FROM spans"
-                " WHERE endpoint = ? AND node_name = ? AND ended_at > ?",
-                (recovery.chosen_at, self._place[0], str(recovery.name), recovery.chosen_at),
-            ).fetchall()
-        costs = [row[0] for row in rows]
-        return None if None in costs else sum(costs)
+        """What nodes of that name have cost the user since the choice, in US dollars; None where that is not known.
+
+        Times for which a TRC grant paid cost nothing.
+        """
+        try:
+            spans = [replace(span, is_open=False) for span in self._ledger.spans()]
+        except JournalUnwritable:
+            return None
+        now = max((span.ended_at for span in spans), default=0.0)
+        billed = as_billed(self._grants.read().grants, spans, now)
+        own = (span for span in billed if span.name == recovery.name)
+        return cost(own, Window(starts_at=recovery.chosen_at), now).usd
 
 
 def _text(recovery: Recovery) -> str:

@@ -157,6 +157,6 @@ def _read(name: str, text: str) -> Search | None:
     """One that is damaged is left out: what it asked for is in the journal as wishes of their own."""
     try:
         return Search.from_json(json.loads(text))
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         log.warning("Left out: the damaged search %.100s in the journal", name)
         return None

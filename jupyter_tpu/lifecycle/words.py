@@ -34,6 +34,12 @@ def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
     return f"${price.usd_per_hour:,.2f} per hour" if price else "an unknown amount per hour (no list price is known)"
 
 
+def terms(spec: NodeSpec) -> str:
+    """``a spot v6e-8 in us-east1-d``."""
+    article = "an" if spec.provisioning == "on-demand" else "a"
+    return f"{article} {spec.provisioning} {spec.accelerator_type[:70]} in {spec.name.zone}"
+
+
 def billing(node: Node) -> str:
     """Whether the node as it is now is billed: a clause that needs no price."""
     return "it is billed now" if node.is_billed else _NOT_BILLED.get(node.state, "it may be billed")
@@ -59,9 +65,13 @@ def delete_hint(name: NodeName) -> str:
 
 
 def elsewhere_hint(spec: NodeSpec) -> str:
-    """What to do when a zone has run out."""
-    if find_accelerator(spec.accelerator_type) is None:
-        return "Try again later, or choose another zone."
-    others = [zone for zone in zones_for_type(spec.accelerator_type) if zone != spec.name.zone]
-    choice = f", or in another zone that offers {spec.accelerator_type}: {', '.join(others)}" if others else ""
-    return f"Try again later{choice}."
+    """What to do when a zone has run out: try other zones, or wait in the cloud's queue."""
+    kind, node_id = find_accelerator(spec.accelerator_type), spec.name.node_id
+    model = "" if spec.provisioning == "on-demand" else f" --provisioning {spec.provisioning}"
+    queue = f"`jupyter tpu queue add {node_id} --type {spec.accelerator_type} --zone {spec.name.zone}{model}`"
+    if kind is None:
+        return f"Try again later, choose another zone, or wait in the cloud's queue: {queue}."
+    search = f"`jupyter tpu search {node_id} --types {kind.type}{model}`"
+    others = [zone for zone in zones_for_type(kind.type) if zone != spec.name.zone]
+    choice = f"Try the other zones that offer it ({', '.join(others)}): {search}." if others else "Try again later."
+    return f"{choice} Or wait in the cloud's queue: {queue}."

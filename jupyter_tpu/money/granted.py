@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.credit import billed, slices
 from jupyter_tpu.money.days import day_of
 from jupyter_tpu.money.grants import Grant
@@ -26,6 +27,14 @@ def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tup
             price = span.usd_per_hour if id(span) in paid else 0.0
             _add(parts.setdefault(id(span), []), replace(span, usd_per_hour=price, began_at=start, ended_at=end))
     return tuple(part for span in spans for part in _closed(parts.get(id(span), [span])))
+
+
+def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float) -> frozenset[NodeName]:
+    """The nodes that run now and that a TRC grant pays for, by the same order as in `as_billed`: the oldest first."""
+    trc = tuple(grant for grant in grants if grant.kind == "trc")
+    oldest_first = sorted(running, key=lambda span: span.began_at)
+    unpaid = {span.name for span in billed(trc, oldest_first, day_of(now))}
+    return frozenset(span.name for span in oldest_first if span.name not in unpaid)
 
 
 def _add(parts: list[Span], part: Span) -> None:

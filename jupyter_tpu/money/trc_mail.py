@@ -11,6 +11,8 @@ import html
 import re
 import unicodedata
 from dataclasses import dataclass
+from email import message_from_string, policy
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
@@ -30,14 +32,15 @@ _BULLET = re.compile(r"\A(?:[>•·▪◦‣#]+ ?|[-+] )+")
 
 # one separator between words, which may be a line's end: `_cleaned` leaves no others
 _S = r"[ \n]"
+_ZONE = r"[a-z]{2,20}-\n?[a-z]{2,20}[0-9]{1,3}-\n?[a-z0-9]{1,8}"
 _GRANT = re.compile(
     rf"""(?<!\S)(?P<count>[0-9]{{1,3}}(?:,[0-9]{{3}}){{1,2}}|[0-9]{{1,9}}){_S}
     (?P<model>on[- ]\n?demand|spot|pre-?emptible){_S}
     (?:cloud{_S})?(?:tpus?{_S})?
     (?P<what>v[0-9][a-z0-9]{{0,12}}(?:-[0-9]{{1,6}})?){_S}
     (?:(?P<unit>chip|device)s?{_S})?
-    (?:in{_S})?(?:zone{_S})?
-    (?P<zone>[a-z]{{2,20}}-\n?[a-z]{{2,20}}[0-9]{{1,3}}-\n?[a-z0-9]{{1,8}})(?![\w-])""",
+    (?:in{_S})?(?:(?:each{_S}of{_S})?(?:the{_S})?zones?:?{_S})?
+    (?P<zones>{_ZONE}(?:(?:,|,?{_S}(?:and|&)){_S}{_ZONE})*)(?![\w-])""",
     re.IGNORECASE | re.VERBOSE,
 )
 _SIGNS = (
@@ -51,6 +54,8 @@ _TERM = re.compile(
     rf"|(?<![\w.,-])([0-9]{{1,4}})[- \n]days?{_S}(?:free\b|trial\b)",
     re.IGNORECASE,
 )
+_GENERATION = re.compile(r"\bv[0-9]", re.IGNORECASE)
+_DATE = re.compile(r"^[>* ]*(?:Date|Sent|Datum):[ \t]*(.{6,60})$", re.IGNORECASE | re.MULTILINE)
 _OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e"}
 
 
@@ -59,13 +64,15 @@ class TrcMail:
     """What a mail says.
 
     Attributes:
-        days: the term that it states, to be offered to the user; None where it states none, or several.
+        days: the term that it states; None where it states none, or several.
+        sent_on: the day of the mail's own date, as 2026-11-16; None where it has none.
         problems: what looks like a grant and cannot be read, with its text.
         notes: how what was read was understood.
     """
 
     rows: tuple[GrantRow, ...] = ()
     days: int | None = None
+    sent_on: str | None = None
     problems: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -73,6 +80,7 @@ class TrcMail:
         return {
             "rows": [row.to_json() for row in self.rows],
             "days": self.days,
+            "sent_on": self.sent_on,
             "problems": list(self.problems),
             "notes": list(self.notes),
         }
@@ -83,11 +91,13 @@ def read_trc_mail(text: str) -> TrcMail:
     reading = _Reading()
     if len(text) > _LONGEST_TEXT:
         reading.problems.append(f"Only the first {_LONGEST_TEXT} characters of the text were read.")
-    cleaned = _cleaned(text[:_LONGEST_TEXT])
+    body, sent_on = _opened(text[:_LONGEST_TEXT])
+    cleaned = _cleaned(body)
     for match in _GRANT.finditer(cleaned):
         reading.take(match)
     for line in _GRANT.sub("\n", cleaned).split("\n"):
-        if sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
+        is_of_the_term = _TERM.search(line) and not _GENERATION.search(line)
+        if not is_of_the_term and sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
             reading.complain(line, "looks like a grant, and cannot be read")
     days = reading.term(cleaned)
     if not reading.rows and not reading.problems:
@@ -95,9 +105,30 @@ def read_trc_mail(text: str) -> TrcMail:
     return TrcMail(
         rows=tuple(reading.rows.values()),
         days=days,
+        sent_on=sent_on,
         problems=tuple(reading.problems[:_MOST_PROBLEMS]),
         notes=tuple(dict.fromkeys(reading.notes)),
     )
+
+
+def _opened(text: str) -> tuple[str, str | None]:
+    """The words of a mail that was saved as a file (``.eml``), or of a pasted one as they are; and its day."""
+    try:
+        mail = message_from_string(text.lstrip(), policy=policy.default)
+        part = mail.get_body(("plain", "html")) if mail["MIME-Version"] or mail["Content-Type"] else None
+        body = part.get_content() if part is not None else text
+        stated = mail["Date"] if part is not None else None
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # no mail, or a broken one
+        body, stated = text, None
+    found = _DATE.search(text) if stated is None else None
+    return (body if isinstance(body, str) else text), _day(str(stated or (found[1] if found else "")))
+
+
+def _day(stated: str) -> str | None:
+    try:
+        return parsedate_to_datetime(stated).date().isoformat()
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return None
 
 
 def _cleaned(text: str) -> str:
@@ -106,7 +137,7 @@ def _cleaned(text: str) -> str:
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", text)))
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)
     text = "".join(char for char in text if unicodedata.category(char) != "Cf")
-    text = re.sub(r"\b(chip|device)\(s\)", r"\1s", text, flags=re.IGNORECASE).translate(_WRAPPING)
+    text = re.sub(r"\b(chip|device|zone)\(s\)", r"\1s", text, flags=re.IGNORECASE).translate(_WRAPPING)
     lines = (" ".join(line.split()) for line in text.splitlines())
     stripped = (_BULLET.sub("", line) for line in lines)
     return "\n".join(line for line in stripped if line)
@@ -127,8 +158,15 @@ class _Reading:
 
     def take(self, match: re.Match[str]) -> None:
         """Read one line that has the form of a grant."""
+        zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
+        if len(zones) > 1:
+            self.notes.append(f"{match['count']} chips were read for each of {', '.join(zones)}.")
+        for zone in zones:
+            self._take_row(match, zone)
+
+    def _take_row(self, match: re.Match[str], zone: str) -> None:
         try:
-            row, note = _row(match)
+            row, note = _row(match, zone)
         except BadInput as problem:
             self.complain(match[0], problem.message.removesuffix("."))
             return
@@ -150,7 +188,7 @@ class _Reading:
         return found.pop() if len(found) == 1 else None
 
 
-def _row(match: re.Match[str]) -> tuple[GrantRow, str]:
+def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     """The row, and how its number was understood.
 
     Raises:
@@ -168,7 +206,7 @@ def _row(match: re.Match[str]) -> tuple[GrantRow, str]:
             "chips": count * (device.chips if device else 1),
             "generation": generation,
             "spot": not match["model"].lower().startswith("on"),
-            "zone": match["zone"].lower().replace("\n", ""),
+            "zone": zone,
             "device": device.type if device else None,
         }
     )

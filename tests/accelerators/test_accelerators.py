@@ -54,6 +54,11 @@ def test_an_unknown_type_is_refused_with_those_that_come_near() -> None:
         ("v6e-8", "us-east5-b", False, 21.6),
         ("v2-8", "europe-west4-a", False, 4.95),
         ("v2-32", "europe-west4-a", False, 26.4),
+        ("v2-8", "us-central1-b", False, 4.5),
+        ("v2-8", "us-central1-b", True, 1.35),
+        ("v5p-8", "us-central1-a", False, 16.8),
+        ("v6e-8", "us-east1-d", True, 4.3537),
+        ("v5litepod-8", "us-south1-a", False, 11.328),
     ],
 )
 def test_a_node_lists_for_its_chips(name: str, zone: str, spot: bool, dollars: float) -> None:
@@ -64,7 +69,7 @@ def test_a_node_lists_for_its_chips(name: str, zone: str, spot: bool, dollars: f
     assert price.source
 
 
-@pytest.mark.parametrize(("name", "zone"), [("v2-8", "us-central1-b"), ("v5litepod-8", "mars-a"), ("v99-1", "us-a")])
+@pytest.mark.parametrize(("name", "zone"), [("v2-32", "asia-east1-c"), ("v5litepod-8", "mars-a"), ("v99-1", "us-a")])
 def test_an_unknown_price_is_none_and_not_zero(name: str, zone: str) -> None:
     assert accelerators.list_price(name, zone, False) is None
 
@@ -77,11 +82,26 @@ def test_a_zone_offers_whole_generations_or_a_part() -> None:
     assert accelerators.types_in_zone("mars-a") == ()
 
 
+def test_v5e_8_is_understood_as_v5litepod_8() -> None:
+    assert accelerators.accelerator("v5e-8") == accelerators.accelerator("v5litepod-8")
+    assert accelerators.zones_for_type("v5e-8") == accelerators.zones_for_type("v5litepod-8")
+    assert accelerators.list_price("v5e-8", "us-central1-a", False) == accelerators.list_price(
+        "v5litepod-8", "us-central1-a", False
+    )
+    assert accelerators.find_accelerator("v5e") is None
+
+
+def test_a_generation_that_the_api_does_not_serve_has_an_answer_of_its_own() -> None:
+    with pytest.raises(BadInput, match="does not serve tpu7x-8: it exists on Compute Engine and GKE only") as refused:
+        accelerators.accelerator("tpu7x-8")
+    assert "v6e" in refused.value.hint
+
+
 def test_what_the_api_cannot_create_is_not_offered() -> None:
     assert "tpu7x" not in accelerators.generations()
     assert accelerators.zones_for("tpu7x") == ()
 
 
 def test_runtime_versions_can_be_asked_for_by_name() -> None:
-    assert accelerators.runtime_versions("v5e") == ("v2-alpha-tpuv5-lite",)
+    assert accelerators.runtime_versions("v5e") == ("v2-alpha-tpuv5-lite", "v2-tpuv5-litepod")
     assert not any("[" in name for name in accelerators.runtime_versions("v2"))

@@ -16,6 +16,7 @@ from jupyter_tpu.brakes import (
     earliest_end,
     judge,
     never_connected,
+    reminder,
     span_text,
     unknown,
 )
@@ -68,11 +69,83 @@ SITUATIONS = (
         ends_in_h=None,
     ),
     Situation(
-        name="`while True` in a cell, with idle chips",
+        name="`while True` in a cell, with idle chips, on a node whose agent is too old to tell of output and pages",
         activity=Activity(execution=CELL, accelerator=ago(3), human=ago(3)),
         verdict="busy",
         reason="a cell of train.ipynb runs",
         ends_in_h=None,
+    ),
+    Situation(
+        name="`while True` in a cell, with idle chips, silent and with nobody connected",
+        activity=Activity(execution=CELL, accelerator=ago(3), human=ago(1.5), output=ago(1.6), connection=ago(1.9)),
+        verdict="busy",
+        reason="a cell of train.ipynb runs, but the chips are idle, there is no output and nobody is connected for 1 h",
+        ends_in_h=0.5,
+        why="idle",
+    ),
+    Situation(
+        name="the same for longer than it may",
+        activity=Activity(execution=CELL, accelerator=ago(3), human=ago(3), output=ago(3), connection=ago(2.5)),
+        verdict="idle",
+        reason="nobody is connected for 2 h 30 min",
+        ends_in_h=-0.5,
+        why="idle",
+    ),
+    Situation(
+        name="the same where idle nodes may stay for longer than silent cells",
+        activity=Activity(execution=CELL, accelerator=ago(3), human=ago(3), output=ago(3), connection=ago(3)),
+        rules=Rules(idle_after_s=4 * HOUR, action="delete"),
+        verdict="busy",
+        reason="a cell of train.ipynb runs, but",
+        ends_in_h=1,
+        why="idle",
+    ),
+    Situation(
+        name="the same, and the user has said to keep the node while it runs",
+        activity=Activity(execution=CELL, accelerator=ago(3), human=ago(3), output=ago(3), connection=ago(3)),
+        keep=Keep(while_busy=True),
+        verdict="busy",
+        reason="a cell of train.ipynb runs",
+        ends_in_h=None,
+    ),
+    Situation(
+        name="the same, and somebody has the notebook open",
+        activity=Activity(
+            execution=CELL, accelerator=ago(3), human=ago(3), output=ago(3), connection=active("1 page is open")
+        ),
+        verdict="busy",
+        reason="a cell of train.ipynb runs; 1 page is open",
+        ends_in_h=None,
+    ),
+    Situation(
+        name="chip use cannot be measured, and CPU time stands in for it",
+        activity=Activity(
+            execution=CELL,
+            accelerator=Source(detail="other workers are not seen"),
+            human=ago(3),
+            output=ago(3),
+            connection=ago(3),
+            cpu=active("the kernels' processes use CPU time"),
+        ),
+        verdict="busy",
+        reason="the kernels' processes use CPU time",
+        ends_in_h=None,
+    ),
+    Situation(
+        name="chip use cannot be measured, and there is neither output nor CPU time",
+        activity=Activity(
+            execution=ago(3),
+            accelerator=Source(detail="other workers are not seen"),
+            human=ago(3),
+            output=ago(3),
+            connection=ago(3),
+            cpu=ago(1),
+        ),
+        verdict="unknown",
+        reason="chip use can't be measured (other workers are not seen); output and CPU time count instead: no output, "
+        "no CPU time used and nobody is connected for 1 h",
+        ends_in_h=1,
+        why="idle",
     ),
     Situation(
         name="training in a detached process",
@@ -259,6 +332,77 @@ def test_a_situation_has_its_verdict_with_the_reason(situation: Situation) -> No
     ends_in_h = None if verdict.ends_at is None else (verdict.ends_at - NOW) / HOUR
     assert ends_in_h == (None if situation.ends_in_h is None else pytest.approx(situation.ends_in_h))
     assert verdict.is_due == (ends_in_h is not None and ends_in_h <= 0)
+
+
+LATELY, LONG_AGO = ago(0.1), ago(3)
+AN_HOUR_AND_NEVER = Rules(idle_after_s=HOUR, unattended_after_s=None)
+
+
+@pytest.mark.parametrize("rules", [AN_HOUR, AN_HOUR_AND_NEVER], ids=["2 h unattended", "never unattended"])
+@pytest.mark.parametrize("is_old_agent", [False, True], ids=["", "old agent"])
+@pytest.mark.parametrize("is_connected", [False, True], ids=["nobody", "a page"])
+@pytest.mark.parametrize("human", [LATELY, LONG_AGO], ids=["human lately", "human long ago"])
+@pytest.mark.parametrize("output", [LATELY, LONG_AGO], ids=["output lately", "output long ago"])
+@pytest.mark.parametrize("cpu", ["active", "quiet", "unknown"])
+@pytest.mark.parametrize("chips", ["active", "quiet", "unknown"])
+@pytest.mark.parametrize("is_running", [False, True], ids=["no cell", "a cell"])
+def test_only_chip_use_output_or_a_human_keep_a_node_for_longer_than_it_may_be_idle(
+    rules: Rules,
+    is_old_agent: bool,
+    is_connected: bool,
+    human: Source,
+    output: Source,
+    cpu: str,
+    chips: str,
+    is_running: bool,
+) -> None:
+    activity = Activity(
+        execution=CELL if is_running else LONG_AGO,
+        accelerator=Source(state=chips, last_at=LONG_AGO.last_at),
+        human=human,
+        output=None if is_old_agent else output,
+        connection=None if is_old_agent else Source(state="active" if is_connected else "quiet"),
+        cpu=Source(state=cpu) if chips == "unknown" and not is_old_agent else None,
+    )
+    is_used = chips == "active" or (chips == "unknown" and cpu == "active" and not is_old_agent)
+    is_lately = human is LATELY or (output is LATELY and not is_old_agent)
+    may_hide_work = is_running or chips == "unknown"
+    is_cpu_known = chips != "unknown" or cpu != "unknown"
+    can_lapse = is_cpu_known and not is_old_agent and not is_connected and rules is AN_HOUR
+
+    verdict = judge(rules, activity, NO_KEEP, READY, NOW)
+
+    if is_used or (may_hide_work and not can_lapse):
+        assert (verdict.ends_at, verdict.is_due) == (None, False)
+        assert verdict.verdict in ("busy", "unknown")
+    else:
+        assert verdict.ends_why == "idle"
+        assert verdict.is_due is not is_lately
+        limit_h = 2 if may_hide_work else 1
+        since_h = 0.1 if is_lately else 3
+        assert verdict.ends_at == pytest.approx(NOW + (limit_h - since_h) * HOUR)
+        assert verdict.verdict == "idle" or is_lately
+
+
+@pytest.mark.parametrize(("silent_for_h", "is_warning"), [(1.8, False), (1.85, True)])
+def test_the_end_of_a_silent_cell_is_announced(silent_for_h: float, is_warning: bool) -> None:
+    silent = ago(silent_for_h)
+    activity = Activity(execution=CELL, accelerator=silent, human=silent, output=silent, connection=silent)
+    verdict = judge(AN_HOUR, activity, NO_KEEP, READY, NOW)
+    assert (verdict.verdict, verdict.is_warning, verdict.is_due) == ("busy", is_warning, False)
+
+
+@pytest.mark.parametrize(
+    ("ready_for_h", "acted_h_ago", "days"),
+    [(23, None, None), (25, None, 1), (49, None, 2), (49, 25, 1), (49, 1, None), (5, 30, None)],
+)
+def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_once_a_day(
+    ready_for_h: float, acted_h_ago: float | None, days: int | None
+) -> None:
+    acts = [None if acted_h_ago is None else NOW - acted_h_ago * HOUR]
+    found = reminder(NOW - ready_for_h * HOUR, acts, NOW)
+    assert (found and found.days) == days
+    assert reminder(None, acts, NOW) is None
 
 
 def test_each_source_has_its_age() -> None:

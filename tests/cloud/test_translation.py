@@ -8,10 +8,12 @@ import grpc
 import pytest
 from google.api_core import exceptions as gx
 from google.auth import exceptions as ax
+from google.cloud import tpu_v2
 from google.protobuf import any_pb2
 from google.rpc import error_details_pb2, status_pb2
 
 from jupyter_tpu.cloud.cases import Request
+from jupyter_tpu.cloud.protos import node_of
 from jupyter_tpu.cloud.translation import error_of_exception, error_of_status
 
 CREATE = Request(
@@ -189,3 +191,24 @@ def test_every_status_code_becomes_an_error_with_a_way_on(code: grpc.StatusCode)
     error = error_of_exception(CREATE, gx.from_grpc_status(code, "words"))
     assert error.message.startswith("Could not create node 'my-node' in us-central1-b: ")
     assert error.hint
+
+
+BIDI = "v5\u202elitepod\x1b[2J\u2066-8\x07\x9b"
+
+
+def test_texts_of_the_cloud_lose_what_steers_a_terminal_or_turns_text_around() -> None:
+    message = tpu_v2.Node.pb(
+        tpu_v2.Node(
+            name="projects/my-project/locations/us-central1-a/nodes/my-node",
+            accelerator_type=BIDI,
+            runtime_version=BIDI,
+            health_description=f"{BIDI}\n{'x' * 5000}",
+            description=BIDI,
+        )
+    )
+    node = node_of(message)
+    assert (node.accelerator_type, node.runtime_version, node.description) == ("v5litepod[2J-8",) * 3
+    assert node.health_description.startswith("v5litepod[2J-8 xxx")
+    assert len(node.health_description) <= 2000
+    refused = error_of_status(CREATE, status_pb2.Status(code=3, message=f"bad {BIDI}"))
+    assert not {"\u202e", "\u2066", "\x1b", "\x07", "\x9b"} & set(str(refused) + refused.to_json()["raw"])

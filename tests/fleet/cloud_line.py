@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from email.utils import formatdate
 from typing import Any
 
 import grpc
@@ -11,6 +12,7 @@ from google.protobuf.message import DecodeError
 from grpc_status import rpc_status
 from virtual_loop import OWNER
 
+from jupyter_tpu.cloud.clock import CloudClock
 from jupyter_tpu.emulator.asked import V2
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.errors import Refusal, WireFault
@@ -24,10 +26,14 @@ _VERSIONS = {service: version for service, (version, _) in services().items()}
 
 
 class CloudLine(grpc.aio.Channel):
-    """A channel of one process. What was sent arrives, even when the process that sent it is dead by then."""
+    """A channel of one process. What was sent arrives, even when the process that sent it is dead by then.
 
-    def __init__(self, cloud: Cloud) -> None:
+    The `clock` of the process learns from the date of each answer, which is that of virtual time here.
+    """
+
+    def __init__(self, cloud: Cloud, clock: CloudClock | None = None) -> None:
         self._cloud = cloud
+        self._clock = clock or CloudClock()
         self._unary_unary_interceptors: list[Any] = []  # Google's client adds its own
         self._on_the_way: set[asyncio.Task[bytes]] = set()
         self.is_cut = False
@@ -39,7 +45,10 @@ class CloudLine(grpc.aio.Channel):
         version = _VERSIONS[service]
 
         async def call(request: Any, **_: Any) -> Any:
+            asked = self._clock.steady()
             answer = await self._carried(version, name, request_serializer(request))
+            date = formatdate(self._cloud.clock.now() - ONE_WAY_S, usegmt=True)
+            self._clock.learn(date, asked=asked, answered=self._clock.steady())
             try:
                 return response_deserializer(answer)
             except DecodeError as error:

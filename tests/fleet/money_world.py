@@ -21,6 +21,7 @@ from virtual_loop import OWNER, VirtualLoop
 
 from jupyter_tpu.brakes import Moment
 from jupyter_tpu.cloud import CloudSettings
+from jupyter_tpu.cloud.clock import CloudClock
 from jupyter_tpu.cloud.google import GoogleCloud
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.faults import fault_from_json
@@ -88,18 +89,25 @@ def _cloud_in(folder: Path, real_time: Callable[[], float]) -> Cloud:
 
 
 class Process:
-    """A server of the user: a fleet with all its keepers, on the journal that all processes share."""
+    """A server of the user: a fleet with all its keepers, on the journal that all processes share.
 
-    def __init__(self, emulated: Cloud, folder: Path) -> None:
-        clock = emulated.clock.now
+    Its computer's clock is `ahead_s` ahead.
+    """
+
+    def __init__(self, emulated: Cloud, folder: Path, ahead_s: Callable[[], float] = float) -> None:
+        def clock() -> float:
+            return emulated.clock.now() + ahead_s()
+
+        def steady() -> float:
+            return emulated.clock.now() - BEGIN
+
         self.tasks: set[asyncio.Task[Any]] = set()
-        self.line = CloudLine(emulated)
-        self.cloud = GoogleCloud(CloudSettings(project=PROJECT, endpoint=_ENDPOINT), self.line)
+        own_clock = CloudClock(lambda: (clock(), steady()))
+        self.line = CloudLine(emulated, own_clock)
+        self.cloud = GoogleCloud(CloudSettings(project=PROJECT, endpoint=_ENDPOINT), self.line, own_clock)
         self.journal = journal_in(folder)
-        self.braking = Braking(
-            self.cloud, self.journal, look_at_clocks=lambda: Moment(wall=clock(), steady=clock() - BEGIN)
-        )
-        accounting = Accounting(self.cloud, self.journal, clock=clock)
+        self.braking = Braking(self.cloud, self.journal, look_at_clocks=lambda: Moment(wall=clock(), steady=steady()))
+        accounting = Accounting(self.cloud, self.journal)
         others = (Recovering(self.cloud, self.journal), Searching(self.cloud, self.journal))
         self.fleet = Fleet(
             self.cloud,
@@ -141,6 +149,7 @@ class World:
 
     def __post_init__(self) -> None:
         self.loop = VirtualLoop()
+        self.clock_ahead_s = 0.0  # of the user's computer
         self.processes: list[Process] = []
         self._lines: list[CloudLine] = []
         self.errors = _Errors()
@@ -159,7 +168,7 @@ class World:
         return self.emulated.clock.now()
 
     async def open(self) -> Process:
-        process = Process(self.emulated, self.folder)
+        process = Process(self.emulated, self.folder, lambda: self.clock_ahead_s)
         self.processes.append(process)
         self._lines.append(process.line)
         await process.does(process.fleet.start())

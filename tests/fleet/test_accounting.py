@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
@@ -17,10 +18,15 @@ from jupyter_tpu.fleet.accounting import Accounting
 from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import Node
+from jupyter_tpu.money.days import day_of, day_text
+from jupyter_tpu.money.grants import grant_from_json
 
 USD_PER_SECOND = 9.6 / 3600
 NO_AMOUNT = 1e-9
+UNPRICED_ZONE = "southamerica-west1-a"
+"""No source has a price of spot v6e chips there."""
 
 
 @dataclass
@@ -196,10 +202,13 @@ async def test_a_damaged_budget_allows_nothing(desk: Desk, body: str) -> None:
 
 async def test_an_unknown_price_asks_first_where_there_is_a_budget(desk: Desk) -> None:
     unpriced = desk.bench.spec(
-        name=desk.bench.name(zone="us-central1-b"), accelerator_type="v2-8", runtime_version="tpu-ubuntu2204-base"
+        name=desk.bench.name(zone=UNPRICED_ZONE),
+        accelerator_type="v6e-1",
+        runtime_version="v2-alpha-tpuv6e",
+        spot=True,
     )
     desk.budget(1000.0)
-    with pytest.raises(BadInput, match="The price of v2-8 in us-central1-b is not known") as refused:
+    with pytest.raises(BadInput, match="The price of v6e-1 in southamerica-west1-a is not known") as refused:
         await desk.fleet.create(unpriced)
     assert "--accept-unknown-price" in refused.value.hint
     intent = await desk.fleet.wait((await desk.fleet.create(unpriced, accept_unknown_price=True)).intent_id)
@@ -209,7 +218,62 @@ async def test_an_unknown_price_asks_first_where_there_is_a_budget(desk: Desk) -
     ((_, usage),) = account.usages()
     assert usage.used > 0
     desk.books.remove_budget("mine", now=2.0)
-    await desk.fleet.create(replace(unpriced, name=desk.bench.name("another", zone="us-central1-b")))
+    await desk.fleet.create(replace(unpriced, name=desk.bench.name("another", zone=UNPRICED_ZONE)))
+
+
+def grant(desk: Desk, *rows: dict[str, Any]) -> None:
+    body = {"kind": "trc", "starts_on": day_text(day_of(time.time()) - 1), "days": 90, "rows": list(rows)}
+    place = {"endpoint": desk.bench.cloud.settings.endpoint, "project": desk.bench.cloud.settings.project}
+    Grants(desk.bench.journal(), **place).put(grant_from_json("trc", body), now=1.0)
+
+
+V5E_ROW = {"chips": 8, "generation": "v5e", "spot": False, "zone": "us-central1-a"}
+
+
+async def test_a_used_up_budget_stops_only_what_no_grant_pays_for(desk: Desk) -> None:
+    grant(desk, V5E_ROW)
+    await desk.ready("free")
+    await desk.tick(1.0)  # the oldest node is the one that the grant pays for
+    await desk.ready("paid")
+    await desk.tick(1.0)
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    await desk.tick(1.0)
+    assert await desk.asked() == [("stop", "paid")]
+    assert any("A grant pays for free" in notice for notice in desk.fleet.snapshot().notices)
+
+    desk.budget(NO_AMOUNT, unit="hours")  # which the free node uses as well
+    await desk.tick(1.0)
+    assert ("stop", "free") in await desk.asked()
+
+
+async def test_a_used_up_budget_allows_what_a_grant_pays_for(desk: Desk) -> None:
+    await desk.ready("kept")
+    await desk.ready("paid", spot=True)
+    await desk.tick(1.0)
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    assert await desk.asked() == [("delete", "paid"), ("stop", "kept")]
+    with pytest.raises(BudgetExceeded):
+        await desk.fleet.create(desk.bench.spec("free"))
+    with pytest.raises(BudgetExceeded):
+        await desk.fleet.start_node(desk.bench.name("kept"))
+
+    grant(desk, {**V5E_ROW, "chips": 16})
+    await desk.ready("free")
+    assert (await desk.fleet.wait((await desk.fleet.start_node(desk.bench.name("kept"))).intent_id)).succeeded
+    with pytest.raises(BudgetExceeded):  # the grant has no chips left
+        await desk.fleet.create(desk.bench.spec("another"))
+
+
+async def test_what_the_cloud_does_not_offer_is_said_before_the_budget(desk: Desk) -> None:
+    await desk.ready()
+    await desk.tick()
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    nowhere = desk.bench.spec(name=desk.bench.name("x", zone="us-central1-z"))
+    with pytest.raises(BadInput, match="There is no zone us-central1-z"):
+        await desk.fleet.create(nowhere)
 
 
 async def test_a_node_that_went_while_nobody_looked_uses_a_budget_as_long_as_it_can_have_been_ready(

@@ -152,6 +152,49 @@ async def test_a_busy_node_is_not_idle_however_long_nobody_has_typed(make_ready:
     assert brake.verdict.reason == "a cell of train.ipynb runs"
 
 
+async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_its_node_announced_and_in_time(
+    make_ready: Any,
+) -> None:
+    clocks = Clocks()
+    silent = {**QUIET, "age_s": 1.9 * HOUR}
+    sources = {"execution": BUSY, "accelerator": QUIET, "human": silent, "output": QUIET, "connection": QUIET}
+    agents = Saying(sources=sources)
+    ready = await make_ready(agents, clocks)
+    clocks.wall_s = clocks.steady_s = 3 * HOUR
+    announced = (await ready.brake()).verdict
+    assert (announced.verdict, announced.is_warning, announced.is_due) == ("busy", True, False)
+    assert (await ready.braking.set_rules(ready.node, {"unattended_after_s": None})).verdict.ends_at is None
+    await ready.braking.set_rules(ready.node, {"unattended_after_s": 1.85 * HOUR})
+    await ready.is_ended()
+    assert "It was idle for longer than 1 h 51 min: a cell of train.ipynb runs, but" in await ready.noted("stop")
+
+
+async def test_the_brakes_of_a_stopped_node_name_nobody_who_holds_its_chips(make_ready: Any) -> None:
+    holds = {"state": "active", "age_s": 0.0, "detail": "train.ipynb holds the chips and works"}
+    ready = await make_ready(Saying(sources={"execution": BUSY, "accelerator": holds, "human": QUIET}))
+    assert "train.ipynb" in str(brake_view(await ready.brake()))
+    intent = await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
+    assert intent.error is None
+    (stopped,) = await ready.braking.look([(await ready.fleet.refresh()).node(ready.node.name)])
+    assert "train.ipynb" not in str(brake_view(stopped))
+    assert stopped.activity.accelerator.detail == "the node is STOPPED"
+
+
+async def test_a_node_that_is_billed_for_a_day_without_a_human_act_says_so_with_its_cost(make_ready: Any) -> None:
+    clocks = Clocks()
+    ready = await make_ready(Saying(sources={"execution": BUSY, "accelerator": QUIET, "human": QUIET}), clocks)
+    assert (await ready.brake()).reminder is None
+    clocks.wall_s = clocks.steady_s = 26 * HOUR
+    view = brake_view(await ready.brake())["reminder"]
+    assert (view["days"], view["usd"] > 0) == (1, True)
+    assert "has been billed for 26 h without any known action of yours. It has cost $" in view["text"]
+    await ready.braking.keep(ready.node, Keep(until=clocks().wall + HOUR))
+    for hours, days in ((26, None), (49, None), (51, 1)):
+        clocks.wall_s = clocks.steady_s = hours * HOUR
+        found = (await ready.brake()).reminder
+        assert (found and found.days) == days, "keeping it running is an act: the next reminder comes a day later"
+
+
 async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any) -> None:
     agents = Saying()
     ready = await make_ready(agents)
@@ -160,7 +203,8 @@ async def test_the_guard_on_the_node_is_told_rules_keep_and_age(make_ready: Any)
     told: dict[str, Any] = {}
     for params in agents.told:
         told |= params
-    assert told["rules"] == {"idle_after_s": HOUR, "session_s": 7200.0, "deadline_in_s": None, "action": "stop"}
+    lengths = {"idle_after_s": HOUR, "unattended_after_s": 2 * HOUR, "session_s": 7200.0}
+    assert told["rules"] == {**lengths, "deadline_in_s": None, "action": "stop"}
     assert told["keep"] == {"for_s": pytest.approx(HOUR, abs=60), "while_busy": False}
 
 

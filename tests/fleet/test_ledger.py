@@ -16,6 +16,7 @@ import pytest
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import JournalUnwritable, NodeNotFound
 from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.fleet.brake_book import BrakeBook
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import Look, Sight
@@ -148,6 +149,19 @@ def test_an_entry_that_cannot_be_read_is_an_error_and_never_left_out(
     with pytest.raises(JournalUnwritable, match="cannot be read"):
         books.account(0.0)
     assert books.node_costs(0.0) == {}
+
+
+def test_an_entry_that_cannot_be_read_leaves_the_rules_of_the_other_nodes_alone(
+    journals: tuple[Journal, Journal], tmp_path: Path
+) -> None:
+    books = Books(journals[0], PLACE)
+    books.take_in(look(100.0, "1"))
+    other = Node(name=NodeName.parse(str(NAME) + "-b"), state="READY", accelerator_type="v5litepod-8", uid="2")
+    books.take_in(look_of(NodeList(nodes=(other,)), as_of=200.0))
+    with sqlite3.connect(tmp_path / "journal.db") as database:
+        database.execute("UPDATE spans SET body = '{' WHERE node_name = ?", (str(NAME),))
+    laid = BrakeBook(journals[0], PLACE).read([other])
+    assert laid[str(other.name)].ready_since == 200.0
 
 
 async def test_the_ledger_of_a_missing_node_ends(bench: Any, journals: tuple[Journal, Journal]) -> None:

@@ -11,13 +11,18 @@ import pytest
 
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.books import Books, look_of
 from jupyter_tpu.fleet.queueing import Queue
 from jupyter_tpu.fleet.recovering import Recovering, choose, recovery_view
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
+from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.recoveries import Recovery
+from jupyter_tpu.models import NodeList
+from jupyter_tpu.money.days import day_of, day_text
+from jupyter_tpu.money.grants import grant_from_json
 
 QUICK = Limits(vanished_s=0.5)
 
@@ -207,6 +212,38 @@ async def test_the_cap_in_dollars_counts_an_unknown_price_as_too_much(bench: Any
     journal.close()
     bench.emulator.control.preempt(str(bench.name()))
     assert "an unknown amount" in (await choices.until("given_up")).message
+
+
+async def test_a_cap_that_cannot_be_checked_is_refused_when_it_is_chosen(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    bench.emulator.control.reserve("ours", bench.emulator.zone, "v5e", 8)
+    await made(bench, fleet, spot=False, reserved=True)  # no list has its price
+    with pytest.raises(BadInput, match="There is no list price for my-node") as refused:
+        await choices.choose(max_usd=50.0)
+    assert "--max-usd" in refused.value.hint
+    assert (await choices.choose()).is_on
+
+
+async def test_a_cap_counts_only_what_no_grant_has_paid_for(bench: Any, choices: Choices) -> None:
+    fleet = await bench.fleet(quick)
+    zone = "southamerica-west1-a"
+    row = {"chips": 8, "generation": "v6e", "spot": True, "zone": zone}
+    body = {"kind": "trc", "starts_on": day_text(day_of(time.time()) - 1), "days": 90, "rows": [row]}
+    place = {"endpoint": bench.cloud.settings.endpoint, "project": bench.emulator.project}
+    Grants(choices.journal, **place).put(grant_from_json("trc", body), now=1.0)
+    name = bench.name(zone=zone)
+    unpriced = bench.spec(name=name, accelerator_type="v6e-1", runtime_version="v2-alpha-tpuv6e", spot=True)
+    assert (await fleet.wait((await fleet.create(unpriced)).intent_id)).succeeded
+
+    node = await bench.cloud.get_node(name)
+    recovery = await choose(bench.cloud, choices.journal, name, is_on=True, max_usd=50.0, now=time.time())
+    books = Books(choices.journal, bench.cloud.settings)
+    for hour in (0.0, 1.0):
+        books.take_in(look_of(NodeList(nodes=(node,)), as_of=recovery.chosen_at + hour * 3600.0))
+    recoveries = Recoveries(choices.journal, **place)
+    assert recoveries.spent_usd(recovery) == 0.0
+    Grants(choices.journal, **place).remove("trc", now=2.0)
+    assert recoveries.spent_usd(recovery) is None
 
 
 async def test_what_can_be_no_choice_is_refused(bench: Any, choices: Choices) -> None:

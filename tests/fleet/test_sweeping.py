@@ -251,6 +251,27 @@ async def test_panic_stops_what_can_be_stopped_and_deletes_the_rest(bench: Any, 
     assert audit(opened) == [("delete", "slice"), ("delete", "spot"), ("delete", "waiting"), ("stop", "single")]
 
 
+async def test_panic_leaves_no_suspended_queued_resource(bench: Any, opened: Hands) -> None:
+    await queue(bench, "made")
+    bench.emulator.control.advance(3600)
+    assert len(bench.emulator.control.billing()) == 1
+
+    results = await panic(opened)
+
+    assert [result.error for result in results] == [None]
+    bench.emulator.control.advance(24 * 3600)
+    assert bench.emulator.control.billing() == []
+    assert await names(bench) == []
+
+
+def test_panic_deletes_nodes_themselves_where_their_queued_resource_could_not_be(planned: Steps) -> None:
+    held = node("made", spot=True)
+    made = Holdings(nodes=(held,), queued=(queued("q", "ACTIVE", node_ids=("made",)),))
+    assert [(step.kind, step.verb) for step in steps(made, FleetSnapshot())] == [("queued_resource", "delete")]
+    (again,) = steps(made, FleetSnapshot(), [str(made.queued[0].name)])
+    assert (again.kind, again.verb, again.name) == ("node", "delete", str(held.name))
+
+
 async def test_panic_goes_on_over_a_node_that_cannot_be_deleted(bench: Any, opened: Hands) -> None:
     control = bench.emulator.control
     their_node(bench, "held", schedulingConfig={"spot": True})

@@ -40,6 +40,18 @@ def journal(tmp_path: Path) -> Any:
     opened.close()
 
 
+def test_every_file_of_a_journal_is_closed_to_other_users(tmp_path: Path) -> None:
+    users = os.umask(0o022)
+    try:
+        journal = Journal.open(tmp_path)
+        journal.begin(wish("a"))
+        modes = {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()}
+        journal.close()
+    finally:
+        os.umask(users)
+    assert {f"journal.db{suffix}": 0o600 for suffix in ("", "-wal", "-shm", ".lock")} == modes
+
+
 def test_an_intent_is_found_again_by_the_next_process(journal: Journal, tmp_path: Path) -> None:
     begun = journal.begin(wish("a"))
     journal.close()

@@ -62,6 +62,8 @@ def test_a_stock_out_is_told_with_other_zones_once_the_node_is_rolled_back(make:
     assert intent.error is not None
     assert intent.error.exists == "No node was created; nothing is billed."
     assert "us-south1-a" in intent.error.hint
+    assert "`jupyter tpu search my-node --types v5litepod-8`" in intent.error.hint
+    assert "`jupyter tpu queue add my-node --type v5litepod-8 --zone us-central1-a`" in intent.error.hint
     assert intent.error.raw == STOCK_OUT.raw
 
 

@@ -53,7 +53,7 @@ def ask(
             ("v6e-8", "us-east1-d", True),
             [],
             NOW,
-            "free under your TRC grant trc until 2027-01-29, then billed: price un",
+            "free under your TRC grant trc until 2027-01-29, then billed: $4.35/h",
         ),
         (("v4-64", "us-central2-b", False), [], NOW, "free under your TRC grant trc until 2027-01-29"),
         (("v2-8", "us-central1-b", False), [], NOW, "free under your TRC grant trc until 2027-01-29"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from email.message import EmailMessage
 
 import pytest
 from hypothesis import given
@@ -95,6 +96,9 @@ def test_the_devices_of_2021_become_chips_and_it_says_so() -> None:
         "64 preemptible Cloud TPU v6e chips in zone us\u2011east1\u2011d\u200b",
         "64 SPOT CLOUD TPU V6E CHIPS IN ZONE US-EAST1-D",
         "64 spot v6e us-east1-d",
+        "64 spot Cloud TPU v6e chips in zone(s) us-east1-d",
+        "64 spot Cloud TPU v6e chips<br>in zone(s) us-east1-d",
+        f"{LINE}\n\nYour TPUs are free for 30 days in the zones above.",
         f"{LINE}\n\nAm 3. Mai 2026 um 10:12 schrieb TRC:\n> {LINE}",
         f"您好，感谢您的申请：\n{LINE}\nこのメールは\u202e自動送信です。",
     ],
@@ -127,6 +131,37 @@ def test_a_line_that_cannot_be_read_is_named(text: str, why: str) -> None:
     (problem,) = mail.problems
     assert why in problem
     assert text in problem
+
+
+@pytest.mark.parametrize("zones", ["us-east1-d and us-east5-b", "us-east1-d, us-east5-b", "us-east1-d, and us-east5-b"])
+def test_several_zones_of_a_line_get_its_chips_each_and_it_says_so(zones: str) -> None:
+    mail = read_trc_mail(f"64 spot Cloud TPU v6e chips in zones {zones}.")
+    assert (mail.rows, mail.problems) == ((ROW, row(64, "v6e", True, "us-east5-b")), ())
+    assert mail.notes == ("64 chips were read for each of us-east1-d, us-east5-b.",)
+
+
+@pytest.mark.parametrize("encoding", ["base64", "quoted-printable"])
+@pytest.mark.parametrize("kind", ["plain", "html"])
+def test_a_saved_mail_is_opened_and_has_its_day(encoding: str, kind: str) -> None:
+    saved = EmailMessage()
+    saved["From"], saved["Date"] = "trc@example.org", "Mon, 16 Nov 2026 10:12:00 -0800"
+    body = MAIL_2026 if kind == "plain" else MAIL_2026.replace("\n", "<br>\n")
+    saved.set_content(body, subtype=kind, cte=encoding)
+    mail = read_trc_mail(saved.as_string())
+    assert (len(mail.rows), mail.days, mail.sent_on, mail.problems) == (6, 90, "2026-11-16", ())
+
+
+@pytest.mark.parametrize(
+    ("head", "day"),
+    [
+        ("> Date: Mon, 16 Nov 2026 10:12:00 +0000", "2026-11-16"),
+        ("Date: soon", None),
+        ("Date: 99 Foo 99999", None),
+        ("no date", None),
+    ],
+)
+def test_the_day_of_a_forwarded_mail_is_read(head: str, day: str | None) -> None:
+    assert read_trc_mail(f"{head}\n{LINE}").sent_on == day
 
 
 def test_two_numbers_for_the_same_chips_are_a_problem() -> None:

@@ -1,0 +1,20 @@
+"""Headers that every call of a gRPC channel gets, which a channel without TLS has no other way to add."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import grpc.aio
+
+
+class AddedHeaders(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
+    """`headers` by their names in lower case."""
+
+    def __init__(self, headers: Mapping[str, str]) -> None:
+        self._headers = headers
+
+    async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        present = tuple(client_call_details.metadata or ())
+        metadata = grpc.aio.Metadata(*present, *self._headers.items())
+        return await continuation(client_call_details._replace(metadata=metadata), request)

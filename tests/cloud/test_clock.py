@@ -1,0 +1,115 @@
+"""The cloud's time as its answers tell it, on a computer whose clock is set while a process runs."""
+
+from __future__ import annotations
+
+from email.utils import formatdate
+
+import pytest
+
+from jupyter_tpu.cloud.clock import CloudClock
+
+NOON = 2_000_000_000.0
+HOUR_S = 3600.0
+
+
+class Computer:
+    """Its wall clock is `ahead_s` ahead of the cloud's; its steady clock began with the process."""
+
+    def __init__(self, ahead_s: float = 0.0) -> None:
+        self.ahead_s = ahead_s
+        self.passed_s = 0.0
+        self.clock = CloudClock(lambda: (self.cloud_now + self.ahead_s, self.passed_s))
+
+    @property
+    def cloud_now(self) -> float:
+        return NOON + self.passed_s
+
+    def answer(self, *, there_s: float = 0.1, back_s: float = 0.1) -> None:
+        """The cloud is asked something."""
+        asked = self.clock.steady()
+        self.passed_s += there_s
+        date = formatdate(self.cloud_now, usegmt=True)
+        self.passed_s += back_s
+        self.clock.learn(date, asked=asked, answered=self.clock.steady())
+
+
+@pytest.mark.parametrize("ahead_s", [-HOUR_S, HOUR_S, -40.0, 86_400.0])
+def test_the_first_answer_tells_how_wrong_the_clock_is(ahead_s: float) -> None:
+    computer = Computer(ahead_s)
+    assert computer.clock.now() == computer.cloud_now + ahead_s
+    computer.answer()
+    assert computer.clock.ahead_s == pytest.approx(ahead_s, abs=1.0)
+    assert computer.clock.now() == pytest.approx(computer.cloud_now, abs=1.0)
+
+
+def test_what_was_asked_before_the_first_answer_is_dated_right() -> None:
+    computer = Computer(HOUR_S)
+    asked, asked_at = computer.clock.steady(), computer.cloud_now
+    computer.answer()
+    assert computer.clock.moment(asked).wall == pytest.approx(asked_at, abs=1.0)
+
+
+@pytest.mark.parametrize("ahead_s", [0.0, 1.5, -20.0])
+def test_a_clock_that_is_wrong_by_seconds_is_taken_as_it_is(ahead_s: float) -> None:
+    computer = Computer(ahead_s)
+    computer.answer()
+    assert (computer.clock.ahead_s, computer.clock.notice) == (0.0, "")
+    assert computer.clock.now() == computer.cloud_now + ahead_s
+
+
+def test_a_slow_answer_makes_no_right_clock_wrong() -> None:
+    computer = Computer()
+    computer.answer(there_s=0.0, back_s=50.0)
+    assert computer.clock.ahead_s == 0.0
+    computer.ahead_s = HOUR_S
+    assert computer.clock.ahead_s == pytest.approx(HOUR_S, abs=30.0)
+
+
+def test_answers_together_tell_more_than_each() -> None:
+    computer = Computer(HOUR_S)
+    computer.answer(there_s=20.0, back_s=0.0)
+    computer.answer(there_s=0.0, back_s=20.0)
+    assert computer.clock.ahead_s == pytest.approx(HOUR_S, abs=1.0)
+
+
+@pytest.mark.parametrize("leap_s", [-HOUR_S, HOUR_S])
+def test_a_clock_that_is_set_while_the_process_runs_moves_no_time(leap_s: float) -> None:
+    computer = Computer()
+    computer.answer()
+    computer.ahead_s = leap_s
+    computer.passed_s += 5.0
+    assert computer.clock.now() == pytest.approx(computer.cloud_now, abs=1.0)
+    assert computer.clock.notice.startswith("This computer's clock is wrong by 1 h (")
+    computer.ahead_s = 0.0
+    assert computer.clock.notice == ""
+
+
+def test_an_answer_that_contradicts_those_before_counts_alone() -> None:
+    computer = Computer()
+    computer.answer()
+    computer.passed_s -= 100.0  # the steady clock stood still, as some do while the machine sleeps
+    computer.ahead_s = 100.0
+    asked = computer.clock.steady()
+    computer.clock.learn(formatdate(NOON + 100.2, usegmt=True), asked=asked, answered=asked)
+    assert computer.clock.now() == pytest.approx(NOON + 100.2, abs=1.0)
+
+
+@pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026 12:00:00 GMT", "9" * 400])
+def test_a_date_that_cannot_be_read_teaches_nothing(date: str) -> None:
+    computer = Computer(HOUR_S)
+    computer.clock.learn(date, asked=0.0, answered=0.0)
+    assert computer.clock.now() == computer.cloud_now + HOUR_S
+
+
+@pytest.mark.parametrize(
+    ("ahead_s", "words"),
+    [
+        (HOUR_S - 0.3, "wrong by 1 h (ahead). Set it"),
+        (-HOUR_S - 0.3, "wrong by 1 h (behind). Set it"),
+        (-43.0, "wrong by 40 s (behind)"),
+    ],
+)
+def test_the_notice_says_how_wrong_and_which_way(ahead_s: float, words: str) -> None:
+    computer = Computer(ahead_s)
+    computer.answer()
+    assert words in computer.clock.notice
