@@ -50,9 +50,9 @@ class AccessTokens:
         source="discovery document of tpu v2 (scopes of each method); cloud.google.com/docs/authentication",
     )
     @assumed(
-        "who-may-call",
-        "The API asks nobody who they are: a call without a token, or with one that no worker of this emulator was "
-        "given, is served.",
+        "foreign-tokens",
+        "A call without a token, or with one that no worker of this emulator was given, may do what an owner of the "
+        "project may.",
     )
     def check(self, authorization: str, method: str) -> None:
         """Look at the token of a call, if it is one of ours; `method` is the full name of what was called.
@@ -60,8 +60,8 @@ class AccessTokens:
         Raises:
             Refusal: it is forged or too old (401), or may not do this (403).
         """
-        token = _bearer(authorization)
-        if not token.startswith(_PREFIX):
+        token = bearer(authorization)
+        if not is_of_worker(token):
             return
         claims = self._claims(token.removeprefix(_PREFIX))
         if claims is None:
@@ -86,7 +86,13 @@ def kept_key(path: Path) -> bytes:
     return kept_file(path, lambda: secrets.token_bytes(32))
 
 
-def _bearer(authorization: str) -> str:
+def is_of_worker(token: str) -> bool:
+    """Whether it says that a metadata server gave it out; good or not."""
+    return token.startswith(_PREFIX)
+
+
+def bearer(authorization: str) -> str:
+    """The token in a header Authorization; empty where there is none."""
     kind, _, token = authorization.partition(" ")
     return token.strip() if kind.lower() == "bearer" else ""
 

@@ -91,10 +91,21 @@ def device_files(chips: Chips) -> list[str]:
     "with libtpu's words and the holder's pid.",
     source="openxla xla/tsl tpu_initializer_helper.cc; libtpu 0.0.42 in our own trials",
 )
+@documented(
+    "jax-takes-the-chips",
+    "JAX on a worker sees as many devices as the worker's type has, and takes the chips at its first use; a second "
+    "process fails to initialize the backend tpu, in libtpu's words. JAX_PLATFORMS=cpu takes none.",
+    source="jax 0.10.2, jax/_src/cloud_tpu_init.py (jax_platforms is tpu,cpu on a TPU VM) and xla_bridge.py",
+)
+@assumed(
+    "jax-devices-of-the-cpu",
+    "Devices of the CPU stand in for the chips: their platform and kind are cpu, jax.devices('cpu') are the same ones, "
+    "and on a slice each process sees those of its own worker only.",
+)
 @assumed(
     "chips-are-asked-for",
-    "Real code takes the chips when libtpu is loaded. Here JAX runs on the CPU, so a program has them only when it "
-    "asks: by %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
+    "Real code takes the chips when libtpu is loaded. Here programs of other frameworks than JAX have them only when "
+    "they ask: by %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
     "machine's.",
 )
 def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+import os
 import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 ADDRESS_VARIABLE = "JUPYTER_TPU_EMULATOR"
 """Environment variable with the REST address of the emulator that the commands mean."""
+
+TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
+"""Environment variable with the file that holds the emulator's token, where it asks for one."""
+
+
+def authorization(token_file: str | None = None) -> dict[str, str]:
+    """The header that an emulator asks for; empty where no file is named. Raises OSError when it cannot be read."""
+    path = os.environ.get(TOKEN_FILE_VARIABLE, "") if token_file is None else token_file
+    return {"Authorization": f"Bearer {Path(path).read_text(encoding='ascii').strip()}"} if path else {}
 
 
 class ControlRefused(Exception):
@@ -26,10 +37,14 @@ class ControlRefused(Exception):
 
 
 class EmulatorControl:
-    """`rest_url` is the emulator's REST address, such as ``http://127.0.0.1:8470``."""
+    """`rest_url` is the emulator's REST address, such as ``http://127.0.0.1:8470``.
 
-    def __init__(self, rest_url: str) -> None:
+    `token_file` holds the token of an emulator that asks for one; by default that of the environment.
+    """
+
+    def __init__(self, rest_url: str, token_file: str | None = None) -> None:
         self._base = f"{rest_url.rstrip('/')}/emulator/v1"
+        self._headers = {"Content-Type": "application/json", **authorization(token_file)}
 
     def info(self) -> dict[str, Any]:
         return self._ask("GET", "info")
@@ -166,7 +181,9 @@ class EmulatorControl:
         return self._ask("POST", "metrics", {**place, **metrics})
 
     def links(self, node: str = "") -> list[dict[str, Any]]:
-        """The links to the workers of a node, or of all: ``{"node", "worker_id", "port", "connections", "faults"}``."""
+        """The links to the workers of a node, or of all: ``{"node", "worker_id", "port", "connections", "accepted",
+        "round_trips", "faults"}``; `accepted` counts the connections that there have been.
+        """
         return list(self._ask("GET", f"links?node={urllib.parse.quote(node)}")["links"])
 
     def fault_link(self, node: str, verb: str, worker_id: int | None = None, **fields: Any) -> list[dict[str, Any]]:
@@ -187,8 +204,7 @@ class EmulatorControl:
 
     def _ask(self, verb: str, path: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Content-Type": "application/json"}
-        request = urllib.request.Request(f"{self._base}/{path}", data=data, headers=headers, method=verb)
+        request = urllib.request.Request(f"{self._base}/{path}", data=data, headers=self._headers, method=verb)
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         try:
             with opener.open(request, timeout=30) as answer:

@@ -13,7 +13,7 @@ from http.client import HTTPException
 from typing import Any
 
 from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, ControlRefused, EmulatorControl
-from jupyter_tpu.errors import BadInput, CloudUnavailable, TpuError
+from jupyter_tpu.errors import BadInput, CloudUnavailable, TpuError, plain
 
 REFUSED = 1
 
@@ -69,7 +69,7 @@ class Command:
             answer = _asked(self, options)
         except TpuError as error:
             return _report(error, as_json=options.json)
-        lines = [json.dumps(answer, indent=2)] if options.json else [harmless(line) for line in self.words(answer)]
+        lines = [json.dumps(answer, indent=2)] if options.json else [plain(line) for line in self.words(answer)]
         return _print(lines)
 
 
@@ -115,7 +115,7 @@ def _report(error: TpuError, *, as_json: bool) -> int:
         _print([json.dumps({"error": error.to_json()}, indent=2)])
         return REFUSED
     parts = (("error", error.message), ("  now", error.exists), ("   do", error.hint))
-    sys.stderr.write("".join(f"{label}: {harmless(text)}\n" for label, text in parts if text))
+    sys.stderr.write("".join(f"{label}: {plain(text)}\n" for label, text in parts if text))
     return REFUSED
 
 
@@ -127,11 +127,6 @@ def _print(lines: Iterable[str]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return REFUSED
     return 0
-
-
-def harmless(text: str) -> str:
-    """Without characters that a terminal obeys."""
-    return "".join(char if char.isprintable() else " " for char in text)
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

@@ -100,7 +100,12 @@ _ALL = (
         lasts=True,
     ),
     Kind("latency", "the call is done SECONDS of real time later", Sort.LATENCY),
-    Kind("clock_skew", "timestamps in the answer are SECONDS off, which may be negative", Sort.SKEW, lasts=True),
+    Kind(
+        "clock_skew",
+        "timestamps in the answer and its Date are SECONDS off, which may be negative",
+        Sort.SKEW,
+        lasts=True,
+    ),
 )
 
 KINDS: Mapping[str, Kind] = {kind.name: kind for kind in _ALL}

@@ -31,6 +31,8 @@ class FaultProxy:
         self._socket: socket.socket | None = None
         self._listens = False
         self._connections: set[Connection] = set()
+        self._accepted = 0
+        self._ended_round_trips = 0
         self._lasting: list[LinkFault] = []
         self._traps: list[Trap] = []
         self._timers: list[asyncio.TimerHandle] = []
@@ -49,6 +51,16 @@ class FaultProxy:
     def connections(self) -> int:
         """How many are open."""
         return len(self._connections)
+
+    @property
+    def accepted(self) -> int:
+        """How many there have been in all."""
+        return self._accepted
+
+    @property
+    def round_trips(self) -> int:
+        """Of all connections there have been; see `Connection.round_trips`."""
+        return self._ended_round_trips + sum(connection.round_trips for connection in self._connections)
 
     def faults(self) -> list[LinkFault]:
         """What lasts, and what still waits for its byte."""
@@ -161,12 +173,17 @@ class FaultProxy:
             accepted.close()
             return
         accepted.setblocking(False)
-        connection = Connection(self._target, self._rng, self._connections.discard)
+        connection = Connection(self._target, self._rng, self._forget)
         self._connections.add(connection)
+        self._accepted += 1
         connection.change(self._lasting)
         for trap in self._traps:
             connection.set_trap(trap)
         connection.open(accepted)
+
+    def _forget(self, connection: Connection) -> None:
+        self._connections.discard(connection)
+        self._ended_round_trips += connection.round_trips
 
 
 def _bound(address: Address) -> tuple[socket.socket, Address]:
@@ -177,7 +194,8 @@ def _bound(address: Address) -> tuple[socket.socket, Address]:
         bound = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     else:
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        bound = socket.socket(family, socket.SOCK_STREAM)
+        # asyncio turns Nagle's delay off only where it can read the protocol, which accepted sockets inherit
+        bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         bound.bind(str(address) if isinstance(address, Path) else address)

@@ -39,6 +39,14 @@ class Connection:
     async def wait_closed(self) -> None:
         await self._closed.wait()
 
+    @property
+    def round_trips(self) -> int:
+        """How often the client has waited for an answer before it said more, the handshake of TCP included.
+
+        What is sent while answers are still under way adds none, so it is exact only where the path has latency.
+        """
+        return self._down.turns_arrived + (0 if isinstance(self._target, Path) else 1)
+
     # -- faults
 
     def change(self, lasting: list[LinkFault]) -> None:
@@ -104,7 +112,7 @@ class Connection:
             await self._unblocked.wait()
             there, back = self._up.conditions.latency_s, self._down.conditions.latency_s
             self._up.wait_until(loop.time() + there + back)
-            await loop.connect_accepted_socket(lambda: End(self, out=self._up, into=self._down), accepted.dup())
+            await loop.connect_accepted_socket(lambda: End(self, out=self._up, into=self._down, turn=1), accepted.dup())
         await asyncio.sleep(there + back + there)
         try:
             await self._reach_target()
@@ -157,12 +165,17 @@ class Connection:
 
 
 class End(asyncio.Protocol):
-    """One of the two sockets: what it receives goes `out`, what comes `into` it is written by the other's pipe."""
+    """One of the two sockets: what it receives goes `out`, what comes `into` it is written by the other's pipe.
 
-    def __init__(self, connection: Connection, *, out: Pipe, into: Pipe) -> None:
+    Args:
+        turn: 1 for the client, which begins each round trip.
+    """
+
+    def __init__(self, connection: Connection, *, out: Pipe, into: Pipe, turn: int = 0) -> None:
         self._connection = connection
         self._out = out
         self._into = into
+        self._turn = turn
         self._transport: asyncio.Transport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -174,7 +187,7 @@ class End(asyncio.Protocol):
         self._into.connect(sink=transport)
 
     def data_received(self, data: bytes) -> None:
-        self._out.feed(data)
+        self._out.feed(data, self._into.turns_arrived + self._turn)
 
     def eof_received(self) -> bool:
         self._out.feed_mark(Mark.END_OF_FILE)

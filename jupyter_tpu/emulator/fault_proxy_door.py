@@ -43,7 +43,8 @@ class WorkerLink:
     def to_json(self) -> dict[str, Any]:
         faults = [fault.to_json() for fault in self.proxy.faults()]
         own = {"node": self.node, "worker_id": self.worker_id}
-        return {**own, "port": self.proxy.port, "connections": self.proxy.connections, "faults": faults}
+        counts = {"connections": self.proxy.connections, "accepted": self.proxy.accepted}
+        return {**own, "port": self.proxy.port, **counts, "round_trips": self.proxy.round_trips, "faults": faults}
 
 
 def worker_links(node: str, doors: Iterable[Door | None]) -> list[WorkerLink]:
@@ -74,6 +75,6 @@ def behind_fault_proxy(open_door: OpenDoor) -> OpenDoor:
 def _is_ours(connection: socket.socket) -> bool:
     """The SSH server sees only the proxy, so the question whose connection it is must be asked here."""
     try:
-        return is_own_connection(connection.getpeername()[1], connection.getsockname()[1])
+        return is_own_connection(connection.getpeername(), connection.getsockname())
     except OSError:  # it is gone again
         return False

@@ -55,6 +55,10 @@ class Pipe:
         self.sink: asyncio.Transport | None = None
         self.conditions = FAIR
         self.carried_bytes = 0
+        self.turns_arrived = 0
+        """How often the ends have answered each other, to the byte that was delivered last."""
+        self._delivered_bytes = 0
+        self._turns_sent: deque[tuple[int, int]] = deque()
         self.has_lost_bytes = False
         self._sink_is_full = False
         self._ended = False
@@ -103,10 +107,12 @@ class Pipe:
             self._timer.cancel()
             self._timer = None
 
-    def feed(self, data: bytes) -> None:
-        """The source sent this."""
+    def feed(self, data: bytes, turn: int = 0) -> None:
+        """The source sent this; `turn` counts how often the ends have answered each other up to it."""
         if self._ended or self._is_swallowed():
             return
+        if not self._turns_sent or self._turns_sent[-1][1] != turn:
+            self._turns_sent.append((self.carried_bytes, turn))
         if self._traps:
             self._feed_to_traps(data)
         else:
@@ -212,6 +218,9 @@ class Pipe:
 
     def _deliver(self, data: bytes | memoryview) -> None:
         assert self.sink is not None, "only an open pipe delivers"
+        self._delivered_bytes += len(data)
+        while self._turns_sent and self._turns_sent[0][0] < self._delivered_bytes:
+            self.turns_arrived = self._turns_sent.popleft()[1]
         self.sink.write(data)
 
     def _read_or_not(self) -> None:

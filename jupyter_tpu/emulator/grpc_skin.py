@@ -13,9 +13,11 @@ from grpc_status import rpc_status
 
 from jupyter_tpu.emulator.asked import V2, V2ALPHA1
 from jupyter_tpu.emulator.authentication import check_token
+from jupyter_tpu.emulator.callers import Callers
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.errors import Refusal, WireFault
 from jupyter_tpu.emulator.grpc_requests import message_in
+from jupyter_tpu.emulator.ports import LOOPBACK
 from jupyter_tpu.emulator.rest_types import PACKAGES
 from jupyter_tpu.emulator.versions import (
     LOCATIONS,
@@ -46,8 +48,10 @@ def services() -> dict[str, tuple[str, list[str]]]:
 class GrpcSkin:
     """A ``grpc.aio`` server that hands every call to the core."""
 
-    def __init__(self, cloud: Cloud, asks_for_token: Callable[[], bool]) -> None:
+    def __init__(self, cloud: Cloud, asks_for_token: Callable[[], bool], callers: Callers) -> None:
         self._cloud = cloud
+        self._callers = callers
+        self._port = 0
         self._asks_for_token = asks_for_token
         self._server = grpc.aio.server(options=_OPTIONS)
         for service, (version, methods) in services().items():
@@ -61,11 +65,11 @@ class GrpcSkin:
     async def start(self, port: int) -> int:
         """Listen on loopback; returns the port. Raises OSError when it is taken."""
         try:
-            bound: int = self._server.add_insecure_port(f"127.0.0.1:{port}")
+            self._port = self._server.add_insecure_port(f"{LOOPBACK}:{port}")
         except RuntimeError as error:
             raise OSError(errno.EADDRINUSE, f"port {port}: address already in use") from error
         await self._server.start()
-        return bound
+        return self._port
 
     async def close(self) -> None:
         await self._server.stop(grace=None)
@@ -83,19 +87,28 @@ class GrpcSkin:
 
         async def answer(sent: bytes, context: Any) -> Message | bytes:
             try:
-                self.look_at_token(context, f"{service}.{name}")
+                self.check_caller(context, f"{service}.{name}")
                 request = message_in(sent, kind)
-                return view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
+                shown = view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
             except Refusal as refusal:
+                await self._send_date(context)
                 return await _abort(context, refusal)
             except WireFault as fault:
                 return await grpc_answer(fault, context, view.shown)
+            await self._send_date(context)
+            return shown
 
         return answer
 
-    def look_at_token(self, context: Any, method: str) -> None:
-        """Raises the refusal of a call whose token is missing or no good; `method` is its full name."""
+    async def _send_date(self, context: Any) -> None:
+        await context.send_initial_metadata((("date", self._cloud.scripted.date()),))
+
+    def check_caller(self, context: Any, method: str) -> None:
+        """Raises the refusal of a call by somebody else, or whose token is no good; `method` is its full name."""
         header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
+        peer = context.peer().rpartition(":")[2]  # such as ipv4:127.0.0.1:40000
+        ends = ((LOOPBACK, int(peer)), (LOOPBACK, self._port)) if peer.isdecimal() else None
+        self._callers.check(ends, header, method)
         if self._asks_for_token():
             check_token(header, method)
         self._cloud.workers.tokens.check(header, method)

@@ -33,6 +33,7 @@ _PASSED_ON = [
     "CURL_CA_BUNDLE",
     "NODE_EXTRA_CA_CERTS",
     "TZ",
+    "JUPYTER_TPU_WORKER_LOCK",
 ]
 
 # Runs in the bare Python at start: `pip install --user` must work as on Ubuntu, so the environment is made with the

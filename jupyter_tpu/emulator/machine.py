@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import getpass
+import os
 import secrets
 import shlex
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -103,14 +104,17 @@ def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_typ
     )
 
 
+def places_below(folder: Path) -> Iterator[Path]:
+    """The folders of all machines in a folder. Their homes are not looked into: what runs there changes them."""
+    for place, folders, files in os.walk(folder):
+        if "token" in files:
+            folders.clear()
+            yield Path(place)
+
+
 def tokens_below(folder: Path) -> list[str]:
     """Tokens of all machines in a folder, running or not."""
-    return [path.read_text(encoding="ascii") for path in folder.glob("**/token")]
-
-
-def homes_below(folder: Path) -> list[Path]:
-    """Home folders of all machines in a folder, running or not."""
-    return [path.with_name("home") for path in folder.glob("**/token")]
+    return [(place / "token").read_text(encoding="ascii") for place in places_below(folder)]
 
 
 def key_lines(metadata_item: str) -> tuple[tuple[str, str], ...]:

@@ -200,7 +200,7 @@ def _is_own(request: web.BaseRequest) -> bool:
     transport = request.transport
     if transport is None:
         return False
-    return is_own_connection(transport.get_extra_info("peername")[1], transport.get_extra_info("sockname")[1])
+    return is_own_connection(transport.get_extra_info("peername"), transport.get_extra_info("sockname"))
 
 
 def _above(path: str) -> Reply:

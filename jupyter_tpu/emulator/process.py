@@ -9,15 +9,19 @@ import json
 import logging
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from aiohttp import web
 
-from jupyter_tpu.emulator import side_services
-from jupyter_tpu.emulator.control import ADDRESS_VARIABLE
+from jupyter_tpu.agent.umask import close_new_files
+from jupyter_tpu.emulator import discovery, side_services
+from jupyter_tpu.emulator.callers import BY_TOKEN, BY_USER, Callers, callers, usual_access
+from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE
 from jupyter_tpu.emulator.control_routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
@@ -25,7 +29,8 @@ from jupyter_tpu.emulator.grpc_skin import GrpcSkin
 from jupyter_tpu.emulator.http_server import HttpServer
 from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
 from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
-from jupyter_tpu.emulator.rest_skin import RestSkin, google_errors, refuse_browsers, token_check
+from jupyter_tpu.emulator.rest_front import Batches, google_front
+from jupyter_tpu.emulator.rest_skin import RestSkin, caller_check, google_errors, refuse_browsers, token_check
 from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
 from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
 from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
@@ -43,15 +48,21 @@ def parser() -> argparse.ArgumentParser:
         description="Google Cloud TPU, emulated on this machine: gRPC and REST on loopback, workers behind SSH.",
         epilog="Steer a running one with `jupyter tpu emulator state`, `ledger`, `clock`, `preempt`, `stockout`, "
         "`capacity`, `quota`, `reserve`, `project`, `maintenance`, `fault` and `reset`; each has --help. "
-        "Workers run as you. Linux shows whose a connection is, and others are turned away; elsewhere (macOS) "
-        "every user of this machine can log in to them: do not run it there on a machine that you share.",
+        "Workers run as you, so nobody else on this machine may use the emulator: Linux shows whose a connection is; "
+        "elsewhere (macOS) it asks for a token, which jupyter_tpu finds by the variable that the emulator prints.",
     )
     options.add_argument("--port", type=_port, default=0, help=f"port of the gRPC endpoint ({_ANY_PORT})")
     options.add_argument("--rest-port", type=_port, default=0, help=f"port of REST and control ({_ANY_PORT})")
-    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: the emulator has no authentication")
+    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: this machine only")
     options.add_argument("--state-dir", type=Path, help="folder that keeps nodes over restarts (default: a new one)")
     options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded", help="SSH server of the workers")
+    options.add_argument(
+        "--access",
+        choices=(BY_USER, BY_TOKEN),
+        default=usual_access(),
+        help="who may use it: your own user, or who sends the token of a file (default: user on Linux, else token)",
+    )
     options.add_argument(
         "--require-auth",
         action="store_true",
@@ -106,10 +117,11 @@ def _scale(text: str) -> float:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
     options = parser().parse_args(argv)
+    close_new_files()
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, stream=sys.stderr)
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     if options.host != LOOPBACK:
-        return _complain(f"The emulator listens on {LOOPBACK} only, because it asks nobody who they are.", 2)
+        return _complain(f"The emulator listens on {LOOPBACK} only: who uses it runs programs as you.", 2)
     try:
         asyncio.run(_serve(options))
     except _CANNOT_START as error:
@@ -133,8 +145,9 @@ async def _serve(options: argparse.Namespace) -> None:
         )
         cloud = Cloud(project=options.project, state_dir=state_dir, time_scale=options.time_scale, workers=workers)
         asked = Ports(grpc=options.port, rest=options.rest_port)
-        async with serving(cloud, asked, require_auth=options.require_auth) as ports:
-            _announce(options, ports)
+        known = callers(options.access, state_dir)
+        async with serving(cloud, asked, known, require_auth=options.require_auth) as ports:
+            _announce(options, ports, known.token_file)
             await stopping.wait()
 
 
@@ -161,19 +174,23 @@ def _door(options: argparse.Namespace) -> OpenDoor:
 
 
 @contextlib.asynccontextmanager
-async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> AsyncIterator[Ports]:
-    """Both skins up; everything down at the end, workers included."""
+async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: bool = False) -> AsyncIterator[Ports]:
+    """Both skins up for the callers that are `known`; everything down at the end, workers included."""
 
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 
-    app = web.Application(middlewares=[google_errors, refuse_browsers, token_check(cloud, asks_for_token)])
+    middlewares = [google_errors, refuse_browsers, caller_check(known), google_front]
+    middlewares.append(token_check(cloud, asks_for_token))
+    app = web.Application(middlewares=middlewares)
     ControlRoutes(cloud).add_to(app)
+    Batches().add_to(app)
+    discovery.add_to(app)
     side_services.add_to(app, cloud)
     RestSkin(cloud).add_to(app)
     server = HttpServer(app)
-    skin = GrpcSkin(cloud, asks_for_token)
-    skin.add(side_services.grpc_handlers(cloud, skin.look_at_token))
+    skin = GrpcSkin(cloud, asks_for_token, known)
+    skin.add(side_services.grpc_handlers(cloud, skin.check_caller))
     try:
         wished = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()
@@ -188,19 +205,21 @@ async def serving(cloud: Cloud, asked: Ports, *, require_auth: bool = False) -> 
         await cloud.close()
 
 
-def _announce(options: argparse.Namespace, ports: Ports) -> None:
-    ready = {
+def _announce(options: argparse.Namespace, ports: Ports, token_file: Path | None) -> None:
+    ready: dict[str, Any] = {
         "grpc": f"{LOOPBACK}:{ports.grpc}",
         "rest": f"http://{LOOPBACK}:{ports.rest}",
         "pid": os.getpid(),
         "project": options.project,
+        **({} if token_file is None else {"token_file": str(token_file)}),
     }
     text = json.dumps(ready) if options.json else _for_people(ready)
     sys.stdout.write(f"{text}\n")
     sys.stdout.flush()
 
 
-def _for_people(ready: dict[str, object]) -> str:
+def _for_people(ready: dict[str, Any]) -> str:
+    token = f"  export {TOKEN_FILE_VARIABLE}={shlex.quote(ready['token_file'])}\n" if "token_file" in ready else ""
     return (
         f"Emulated Cloud TPU of project {ready['project']} (nothing here costs money)\n"
         f"  gRPC  {ready['grpc']}\n"
@@ -208,5 +227,6 @@ def _for_people(ready: dict[str, object]) -> str:
         "Use it with:\n"
         f"  export JUPYTER_TPU_ENDPOINT={ready['grpc']} JUPYTER_TPU_PROJECT={ready['project']}\n"
         f"  export {ADDRESS_VARIABLE}={ready['rest']}\n"
+        f"{token}"
         "Press Ctrl-C to stop it and its workers."
     )

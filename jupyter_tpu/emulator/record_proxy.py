@@ -23,9 +23,9 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from jupyter_tpu.emulator.errors import status_of
+from jupyter_tpu.emulator.json_answers import refused
 from jupyter_tpu.emulator.record_cases import Case, last_number, write_case
 from jupyter_tpu.emulator.record_scrubbing import Scrubber
-from jupyter_tpu.emulator.rest_skin import refused
 
 LARGEST_BODY_BYTES = 16 * 2**20
 _PATIENCE_S = 120

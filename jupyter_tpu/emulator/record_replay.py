@@ -11,11 +11,12 @@ import tempfile
 import urllib.error
 import urllib.request
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl
+from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl, authorization
 from jupyter_tpu.emulator.record_cases import Case, CaseUnreadable, read_cases
 from jupyter_tpu.emulator.record_wildcards import Bindings, differences, filled_in, kind_of, placeholders
 
@@ -67,8 +68,8 @@ def main(argv: Sequence[str]) -> int:
         cases = read_cases(options.folder)
         if not cases:
             return _complain(f"no cases in {options.folder}")
-        with _emulator(options.emulator) as url:
-            found = {case.name: lines for case, lines in replayed(cases, url, options.pace)}
+        with _emulator(options.emulator) as place:
+            found = {case.name: lines for case, lines in replayed(cases, place, options.pace)}
     except (CaseUnreadable, ControlRefused) as error:
         return _complain(str(error))
     except OSError as error:
@@ -77,9 +78,17 @@ def main(argv: Sequence[str]) -> int:
     return 1 if any(found.values()) else 0
 
 
-def replayed(cases: Sequence[Case], url: str, pace: float) -> Iterator[tuple[Case, list[str]]]:
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An emulator's REST address, and the file with its token (None: that of the environment, if any)."""
+
+    url: str
+    token_file: str | None = None
+
+
+def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple[Case, list[str]]]:
     """Each case with the differences of the emulator's answer. Raises OSError when nothing answers."""
-    control = EmulatorControl(url)
+    control = EmulatorControl(place.url, place.token_file)
     bound: Bindings = {"project-1": str(control.info()["project"])}
     was_paused = control.clock()["paused"]
     control.pause()
@@ -89,24 +98,24 @@ def replayed(cases: Sequence[Case], url: str, pace: float) -> Iterator[tuple[Cas
             if case.after_s > played_s:
                 control.advance((case.after_s - played_s) * pace)
                 played_s = case.after_s
-            yield case, list(_differences(case, url, bound))
+            yield case, list(_differences(case, place, bound))
     finally:
         if not was_paused:
             control.resume()
 
 
-def _differences(case: Case, url: str, bound: Bindings) -> Iterator[str]:
-    status, answer = _asked(url, case, bound)
+def _differences(case: Case, place: Place, bound: Bindings) -> Iterator[str]:
+    status, answer = _asked(place, case, bound)
     if status != case.status:
         yield f"status: expected {case.status}, got {status}"
     yield from differences(case.answer, answer, bound)
 
 
-def _asked(url: str, case: Case, bound: Bindings) -> tuple[int, Any]:
+def _asked(place: Place, case: Case, bound: Bindings) -> tuple[int, Any]:
     body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
     path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
-    request = urllib.request.Request(url.rstrip("/") + path, data=body, method=case.verb)
-    request.add_header("Content-Type", "application/json")
+    headers = {"Content-Type": "application/json", **authorization(place.token_file)}
+    request = urllib.request.Request(place.url.rstrip("/") + path, data=body, headers=headers, method=case.verb)
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     try:
         with opener.open(request, timeout=_PATIENCE_S) as answer:
@@ -137,17 +146,18 @@ def _decoded(content: bytes) -> Any:
 
 
 @contextlib.contextmanager
-def _emulator(url: str) -> Iterator[str]:
+def _emulator(url: str) -> Iterator[Place]:
     """The address given, or that of an emulator that lives as long as this block."""
     if url:
-        yield url
+        yield Place(url)
         return
     with tempfile.TemporaryDirectory(prefix="jt-replay-") as folder:
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", folder]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             assert process.stdout is not None
             try:
-                yield str(_ready(process.stdout.readline())["rest"])
+                ready = _ready(process.stdout.readline())
+                yield Place(ready["rest"], ready.get("token_file", ""))
             finally:
                 process.terminate()
 

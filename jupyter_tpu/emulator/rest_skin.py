@@ -8,6 +8,7 @@ from typing import Any
 
 from aiohttp import web
 from aiohttp.http import HttpProcessingError
+from google.longrunning.operations_pb2 import Operation
 from google.protobuf import json_format
 from google.protobuf.descriptor import Descriptor
 from google.rpc import code_pb2
@@ -16,17 +17,20 @@ from jupyter_tpu.emulator import errors, http_rules, rest_types, versions
 from jupyter_tpu.emulator.asked import V2, Asked
 from jupyter_tpu.emulator.authentication import CHALLENGE, check_token
 from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
-from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
+from jupyter_tpu.emulator.callers import Callers
+from jupyter_tpu.emulator.core import PROJECT_NUMBER, READING, Cloud
+from jupyter_tpu.emulator.field_masks import check_mask, parse_mask
 from jupyter_tpu.emulator.http_rules import V1, Match, Rule
 from jupyter_tpu.emulator.json_answers import Printer, envelope, printed, refused
 from jupyter_tpu.emulator.json_text import RECEIVED, json_object
 from jupyter_tpu.emulator.nodes import snake_case
+from jupyter_tpu.emulator.peers import Address
 from jupyter_tpu.emulator.queued_json import QueuedResourceQuirks
 from jupyter_tpu.emulator.request_json import Reading
 from jupyter_tpu.emulator.versions import Fields, View
 from jupyter_tpu.emulator.wire_faults import rest_answer
 
-__all__ = ["RestSkin", "google_errors", "http_log", "json_object", "refuse_browsers", "refused", "token_check"]
+__all__ = ["RestSkin", "caller_check", "google_errors", "http_log", "json_object", "refuse_browsers", "token_check"]
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -36,6 +40,8 @@ _SYSTEM_PARAMETERS = {
     *("access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
     *("upload_protocol", "uploadType", "userIp"),
 }
+_OF_NO_OTHER_SITE = ("none", "same-origin")
+"""What a browser says of an address that was typed in, or that a page of the emulator's own leads to."""
 _ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations": {"returnPartialSuccess"}}
 """Parameters that the packages' requests lack; they change nothing here."""
 
@@ -51,15 +57,22 @@ class RestSkin:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         try:
-            return await self._answer(request, _match(request))
+            answer = await self._answer(request, _match(request))
         except errors.Refusal as refusal:
-            return refused(refusal.status)
+            answer = refused(refusal.status)
+        answer.headers["Date"] = self._cloud.scripted.date()
+        return answer
 
     async def _answer(self, request: web.Request, found: Match) -> web.StreamResponse:
         printer = self._printer(request, found.rule)
         asked = await asked_in(request, found)
+        fields = request.query.get("fields", "")
+        if fields and not asked.method.startswith(READING):
+            check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)  # before anything is changed
         try:
             answer = await self._cloud.call(asked)
+            if fields and asked.method.startswith(READING):
+                check_mask(parse_mask(fields), printer.view.shown(answer).DESCRIPTOR, fields)
         except errors.WireFault as fault:
             return rest_answer(fault, request, lambda answer: self._shown(answer, printer, found.rule))
         is_pretty = request.query.get("prettyPrint", "true").lower() != "false"
@@ -170,9 +183,37 @@ def _unrouted(verb: str, path: str) -> errors.Refusal:
 async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
     """No web page may drive the emulator, neither across origins nor through a name that points to loopback."""
     host = request.host.rpartition(":")[0] or request.host
-    if "Origin" in request.headers or host not in ("127.0.0.1", "localhost"):
+    is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
+    if is_of_page or host not in ("127.0.0.1", "localhost"):
         return refused(errors.status_of(code_pb2.PERMISSION_DENIED, "The emulator does not serve web pages."))
     return await handler(request)
+
+
+def caller_check(callers: Callers) -> Any:
+    """A middleware that turns away everybody whom `callers` does not know."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            callers.check(_ends(request), request.headers.get("Authorization", ""), _full_method(request))
+        except errors.Refusal as refusal:
+            return _challenged(refused(refusal.status))
+        return await handler(request)
+
+    return check
+
+
+def _ends(request: web.Request) -> tuple[Address, Address] | None:
+    """The caller's end of the connection and ours; None when it is gone."""
+    if request.transport is None:
+        return None
+    return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
+
+
+def _challenged(answer: web.Response) -> web.Response:
+    if answer.status == 401:
+        answer.headers["WWW-Authenticate"] = CHALLENGE
+    return answer
 
 
 def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
@@ -189,10 +230,7 @@ def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
                 check_token(header, method)
             cloud.workers.tokens.check(header, method)
         except errors.Refusal as refusal:
-            answer = refused(refusal.status)
-            if answer.status == 401:
-                answer.headers["WWW-Authenticate"] = CHALLENGE
-            return answer
+            return _challenged(refused(refusal.status))
         return await handler(request)
 
     return check

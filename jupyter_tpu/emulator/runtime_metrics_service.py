@@ -91,7 +91,7 @@ def _handler(method: tuple[str, Method], port: int) -> Any:
 def _for_own_user(act: Method, port: int) -> Method:
     def answer(request: Any, context: Any) -> Any:
         peer_port = context.peer().rpartition(":")[2]
-        if not (peer_port.isdecimal() and is_own_connection(int(peer_port), port)):
+        if not (peer_port.isdecimal() and is_own_connection(("127.0.0.1", int(peer_port)), ("127.0.0.1", port))):
             context.abort(grpc.StatusCode.PERMISSION_DENIED, "These metrics are those of another user.")
         return act(request, context)
 

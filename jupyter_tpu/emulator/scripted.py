@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from email.utils import formatdate
 from typing import Any
 
 from google.protobuf.message import Message
@@ -35,6 +38,10 @@ _WIRE = {
 _ALWAYS_APPLIED = ("applied_then_drop", "truncated", "unknown_enum")
 
 
+_skew_s: ContextVar[float] = ContextVar("skew_s", default=0.0)
+"""How far off the times are in the answer to this task's call."""
+
+
 class ScriptedFaults:
     """The faults of one cloud, and what they do to its calls."""
 
@@ -58,9 +65,12 @@ class ScriptedFaults:
             Refusal: a fault refuses the call, or the cloud does.
             WireFault: the skin shall send something else than the answer.
         """
+        _skew_s.set(0.0)
         if not self.table.waiting:
             return perform(Plan())
         met = self.table.take(self._call_of(method, request))
+        if Sort.SKEW in met:
+            _skew_s.set(met[Sort.SKEW].seconds)
         slow = met.get(Sort.LATENCY)
         if slow is not None and not slow.applied:
             await asyncio.sleep(slow.seconds)
@@ -69,6 +79,14 @@ class ScriptedFaults:
         finally:
             if slow is not None and slow.applied:
                 await asyncio.sleep(slow.seconds)
+
+    @assumed(
+        "real-date",
+        "The Date of an answer is the real time, however fast virtual time runs: a client compares it with its clock.",
+    )
+    def date(self) -> str:
+        """What the answer to this task's call carries, also where the call was refused."""
+        return formatdate(time.time() + _skew_s.get(), usegmt=True)
 
     def _call_of(self, method: str, request: Any) -> Call:
         target = made_by(method, request)

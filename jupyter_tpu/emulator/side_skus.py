@@ -57,7 +57,8 @@ def sku_of(accelerator_type: str, zone: str, mode: str) -> Mapping[str, Any] | N
 def skus_of(service: str) -> tuple[Mapping[str, Any], ...]:
     """The TPU SKUs of a service by id, each with its newest price; none of a service without any."""
     newest: dict[str, Mapping[str, Any]] = {}
-    for row in sorted(accelerators.catalogue()["prices"], key=lambda row: str(row["as_of"])):
+    prices = accelerators.catalogue()["prices"]
+    for row in sorted(prices, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"])):
         for sku in _skus_of_row(row):
             newest[f"{sku['description']} {sku['serviceRegions']}"] = sku
     found = [sku for sku in newest.values() if sku["name"].split("/")[1] == service]

@@ -1,4 +1,4 @@
-"""One session of the embedded SSH server: a command or a shell, with pipes or a terminal."""
+"""One session of the embedded SSH server: a command or a shell, with pipes or a terminal, or a transfer of files."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from typing import Any
 
 import asyncssh
 
+from jupyter_tpu.agent.umask import users_umask
 from jupyter_tpu.emulator.machine import SHELL, Machine
+from jupyter_tpu.emulator.ssh_files import SUBSYSTEM, FileTransfer
 from jupyter_tpu.emulator.ssh_terminal import TAKE_TERMINAL, Terminal
 
 
 class WorkerSession(asyncssh.SSHServerSession[bytes]):
-    """Starts the process when the client asks for a command or a shell, and carries bytes both ways."""
+    """Starts what the client asks for, a command, a shell or SFTP, and carries bytes both ways."""
 
     def __init__(self, machine: Machine, user: str) -> None:
         self._machine = machine
@@ -22,7 +24,8 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         self._channel: asyncssh.SSHServerChannel[bytes] | None = None
         self._terminal = ""
         self._command: str | None = None
-        self._process: SessionProcess | None = None
+        self._serves_files = False
+        self._process: SessionProcess | FileTransfer | None = None
         self._starting: asyncio.Task[None] | None = None
         self._early_input: list[bytes] = []
         self._is_input_ended = False
@@ -42,6 +45,10 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
     def exec_requested(self, command: str) -> bool:
         self._command = command
         return True
+
+    def subsystem_requested(self, subsystem: str) -> bool:
+        self._serves_files = subsystem == SUBSYSTEM
+        return self._serves_files
 
     def session_started(self) -> None:
         self._starting = asyncio.ensure_future(self._start())
@@ -85,6 +92,11 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
     async def _start(self) -> None:
         channel = self._channel
         assert channel is not None, "asyncssh starts sessions on channels that were made"
+        if self._serves_files:
+            self._process = FileTransfer(channel, self._machine.home)
+            self._process.start()
+            self._send_early_input(self._process)
+            return
         process = SessionProcess(channel, has_terminal=bool(self._terminal))
         environment = self._machine.environment(self._user)
         if self._terminal:
@@ -94,7 +106,7 @@ class WorkerSession(asyncssh.SSHServerSession[bytes]):
         self._process = process
         self._send_early_input(process)
 
-    def _send_early_input(self, process: SessionProcess) -> None:
+    def _send_early_input(self, process: SessionProcess | FileTransfer) -> None:
         for data in self._early_input:
             process.write(data)
         self._early_input.clear()
@@ -118,7 +130,9 @@ class SessionProcess(asyncio.SubprocessProtocol):
     async def start(self, argv: list[str], environment: dict[str, str], folder: str) -> None:
         loop = asyncio.get_running_loop()
         if self._terminal is None:
-            await loop.subprocess_exec(lambda: self, *argv, env=environment, cwd=folder, start_new_session=True)
+            await loop.subprocess_exec(
+                lambda: self, *argv, env=environment, cwd=folder, start_new_session=True, umask=users_umask()
+            )
         else:
             await self._start_in_terminal(self._terminal, argv, environment, folder)
 
@@ -138,6 +152,7 @@ class SessionProcess(asyncio.SubprocessProtocol):
                 env=environment,
                 cwd=folder,
                 start_new_session=True,
+                umask=users_umask(),
             )
         finally:
             os.close(slave)

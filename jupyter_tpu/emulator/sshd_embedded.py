@@ -68,7 +68,7 @@ class WorkerServer(asyncssh.SSHServer):
         self._connection: asyncssh.SSHServerConnection | None = None
 
     def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
-        if not is_own_connection(conn.get_extra_info("peername")[1], conn.get_extra_info("sockname")[1]):
+        if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
             conn.abort()
         self._connection = conn
         self._connections.add(conn)

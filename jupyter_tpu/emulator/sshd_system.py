@@ -15,6 +15,7 @@ import shutil
 import socket
 from pathlib import Path
 
+from jupyter_tpu.agent.umask import users_umask
 from jupyter_tpu.emulator.machine import SHELL, Machine, as_env_command
 from jupyter_tpu.emulator.peers import is_own_connection
 from jupyter_tpu.emulator.process_tree import TOKEN_VARIABLE, kill_server
@@ -44,7 +45,7 @@ LogLevel ERROR
 PermitUserRC no
 SetEnv "{token_variable}={token}" "HOME={home}"
 ForceCommand {login}
-"""
+{sftp}"""
 
 # PATH and the rest are set after the shell was chosen, so no profile of this machine can change them. A terminal's name
 # is the only thing that a login may bring.
@@ -123,7 +124,7 @@ class SystemDoor:
         loop = asyncio.get_running_loop()
         while True:
             connection, peer = await loop.sock_accept(self._socket)
-            if not is_own_connection(peer[1], self.port):
+            if not is_own_connection(peer, connection.getsockname()):
                 connection.close()
                 continue
             task = asyncio.ensure_future(self._serve(connection))
@@ -145,6 +146,7 @@ class SystemDoor:
                 stderr=asyncio.subprocess.DEVNULL,
                 env={TOKEN_VARIABLE: self._machine.token, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"},
                 start_new_session=True,
+                umask=users_umask(),
             )
         try:
             await server.wait()
@@ -165,6 +167,7 @@ class SystemDoor:
             token_variable=TOKEN_VARIABLE,
             token=self._machine.token,
             home=self._machine.home,
+            sftp=_sftp_line(self._sshd),
         )
         (folder / "sshd_config").write_text(config, encoding="utf-8")
         self.keys_changed()
@@ -175,6 +178,13 @@ class SystemDoor:
             shell=shlex.quote(SHELL),
             environment=as_env_command(self._machine.environment()),
         )
+
+
+def _sftp_line(sshd: Path) -> str:
+    """OpenSSH's SFTP server is a program beside the server's; the forced command starts it as a login's command."""
+    libraries = (sshd.parents[1] / name for name in ("lib/openssh", "libexec/openssh", "libexec", "lib/ssh"))
+    programs = (folder / "sftp-server" for folder in libraries)
+    return next((f"Subsystem sftp {path}\n" for path in programs if path.exists()), "")
 
 
 def _make_privilege_separation_folder() -> None:

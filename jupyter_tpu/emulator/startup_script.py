@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psutil
 
+from jupyter_tpu.agent.umask import users_umask
 from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.machine import SHELL, Machine
 
@@ -36,6 +37,7 @@ async def run_startup_script(machine: Machine, script: str) -> None:
             env=machine.environment(),
             cwd=machine.home,
             start_new_session=True,
+            umask=users_umask(),
         )
     await process.wait()
 
@@ -52,7 +54,6 @@ def is_booting(folder: Path) -> bool:
     return not is_up
 
 
-def note_shutdown(below: Path) -> None:
-    """All machines in a folder are down."""
-    for mark in below.glob("**/booted"):
-        mark.unlink(missing_ok=True)
+def note_shutdown(folder: Path) -> None:
+    """The machine in this folder is down."""
+    (folder / "booted").unlink(missing_ok=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.emulator.behaviours import assumed, documented
+from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
 from jupyter_tpu.emulator.errors import bad_field, type_not_in_zone
 from jupyter_tpu.emulator.protos import AcceleratorConfigType, NodePb
 from jupyter_tpu.emulator.validation_parts import check_disks, check_networking, check_scheduling
@@ -127,6 +127,11 @@ def config_type_of(kind: accelerators.Accelerator) -> int:
     return int(AcceleratorConfigType[word].value)
 
 
+@recorded(
+    "runtime-versions",
+    "A zone lists the runtime versions of Google's pages and samples, and of public scripts, that fit its generations.",
+    source="cloud.google.com/tpu/docs/runtimes; python-docs-samples, tpu/; the catalogue names the source of each",
+)
 def runtime_versions_in(zone: str) -> tuple[str, ...]:
     """Names that a zone lists: those of the generations it offers."""
     kinds = {accelerators.accelerator(name).generation for name in accelerators.types_in_zone(zone)}

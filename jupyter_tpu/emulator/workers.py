@@ -16,7 +16,7 @@ from jupyter_tpu.emulator import errors
 from jupyter_tpu.emulator.access_tokens import AccessTokens, kept_key
 from jupyter_tpu.emulator.behaviours import assumed, documented
 from jupyter_tpu.emulator.image import Image
-from jupyter_tpu.emulator.machine import Door, Machine, homes_below, key_lines, open_machine, tokens_below
+from jupyter_tpu.emulator.machine import Door, Machine, key_lines, open_machine, places_below, tokens_below
 from jupyter_tpu.emulator.nodes import GuestItem
 from jupyter_tpu.emulator.process_tree import kill_workers
 from jupyter_tpu.emulator.protos import NodePb, State
@@ -51,6 +51,7 @@ class Workers:
         self._open_door = open_door
         self._running: dict[str, list[RunningWorker]] = {}
         self._scripts: set[asyncio.Task[None]] = set()
+        self._wiping: set[asyncio.Future[None]] = set()
         self._surroundings = Surroundings(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
 
     def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
@@ -98,7 +99,10 @@ class Workers:
     async def remove(self, node: NodePb) -> None:
         """`stop`, and nothing of the node's workers is left on disk."""
         await self.stop(node)
-        await asyncio.to_thread(_wipe, self._place(node))
+        wiping = asyncio.ensure_future(asyncio.to_thread(_wipe, self._place(node)))
+        self._wiping.add(wiping)  # a thread cannot be cancelled: `close` waits for it
+        wiping.add_done_callback(self._wiping.discard)
+        await asyncio.shield(wiping)
 
     async def remove_all(self) -> None:
         """`close`, and nothing of any worker is left on disk."""
@@ -123,6 +127,7 @@ class Workers:
             for worker in workers:
                 await _shut_down(worker)
         self._running.clear()
+        await asyncio.gather(*self._wiping)
         await self._kill_below(self._folder)
         await asyncio.gather(*self._scripts, return_exceptions=True)
 
@@ -130,7 +135,8 @@ class Workers:
         """Every process of the machines in a folder."""
         if tokens := tokens_below(place):
             await kill_workers(tokens)
-        note_shutdown(place)
+        for machine in places_below(place):
+            note_shutdown(machine)
 
     @documented(
         "ssh-keys",
@@ -251,8 +257,8 @@ class Workers:
 
 def _wipe(folder: Path) -> None:
     """Remove all machines below a folder, and what the agent on each keeps outside its home."""
-    for home in homes_below(folder):
-        Home(home / ".jupyter-tpu").remove_run()
+    for place in places_below(folder):
+        Home(place / "home" / ".jupyter-tpu").remove_run()
     shutil.rmtree(folder, ignore_errors=True)
 
 

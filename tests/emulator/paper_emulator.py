@@ -17,6 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from jupyter_tpu.emulator.callers import Callers
 from jupyter_tpu.emulator.core import Cloud
 from jupyter_tpu.emulator.ports import Ports
 from jupyter_tpu.emulator.process import serving
@@ -73,7 +74,7 @@ class PaperEmulator:
 async def serve(folder: Path) -> None:
     cloud = Cloud(project="demo-project", state_dir=folder, time_scale=1.0, workers=PaperWorkers(folder / "w"))
     cloud.time.run(is_paused=True)
-    async with serving(cloud, Ports(grpc=0, rest=0)) as ports:
+    async with serving(cloud, Ports(grpc=0, rest=0), Callers()) as ports:
         sys.stdout.write(json.dumps({"rest": f"http://127.0.0.1:{ports.rest}", "grpc": f"127.0.0.1:{ports.grpc}"}))
         sys.stdout.write("\n")
         sys.stdout.flush()

@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -179,6 +180,44 @@ async def test_a_server_that_is_not_there_resets_the_client(route: Route) -> Non
     client = await route.call()
 
     assert await client.receive_until_reset() == b""
+
+
+async def test_no_packet_waits_for_the_acknowledgement_of_the_one_before() -> None:
+    """Nagle's delay at the client's side of the proxy would hold back 40 ms whatever is sent in two pieces."""
+    accepted: list[socket.socket] = []
+
+    def admit(connection: socket.socket) -> bool:
+        accepted.append(connection.dup())
+        return True
+
+    server, address, arrived = await a_server(("127.0.0.1", 0))
+    proxy = FaultProxy(address, admit=admit)
+    proxy.listen(("127.0.0.1", 0))
+    route = Route(proxy, server, arrived)
+    client, there = await route.connect()
+    await there.send(SENT)
+    await client.receive(len(SENT))
+    with accepted[0]:
+        assert accepted[0].getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+    await route.close()
+
+
+@only_tcp
+async def test_round_trips_are_counted_and_what_is_sent_meanwhile_adds_none(route: Route) -> None:
+    route.fault("latency", ms=20)
+    client, server = await route.connect()
+    for _ in range(3):
+        await client.send(SENT)
+        await client.send(SENT)
+        await server.receive(2 * len(SENT))
+        await server.send(SENT)
+        await server.send(SENT)
+        await client.receive(2 * len(SENT))
+
+    assert (route.proxy.round_trips, route.proxy.accepted) == (4, 1), "the handshake, and three of ours"
+    route.fault("reset")
+    await server.receive_until_reset()
+    assert route.proxy.round_trips == 4
 
 
 async def test_latency_delays_and_costs_no_throughput(route: Route) -> None:

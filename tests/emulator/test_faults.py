@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
+import time
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import grpc
@@ -418,6 +421,26 @@ async def test_timestamps_may_be_off(paused: Any, seconds: int) -> None:
     assert metadata.create_time.ToSeconds() - int(created) == pytest.approx(seconds, abs=1)
     paused.control.clear_faults()
     assert (await paused.get()).create_time.timestamp() == created
+
+
+@pytest.mark.parametrize("seconds", [0, 3600, -86_400])
+async def test_each_answer_and_each_refusal_carries_the_real_date(paused: Any, seconds: int) -> None:
+    await paused.ask_for_node()
+    paused.control.advance(7 * 86_400)  # virtual time is not what a client compares with its own clock
+    if seconds:
+        paused.control.add_fault("*", "clock_skew", seconds=seconds)
+    now = time.time() + seconds
+    async with grpc.aio.insecure_channel(paused.emulator.grpc) as channel:
+        call = channel.unary_unary("/google.cloud.tpu.v2.Tpu/GetNode")
+        for node_id in ("my-node", "no-such-node"):
+            name = paused.emulator.node_name(node_id)
+            answer = call(tpu_v2.GetNodeRequest.serialize(tpu_v2.GetNodeRequest(name=name)))
+            with contextlib.suppress(grpc.aio.AioRpcError):
+                await answer
+            metadata = dict(await answer.initial_metadata())
+            assert parsedate_to_datetime(metadata["date"]).timestamp() == pytest.approx(now, abs=20)
+            shown = await asyncio.to_thread(requests.get, f"{paused.emulator.rest}/v2/{name}", timeout=30)
+            assert parsedate_to_datetime(shown.headers["Date"]).timestamp() == pytest.approx(now, abs=20)
 
 
 # -- what cannot be asked for

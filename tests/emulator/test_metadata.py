@@ -355,9 +355,8 @@ async def test_maintenance_is_announced_on_the_worker(make_worker: Any, cloud: A
     worker = await make_worker()
     cloud.control.pause()
     path = "instance/upcoming-maintenance"
-    before = await worker.text(path)
-    waiting = asyncio.ensure_future(worker.text(f"{path}?wait_for_change=true"))
-    await worker.text("instance/maintenance-event")  # the one who waits has asked
+    _, before, headers = await worker.ask(path)
+    waiting = asyncio.ensure_future(worker.text(f"{path}?wait_for_change=true&last_etag={headers['ETag']}"))
 
     cloud.control.announce_maintenance(cloud.emulator.node_name("n1"))
 

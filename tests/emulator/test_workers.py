@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -65,6 +66,20 @@ async def test_a_login_finds_the_environment_of_its_worker(cloud: Any, connectio
     assert done.stdout.split() == [home, home, "v5litepod-8", "0", "1"]
 
 
+async def test_the_emulators_files_are_closed_and_a_login_has_the_users_umask(cloud: Any, connection: Any) -> None:
+    users = os.umask(0)
+    os.umask(users)
+    assert int((await connection.run("umask", check=True)).stdout, 8) == users
+    state = cloud.emulator.state_dir
+    # the commands of the image are anybody's, the home is the worker's, and the log is the test's own
+    not_its_own = {state / "image", state / "emulator.log", home_of(cloud)}
+    files = [
+        path for path in state.rglob("*") if path.is_file() and not not_its_own.intersection((path, *path.parents))
+    ]
+    assert {"cloud.db"} <= {path.name for path in files}
+    assert [path for path in files if path.stat().st_mode & 0o077] == []
+
+
 async def test_the_login_environment_holds_nothing_of_the_emulators_own(connection: Any) -> None:
     names = (await connection.run("env | cut -d= -f1", check=True)).stdout.split()
 
@@ -75,7 +90,7 @@ async def test_the_login_environment_holds_nothing_of_the_emulators_own(connecti
 async def test_all_that_python_path_adds_on_a_worker_is_the_way_to_its_chips(connection: Any) -> None:
     listed = (await connection.run('ls -I "__*" "$PYTHONPATH"', check=True)).stdout.split()
 
-    assert listed == ["emulated_tpu.py"]
+    assert listed == ["emulated_tpu.py", "jax_plugins"]
 
 
 async def test_exit_status_output_and_error_come_back_apart(connection: Any) -> None:
@@ -156,6 +171,24 @@ async def test_every_process_of_a_worker_ends_with_it(cloud: Any, connection: An
     await asyncio.wait_for(connection.wait_closed(), 20)
     assert processes_of([token]) == []
     assert home.exists() == (verb != "delete")
+
+
+def until_files_go(folder: Path) -> None:
+    before = len(list(folder.iterdir()))
+    while len(list(folder.iterdir())) == before:
+        time.sleep(0.001)
+
+
+async def test_a_reset_bears_with_a_node_that_is_being_deleted(cloud: Any, connection: Any) -> None:
+    home = home_of(cloud)
+    for number in range(1000):
+        (home / str(number)).mkdir()
+    await cloud.client.delete_node(name=cloud.emulator.node_name("n1"))
+    await asyncio.to_thread(until_files_go, home)
+
+    await asyncio.to_thread(cloud.control.reset)
+
+    assert not home.exists()
 
 
 @pytest.mark.parametrize("node_id", ["short", "n" * 60])

@@ -7,9 +7,9 @@
     emulated-tpu hold                   # take the chips until the input ends or Ctrl-C
     emulated-tpu who                    # the process that has them
 
-Real code takes the chips without knowing: libtpu does it when JAX or PyTorch start. Here no libtpu is loaded (JAX runs
-on the CPU), so somebody has to ask. While a process has the chips, the worker's runtime metrics are served, as libtpu
-serves them.
+Real code takes the chips without knowing: libtpu does it when JAX or PyTorch start. Here no libtpu is loaded: for JAX
+`jax_plugins/emulated_chips.py` asks, for all others somebody has to. While a process has the chips, the worker's
+runtime metrics are served, as libtpu serves them.
 """
 
 from __future__ import annotations

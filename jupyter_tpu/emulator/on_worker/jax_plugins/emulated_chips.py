@@ -1,0 +1,65 @@
+"""Give plain JAX the devices of an emulated worker: JAX looks for plugins in this namespace package at its first use.
+
+As on a TPU VM the first use takes the chips, and a second process is refused. JAX calls `initialize` once, before it
+starts on any device. Devices of the CPU stand in for the chips; ``JAX_PLATFORMS=cpu`` leaves the chips alone.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import emulated_tpu  # type: ignore[import-not-found]  # the worker's Python path begins in the folder above
+
+PRIORITY = 300
+"""That of JAX's own TPU backend."""
+
+
+def initialize() -> None:
+    """Register a backend ``tpu``, as JAX does where it finds libtpu."""
+    folder = Path(os.environ.get(emulated_tpu.FOLDER_VARIABLE, ""))
+    if not (folder / "chips.json").is_file():
+        return
+    config: Any = importlib.import_module("jax._src.config")
+    xla_bridge: Any = importlib.import_module("jax._src.xla_bridge")
+    chosen = config.jax_platforms.value
+    if chosen and "tpu" not in chosen.split(","):
+        return
+    if not chosen:
+        # jax/_src/cloud_tpu_init.py does so on a TPU VM: a TPU that is in use is then an error, not a fall-back
+        config.update("jax_platforms", "tpu,cpu")
+    if not _is_counted(config):
+        _count_devices(config, _devices(folder))
+    # one client for both names: they are the same devices
+    client = functools.cache(xla_bridge.make_cpu_client)
+    xla_bridge.register_backend_factory("cpu", client, priority=0, fail_quietly=False)
+    xla_bridge.register_backend_factory("tpu", lambda: _taken(client), priority=PRIORITY, fail_quietly=False)
+
+
+def _taken(client: Any) -> Any:
+    emulated_tpu.take()
+    return client()
+
+
+def _is_counted(config: Any) -> bool:
+    """Whether the user asked for a number of devices."""
+    said = os.environ.get("XLA_FLAGS", "")
+    return "xla_force_host_platform_device_count" in said or getattr(config.config, "jax_num_cpu_devices", -1) >= 0
+
+
+def _count_devices(config: Any, count: int) -> None:
+    try:
+        config.update("jax_num_cpu_devices", count)
+    except AttributeError:  # JAX before 0.4.38
+        said = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{said} --xla_force_host_platform_device_count={count}".strip()
+
+
+def _devices(folder: Path) -> int:
+    """The worker's own: on a slice each process sees those of its worker."""
+    chips = json.loads((folder / "chips.json").read_text(encoding="utf-8"))["chips"]
+    return int(chips["count"]) * int(chips["devices_per_chip"])
