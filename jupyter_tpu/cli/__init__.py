@@ -1,7 +1,7 @@
 """``jupyter tpu …``: the panel's work from a terminal.
 
-One module for each group of commands. Modules import what is heavy (Google's client, asyncssh, Jupyter) inside their
-functions, because `jupyter tpu --help` and a mistyped option must answer at once.
+One module for each group of commands, imported once one is typed. Modules import what is heavy (Google's client,
+asyncssh, Jupyter) inside their functions, because `jupyter tpu --help` and a mistyped option must answer at once.
 """
 
 from __future__ import annotations

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.terminal import warn
 from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import Books, Place, look_of
+from jupyter_tpu.fleet.brake_book import BrakeBook, reminder_of
 from jupyter_tpu.fleet.unwatched import write_down
-from jupyter_tpu.models import Node, NodeList
+from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import Look
-from jupyter_tpu.money.spending import Account, NodeCosts
+from jupyter_tpu.money.spending import Account, NodeCosts, node_cost
 
 if TYPE_CHECKING:
+    from jupyter_tpu.brakes import Reminder
     from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.cloud.settings import CloudSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,12 @@ async def warn_unseen(cloud: CloudApi) -> None:
         warn(f"The project {cloud.settings.project} cannot be looked at now. Is this its id? {error.message}")
 
 
+def warn_of_clock(cloud: CloudApi) -> None:
+    """Say it where this computer's clock is wrong; known once the cloud has answered."""
+    if notice := cloud.clock.notice:
+        warn(notice)
+
+
 async def looked(options: argparse.Namespace) -> Looked:
     """The books after a look at all nodes; without an answer, what was READY counts as READY still.
 
@@ -67,14 +75,16 @@ async def looked(options: argparse.Namespace) -> Looked:
         JournalUnwritable: the ledger cannot be read or written.
     """
     async with books_of_cloud(options) as (cloud, books):
-        asked_at = time.time()
+        asked = cloud.clock.steady()
         try:
             listed = await cloud.list_nodes()
         except TpuError as error:
             warn(f"The nodes could not be looked at: {error.message}")
-            return Looked(account=books.account(asked_at), as_of=None, is_complete=False)
+            return Looked(account=books.account(cloud.clock.now()), as_of=None, is_complete=False)
+        warn_of_clock(cloud)
+        asked_at = cloud.clock.moment(asked).wall
         await write_down(cloud, books, look_of(listed, as_of=asked_at, is_first=True))
-        account = books.account(time.time())
+        account = books.account(cloud.clock.now())
         return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
 
 
@@ -98,4 +108,19 @@ async def _costs(cloud: CloudApi, look: Look) -> NodeCosts:
             await write_down(cloud, books, look)
         except JournalUnwritable:  # the notice of the journal has said so
             return {}
-        return books.node_costs(time.time())
+        return books.node_costs(cloud.clock.now())
+
+
+def reminders_of(
+    settings: CloudSettings, nodes: tuple[Node, ...], costs: NodeCosts, now: float
+) -> dict[NodeName, Reminder]:
+    """The nodes that were billed for a day or more without a human act that anybody on this machine has heard of."""
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:  # its notices have been shown with the costs
+        try:
+            laid = BrakeBook(journal, settings).read(nodes)
+        except JournalUnwritable:  # the notice of the journal has said so
+            return {}
+    due = [(node, reminder_of(each := laid[str(node.name)], each.ready_since, None, now)) for node in nodes]
+    return {node.name: replace(found, usd=node_cost(costs, node)) for node, found in due if found is not None}

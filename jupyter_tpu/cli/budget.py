@@ -132,11 +132,10 @@ def _set(options: argparse.Namespace) -> int:
 
 
 async def _written(options: argparse.Namespace) -> dict[str, Any]:
-    now = time.time()
     async with books_of_cloud(options) as (cloud, books):
-        books.set_budget(options.name, _wanted(options), now=now)
+        books.set_budget(options.name, _wanted(options), now=cloud.clock.now())
         await warn_unseen(cloud)
-        (view,) = [view for view in budgets_view(books.account(now)) if view["name"] == options.name]
+        (view,) = [view for view in budgets_view(books.account(cloud.clock.now())) if view["name"] == options.name]
     return view
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from jupyter_tpu.errors import TpuError
 
@@ -58,7 +59,7 @@ async def running(
     With `answers` its standard output is for `Child.first_line`; otherwise it goes to the log as well. With `listens`
     its standard input is for `Child.tell`; otherwise it is empty.
     """
-    with log.open("wb") as messages:
+    with _closed_log(log) as messages:
         process = await asyncio.create_subprocess_exec(
             *argv,
             stdin=asyncio.subprocess.PIPE if listens else asyncio.subprocess.DEVNULL,
@@ -72,6 +73,11 @@ async def running(
         yield Child(name, process, log)
     finally:
         await _end(process)
+
+
+def _closed_log(path: Path) -> IO[bytes]:
+    """JupyterLab's messages hold its token."""
+    return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _end_with_parent() -> None:

@@ -72,9 +72,11 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
     """
     from jupyter_tpu.cli.finding import find_node
     from jupyter_tpu.fleet.opening import open_cloud
+    from jupyter_tpu.ssh import import_ahead
 
     settings = cloud_settings(options)
     async with open_cloud(settings) as cloud:
+        import_ahead()  # asyncssh, while the cloud is asked
         node = await find_node(cloud, options.node, options.zone)
     if node.state != "READY":
         raise WrongState(f"The node {node.name.node_id} is {node.state}, not READY.", exists="Nothing runs on it.")

@@ -6,34 +6,12 @@ import argparse
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import cast
 
-from jupyter_tpu.cli import (
-    access,
-    audit,
-    budget,
-    changing,
-    cost,
-    demo,
-    doctor,
-    env,
-    grant,
-    keep,
-    kernels,
-    listing,
-    making,
-    other,
-    queue,
-    quota,
-    recover,
-    search,
-    sweep,
-    top,
-    who,
-)
 from jupyter_tpu.cli.options import cloud_settings
-from jupyter_tpu.cli.overview import Overview
+from jupyter_tpu.cli.overview import Overview, UsageError
 from jupyter_tpu.cli.terminal import note, report
 from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import TpuError
@@ -41,33 +19,38 @@ from jupyter_tpu.errors import TpuError
 Run = Callable[[argparse.Namespace], int]
 
 
-def build_parser() -> Overview:
-    """All commands; each group adds its own."""
+_COMMANDS: Mapping[str, tuple[str, ...]] = {
+    "listing": ("list", "describe"),
+    "making": ("create",),
+    "search": ("search",),
+    "queue": ("queue",),
+    "changing": ("stop", "start", "delete"),
+    "kernels": ("kernels",),
+    "env": ("env",),
+    "top": ("top",),
+    "who": ("who", "free"),
+    "keep": ("brakes", "keep"),
+    "access": ("ssh", "ssh-config", "kernelspec"),
+    "grant": ("grant",),
+    "cost": ("cost",),
+    "budget": ("budget",),
+    "audit": ("audit",),
+    "recover": ("recover",),
+    "quota": ("quota",),
+    "sweep": ("sweep", "panic"),
+    "doctor": ("doctor",),
+    "demo": ("demo",),
+    "other": ("emulator", "version"),
+}
+"""What each module of this package adds to the line."""
+
+
+def build_parser(command: str = "") -> Overview:
+    """All commands; or those of one module, where it has the one that was typed, since importing all takes a while."""
     parser = Overview()
-    for group in (
-        listing,
-        making,
-        search,
-        queue,
-        changing,
-        kernels,
-        env,
-        top,
-        who,
-        keep,
-        access,
-        grant,
-        cost,
-        budget,
-        audit,
-        recover,
-        quota,
-        sweep,
-        doctor,
-        demo,
-        other,
-    ):
-        group.add_commands(parser.commands)
+    having = [module for module, commands in _COMMANDS.items() if command in commands]
+    for module in having or _COMMANDS:
+        import_module(f"jupyter_tpu.cli.{module}").add_commands(parser.commands)
     return parser
 
 
@@ -75,12 +58,28 @@ def run(argv: Sequence[str] | None = None) -> int:
     """Parse and perform; see `jupyter_tpu.cli.main` for the exit codes."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["emulator"]:  # it has a parser of its own
-        return other.run_emulator(arguments[1:])
-    parser = build_parser()
+        from jupyter_tpu.cli.other import run_emulator
+
+        return run_emulator(arguments[1:])
+    parser = build_parser(*arguments[:1])
     if not arguments:
         parser.print_help(sys.stderr)
         return 2
-    return _performed(_parsed(parser, arguments))
+    try:
+        options = _parsed(parser, arguments)
+    except UsageError as error:
+        return _misused(error, as_json="--json" in arguments)
+    return _performed(options)
+
+
+def _misused(error: UsageError, *, as_json: bool) -> int:
+    """Exit code 2, as of all programs whose command line cannot be understood."""
+    if as_json:
+        report(error, as_json=True)
+    else:
+        error.parser.print_usage(sys.stderr)
+        note(f"{error.parser.prog}: error: {error.message}")
+    return 2
 
 
 def _take_prices(options: argparse.Namespace) -> None:

@@ -122,6 +122,7 @@ def _variables(cloud: dict[str, Any]) -> dict[str, str]:
         "JUPYTER_TPU_ENDPOINT": cloud["grpc"],
         "JUPYTER_TPU_PROJECT": cloud["project"],
         "JUPYTER_TPU_EMULATOR": cloud["rest"],
+        **({"JUPYTER_TPU_EMULATOR_TOKEN_FILE": cloud["token_file"]} if "token_file" in cloud else {}),
     }
 
 
@@ -191,7 +192,9 @@ def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder
     say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells")
-    say(f"  Costs: {cloud['rest']}/emulator/v1/ledger (what the nodes would have cost)")
+    # a browser has no token to send
+    ledger = "`jupyter tpu emulator ledger` there" if "token_file" in cloud else f"{cloud['rest']}/emulator/v1/ledger"
+    say(f"  Costs: {ledger} (what the nodes would have cost)")
     say("  Break: the button in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     say("  Stop:  Ctrl-C here")
     say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts afresh)")

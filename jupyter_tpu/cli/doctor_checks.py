@@ -114,6 +114,7 @@ async def examine_cloud(settings: CloudSettings) -> list[Finding]:
         async with _cloud(settings) as cloud:
             listed = await cloud.list_nodes()
             found = [_of_list(cloud.settings.project, len(listed.nodes), listed.unreachable)]
+            found.append(_own_clock(cloud.clock.notice))
             return [*found, *await _quotas(cloud), *_budgets(cloud.settings)]
     except TpuError as error:
         return [_of_error(_check_of(error), error)]
@@ -156,6 +157,13 @@ def _husks(report: QuotaReport) -> Finding:
     what = "1 ended request holds" if husks == 1 else f"{husks} ended requests hold"
     fix = "jupyter tpu sweep shows them, and deletes those that you name."
     return Finding(check="quota", state=WARNING, text=f"{what} quota and computes nothing.", fix=fix)
+
+
+def _own_clock(wrong: str) -> Finding:
+    if not wrong:
+        return Finding(check="clock", state=OK, text="This computer's clock agrees with the cloud's.")
+    fix = "Let it be set from the network: times of the day that you type and that are shown are by this clock."
+    return Finding(check="clock", state=WARNING, text=wrong, fix=fix)
 
 
 def _budgets(settings: CloudSettings) -> list[Finding]:

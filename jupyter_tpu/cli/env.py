@@ -153,8 +153,10 @@ async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
     from jupyter_tpu.cli.finding import find_node
     from jupyter_tpu.fleet.opening import open_cloud
     from jupyter_tpu.kernels.asking import workers_with_kernels
+    from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
+        import_ahead()  # asyncssh, while the cloud is asked
         node = await find_node(cloud, options.node, options.zone)
         if node.state != "READY":
             raise WrongState(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("GRANT", "WHAT", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
 _NOTHING = "Nothing was written down."
-_ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on")
+_ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread")
 _UNKNOWN = "unknown"
 
 
@@ -44,9 +44,12 @@ def add_commands(commands: Commands) -> None:
     )
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the grant")
     _add_what(parser)
-    parser.add_argument("--starts-on", default="", metavar="DATE", help="first day, as 2026-11-01")
-    parser.add_argument("--days", type=int, metavar="N", help="its term, as the mail states it")
+    parser.add_argument(
+        "--starts-on", default="", metavar="DATE", help="first day, as 2026-11-01 (default: the mail's date)"
+    )
+    parser.add_argument("--days", type=int, metavar="N", help="its term (default: what the mail states)")
     parser.add_argument("--ends-on", default="", metavar="DATE", help="last day, in place of --days")
+    parser.add_argument("--skip-unread", action="store_true", help="write down a mail of which lines cannot be read")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_grant)
@@ -93,6 +96,7 @@ def _add(options: argparse.Namespace) -> int:
     mail = _mail(options)
     if mail is not None:
         _say_what_was_read(mail)
+        _refuse_unread(options, mail)
     now = time.time()
     grant = grant_from_json(options.name, _body(options, mail, now))
     asyncio.run(_write(options, lambda grants: grants.put(grant, now=now)))
@@ -169,22 +173,35 @@ def _say_what_was_read(mail: TrcMail) -> None:
         warn(f"not read: {text}")
 
 
+def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
+    """Nodes that an unread line grants would count as billed, without a word."""
+    if mail.problems and not options.skip_unread:
+        lines = "1 line" if len(mail.problems) == 1 else f"{len(mail.problems)} lines"
+        raise BadInput(
+            f"Could not read {lines} of the mail: {' '.join(mail.problems)}",
+            exists=_NOTHING,
+            hint="Enter all of it with --row, or add --skip-unread: what was not read then counts as billed.",
+        )
+
+
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """As `grant_from_json` wants it; a term that the mail states is named to the user, and never taken unasked."""
-    starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else "")
-    states = f" The mail states {mail.days} days: --days {mail.days}." if mail and mail.days else ""
+    """As `grant_from_json` wants it: first day and term are the user's, else the mail's own, which is said."""
+    starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
+    days = mail.days if mail and options.days is None and not options.ends_on else options.days
     if not starts_on:
         raise BadInput(
-            "The first day of the grant is not said.", exists=_NOTHING, hint=f"Add --starts-on DATE.{states}"
+            "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the mail's date."
         )
-    if options.days is None and not options.ends_on:
-        raise BadInput(
-            "The term of the grant is not said.", exists=_NOTHING, hint=f"Add --days N or --ends-on DATE.{states}"
-        )
+    if days is None and not options.ends_on:
+        raise BadInput("The term of the grant is missing.", exists=_NOTHING, hint="Add --days N or --ends-on DATE.")
+    if mail and not options.starts_on:
+        note(f"read: starts on {starts_on}, the date of the mail (--starts-on changes it)")
+    if days != options.days:
+        note(f"read: a term of {days} days (--days changes it)")
     return {
         "kind": "credit" if mail is None else "trc",
         "starts_on": starts_on,
-        "days": options.days,
+        "days": days,
         "ends_on": options.ends_on or None,
         "rows": [row.to_json() for row in mail.rows] if mail else None,
         "usd": options.credit,
@@ -230,7 +247,12 @@ async def _seen(cloud: CloudApi) -> FleetSnapshot:
         return FleetSnapshot(error=error)
     for zone in listed.unreachable:
         warn(f"{zone} did not answer: its chips in use are not known.")
-    return FleetSnapshot(nodes=listed.nodes, unreachable=listed.unreachable, as_of=time.time())
+    return FleetSnapshot(
+        nodes=listed.nodes,
+        unreachable=listed.unreachable,
+        as_of=cloud.clock.now(),
+        clock_ahead_s=cloud.clock.ahead_s,
+    )
 
 
 def _table_rows(view: dict[str, Any]) -> list[tuple[str, ...]]:

@@ -41,6 +41,11 @@ def _add_brakes(commands: Commands) -> None:
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
     parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
     parser.add_argument("--idle", metavar="1h|off", help="end it when it has been idle for so long")
+    parser.add_argument(
+        "--unattended",
+        metavar="2h|off",
+        help="count a running cell as idle after so long with idle chips, no output and nobody connected (default: 2h)",
+    )
     parser.add_argument("--session", metavar="12h|off", help="end it so long after it became READY, busy or not")
     parser.add_argument("--action", choices=ACTIONS, help="stop it (its disk is kept) or delete it")
     add_cloud_options(parser)
@@ -134,7 +139,11 @@ def _journal() -> Any:
 
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
-    said = {"idle_after_s": ("--idle", options.idle), "session_s": ("--session", options.session)}
+    said = {
+        "idle_after_s": ("--idle", options.idle),
+        "unattended_after_s": ("--unattended", options.unattended),
+        "session_s": ("--session", options.session),
+    }
     changes: dict[str, Any] = {
         name: None if text == "off" else seconds(text, option) for name, (option, text) in said.items() if text
     }
@@ -188,16 +197,22 @@ def _say_one(options: argparse.Namespace, brake: Brake) -> int:
         say(f"  kept: for {span_text(brake.keep.until - time.time())}")
     if brake.keep.while_busy:
         say("  kept: until what runs now has ended")
+    if brake.reminder is not None:
+        say(plain(f"  note: {brake.reminder.text(brake.node.name.node_id)}"))
     say(plain(f"  guard on the node: {brake.guard['state']} ({brake.guard['detail']})"))
     return 0
 
 
 def _rule_text(brake: Brake) -> str:
-    """``stop after 1 h idle, or a session of 8 h``."""
+    """``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
     rules = brake.rules
     idle = [] if rules.idle_after_s is None else [f"{span_text(rules.idle_after_s)} idle"]
     session = [] if rules.session_s is None else [f"a session of {span_text(rules.session_s)}"]
-    return f"{rules.action} after {' or '.join([*idle, *session])}" if idle or session else "none"
+    unattended_s = rules.unattended_after_s
+    is_lapsing = rules.idle_after_s is not None and unattended_s is not None
+    unattended = [f"{span_text(unattended_s)} unattended"] if is_lapsing and unattended_s else []
+    parts = [*idle, *unattended, *session]
+    return f"{rules.action} after {' or '.join(parts)}" if parts else "none"
 
 
 def _row(brake: Brake) -> tuple[str, ...]:

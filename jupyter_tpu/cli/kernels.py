@@ -112,8 +112,10 @@ def _run_end(options: argparse.Namespace) -> int:
 async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], list[TpuError]]:
     from jupyter_tpu.fleet.opening import open_cloud
     from jupyter_tpu.kernels.asking import list_kernels
+    from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
+        import_ahead()  # asyncssh, while the cloud is asked
         keys = await _workers(cloud, options.zone or "-")
     found, failures = await list_kernels(keys)
     live = [LiveKernel(key=key, info=info) for key, infos in found.items() for info in infos if info.get("alive")]

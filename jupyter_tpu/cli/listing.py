@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.cli.books import costs_of_list, costs_of_nodes
+from jupyter_tpu.cli.books import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
 from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import EMULATED, dollars_text, price_text, total_text
@@ -19,8 +19,9 @@ from jupyter_tpu.money.spending import NodeCosts, node_cost
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
 
+    from jupyter_tpu.brakes import Reminder
     from jupyter_tpu.cloud.settings import CloudSettings
-    from jupyter_tpu.models import Node, NodeList
+    from jupyter_tpu.models import Node, NodeList, NodeName
 
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
@@ -52,12 +53,16 @@ def run_list(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
-    listed, costs = asyncio.run(_list_nodes(options))
+    listed, costs, reminders = asyncio.run(_list_nodes(options))
     specs = kernelspec_names(settings)
     if options.json:
-        say_json({**_list_view(listed, specs, costs), "emulated": settings.is_emulated})
+        reminded = [{"name": str(name), **each.to_json(name.node_id)} for name, each in reminders.items()]
+        say_json({**_list_view(listed, specs, costs), "reminders": reminded, "emulated": settings.is_emulated})
     else:
         _say_list(listed, specs, costs)
+        for name, each in reminders.items():
+            keep, stop = f"jupyter tpu keep {name.node_id}", f"jupyter tpu stop {name.node_id}"
+            note(plain(f"{each.text(name.node_id)} Keep it running: `{keep}`. Stop it: `{stop}`."))
         _note_emulated(settings)
     return 0
 
@@ -67,13 +72,16 @@ def _note_emulated(settings: CloudSettings) -> None:
         note(EMULATED)
 
 
-async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts]:
+async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts, dict[NodeName, Reminder]]:
     from jupyter_tpu.fleet.opening import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        asked_at = time.time()
+        asked = cloud.clock.steady()
         listed = await cloud.list_nodes(options.zone or "-")
-        return listed, await costs_of_list(cloud, listed, asked_at, zone=options.zone)
+        warn_of_clock(cloud)
+        asked_at = cloud.clock.moment(asked).wall
+        costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
+        return listed, costs, reminders_of(cloud.settings, listed.nodes, costs, asked_at)
 
 
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
@@ -122,8 +130,9 @@ async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
     from jupyter_tpu.fleet.opening import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        asked_at = time.time()
+        asked = cloud.clock.steady()
         node = await find_node(cloud, options.node, options.zone)
+        asked_at = cloud.clock.moment(asked).wall
         return node, node_cost(await costs_of_nodes(cloud, (node,), asked_at), node)
 
 

@@ -23,14 +23,14 @@ from jupyter_tpu.cli.options import (
     cloud_settings,
     provisioning_at_once,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain, warn
+from jupyter_tpu.cli.paying import UnknownPriceError, accept_unknown_price, require_known_price, who_pays
+from jupyter_tpu.cli.terminal import note, plain, warn
 from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.work import SIGINT_EXIT, Work, fleet_at_work, performed, say_end
 from jupyter_tpu.cloud.buckets import read_egress
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.granting import read_grant_book
-from jupyter_tpu.models import NodeName, NodeSpec, Price
-from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage, Request
+from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage
 from jupyter_tpu.money.egress import buckets_in, gibibytes
 from jupyter_tpu.provisioning import Provisioning, flags_of
 
@@ -70,9 +70,13 @@ def run_create(options: argparse.Namespace) -> int:
         buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
     )
     epoch_gib = gibibytes(options.epoch_gib) if options.epoch_gib else None
-    _require_consent_to_unknown_price(options, wanted)
+    reads = Reads(buckets=buckets, epoch_gib=epoch_gib)
     try:
-        intent = asyncio.run(_create(options, wanted, Reads(buckets=buckets, epoch_gib=epoch_gib)))
+        try:
+            intent = asyncio.run(_create(options, wanted, reads))
+        except UnknownPriceError as unknown:
+            accept_unknown_price(options, unknown, "Create it")
+            intent = asyncio.run(_create(options, wanted, reads))
     except KeyboardInterrupt:
         _say_what_exists(wanted)
         return SIGINT_EXIT
@@ -103,7 +107,6 @@ class Wanted:
     runtime_version: str
     provisioning: Provisioning
     internal_ips: bool
-    price: Price | None
     was_asked: bool = False
     coverage: Coverage | None = None
 
@@ -142,7 +145,6 @@ def _wanted(options: argparse.Namespace) -> Wanted:
         runtime_version=options.runtime_version or _first(versions, "runtime version", kind.type),
         provisioning=provisioning,
         internal_ips=options.internal_ips,
-        price=accelerators.price_on_terms(kind.type, zone, provisioning),
     )
 
 
@@ -152,22 +154,11 @@ def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
     return choices[0]
 
 
-def _require_consent_to_unknown_price(options: argparse.Namespace, wanted: Wanted) -> None:
-    if wanted.price or options.yes or options.accept_unknown_price:
-        return
-    if not is_confirmed(f"The price of {wanted.accelerator_type} in {wanted.zone} is not known. Create it?"):
-        raise BadInput(
-            f"The price of {wanted.accelerator_type} in {wanted.zone} is not known.",
-            exists="Nothing was asked of the cloud.",
-            hint="Add --yes to create it all the same.",
-        )
-    options.accept_unknown_price = True
-
-
 async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
     async with fleet_at_work(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
-        wanted.coverage = await _who_pays(opened, wanted)
+        wanted.coverage = await who_pays(opened, spec)
+        await require_known_price(options, opened, [spec])
         note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
         note(f"Never covered by a grant: {'; '.join(NEVER_COVERED)}.")
         await _say_egress(opened, wanted, reads)
@@ -179,14 +170,6 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         return await performed(
             opened, lambda fleet: fleet.create(spec, accept_unknown_price=accepts), ssh_user=options.ssh_user
         )
-
-
-async def _who_pays(work: Work, wanted: Wanted) -> Coverage:
-    """By the grants, against the nodes that there are now."""
-    book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
-    return book.coverage(
-        Request(accelerator_type=wanted.accelerator_type, zone=wanted.zone, provisioning=wanted.provisioning)
-    )
 
 
 async def _say_egress(work: Work, wanted: Wanted, reads: Reads) -> None:

@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 from jupyter_tpu.cli.terminal import plain
+from jupyter_tpu.errors import TpuError
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -27,13 +28,34 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-class Overview(argparse.ArgumentParser):
+class UsageError(TpuError):
+    """The line cannot be understood as it was typed.
+
+    Attributes:
+        parser: that of the command.
+    """
+
+    code = "usage"
+    status = 400
+    parser: argparse.ArgumentParser
+
+
+class CommandParser(argparse.ArgumentParser):
+    """A parser that leaves it to its caller how an error is told."""
+
+    def error(self, message: str) -> NoReturn:
+        error = UsageError(message, exists="Nothing was done.", hint=f"See {self.prog} --help.")
+        error.parser = self
+        raise error
+
+
+class Overview(CommandParser):
     """The parser of all commands; `commands` takes them."""
 
     def __init__(self) -> None:
         super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_DESCRIPTION, epilog=_MORE)
         self.commands: Commands = self.add_subparsers(
-            metavar="COMMAND", required=True, parser_class=argparse.ArgumentParser
+            prog="jupyter tpu", metavar="COMMAND", required=True, parser_class=CommandParser
         )
 
     def format_help(self) -> str:
@@ -50,7 +72,7 @@ class Overview(argparse.ArgumentParser):
         return formatter.format_help()
 
     def refuse(self, name: str) -> NoReturn:
-        """A command that there is not; exits as argparse does."""
+        """A command that there is not."""
         near = get_close_matches(name, list(self.commands.choices), n=1)
         meant = f"Did you mean `jupyter tpu {near[0]}`?" if near else "`jupyter tpu --help` lists all."
         self.error(f"there is no command {plain(name)[:60]!r}. {meant}")

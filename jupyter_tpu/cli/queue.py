@@ -19,12 +19,13 @@ from jupyter_tpu.cli.options import (
     chosen_provisioning,
     cloud_settings,
 )
+from jupyter_tpu.cli.paying import UnknownPriceError, accept_unknown_price, require_known_price
 from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import EMULATED, costs_text
-from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.errors import BadInput, QueuedNotFound
 from jupyter_tpu.fleet.getting_views import queue_view, queued_view
-from jupyter_tpu.models import NodeName, NodeSpec, Price, QueuedResource
-from jupyter_tpu.provisioning import Provisioning, flags_of
+from jupyter_tpu.models import NodeName, NodeSpec, QueuedResource
+from jupyter_tpu.provisioning import FLEX_START_LABELS, Provisioning, flags_of
 
 if TYPE_CHECKING:
     from argparse import _SubParsersAction
@@ -124,8 +125,11 @@ def _add(options: argparse.Namespace) -> int:
     kind = accelerators.accelerator(options.type)
     NodeName(project="any-project", zone=options.zone, node_id=options.name)
     provisioning = _provisioning(options)
-    _require_consent(options, accelerators.price_on_terms(kind.type, options.zone, provisioning))
-    queued = asyncio.run(_added(options, kind, provisioning))
+    try:
+        queued = asyncio.run(_added(options, kind, provisioning))
+    except UnknownPriceError as unknown:
+        accept_unknown_price(options, unknown, "Queue it")
+        queued = asyncio.run(_added(options, kind, provisioning))
     if options.json:
         say_json(queued_view(queued))
         return 0
@@ -152,18 +156,6 @@ def _provisioning(options: argparse.Namespace) -> Provisioning:
     return provisioning
 
 
-def _require_consent(options: argparse.Namespace, price: Price | None) -> None:
-    if price or options.yes or options.accept_unknown_price:
-        return
-    if not is_confirmed(f"The price of {options.type} in {options.zone} is not known. Queue it?"):
-        raise BadInput(
-            f"The price of {options.type} in {options.zone} is not known.",
-            exists=_NOTHING,
-            hint="Add --yes to queue it all the same.",
-        )
-    options.accept_unknown_price = True
-
-
 async def _added(
     options: argparse.Namespace, kind: accelerators.Accelerator, provisioning: Provisioning
 ) -> QueuedResource:
@@ -179,7 +171,9 @@ async def _added(
             runtime_version=options.runtime_version or (versions[0] if versions else ""),
             **flags_of(provisioning),
             internal_ips=options.internal_ips,
+            labels=FLEX_START_LABELS if provisioning == "flex-start" else {},
         )
+        await require_known_price(options, opened, [spec])
         return await opened.queue.add(
             spec,
             valid_for_s=valid_for_s,
@@ -218,8 +212,11 @@ async def _with_fleet(options: argparse.Namespace, ask: Ask) -> QueuedResource:
 def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) -> QueuedResource:
     found = [each for each in items if each.name.queued_id == queued_id and zone in ("", each.name.zone)]
     if not found:
-        raise NodeNotFound(
-            f"There is no queued resource {queued_id[:70]}.", exists=_NOTHING, hint="`jupyter tpu queue` lists them."
+        where = f" in {zone}" if zone else ""
+        raise QueuedNotFound(
+            f"There is no queued resource {queued_id[:70]}{where}.",
+            exists="Nothing was removed.",
+            hint="`jupyter tpu queue` lists them.",
         )
     if len(found) > 1:
         zones = ", ".join(each.name.zone for each in found)

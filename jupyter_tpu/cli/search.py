@@ -21,13 +21,14 @@ from jupyter_tpu.cli.options import (
     cloud_settings,
     provisioning_at_once,
 )
-from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.paying import UnknownPriceError, accept_unknown_price, require_known_price
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
 from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
 from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
 from jupyter_tpu.fleet.getting_views import search_view, searches_view
 from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
-from jupyter_tpu.models import NodeName
+from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.provisioning import flags_of
 
 if TYPE_CHECKING:
@@ -78,10 +79,13 @@ def run_search(options: argparse.Namespace) -> int:
         return _list(options)
     wanted = _candidates(options)
     for_s = seconds(options.for_, "--for") if options.for_ else None
-    _require_consent_to_unknown_prices(options, wanted)
     begun = list[Search]()
     try:
-        search = asyncio.run(_searched(options, wanted, for_s, begun))
+        try:
+            search = asyncio.run(_searched(options, wanted, for_s, begun))
+        except UnknownPriceError as unknown:
+            accept_unknown_price(options, unknown, "Search")
+            search = asyncio.run(_searched(options, wanted, for_s, begun))
     except KeyboardInterrupt:
         return _interrupted(options, begun)
     return _say_end(options, search)
@@ -120,21 +124,14 @@ def _first_version(generation: str) -> str:
     return versions[0]
 
 
-def _require_consent_to_unknown_prices(options: argparse.Namespace, wanted: Iterable[Candidate]) -> None:
-    unknown = sorted({f"{each.accelerator_type} in {each.zone}" for each in wanted if not _has_price(each)})
-    if not unknown or options.yes or options.accept_unknown_price:
-        return
-    if not is_confirmed(f"The price of {', '.join(unknown)} is not known. Search all the same?"):
-        raise BadInput(
-            f"The price of {', '.join(unknown)} is not known.",
-            exists="Nothing was asked of the cloud.",
-            hint="Add --yes to search all the same, or leave them out.",
-        )
-    options.accept_unknown_price = True
-
-
-def _has_price(candidate: Candidate) -> bool:
-    return accelerators.price_on_terms(candidate.accelerator_type, candidate.zone, candidate.provisioning) is not None
+def _spec(options: argparse.Namespace, opened: OpenFleet, candidate: Candidate) -> NodeSpec:
+    return NodeSpec(
+        name=NodeName(project=opened.settings.project, zone=candidate.zone, node_id=options.node),
+        accelerator_type=candidate.accelerator_type,
+        runtime_version=candidate.runtime_version,
+        **flags_of(candidate.provisioning),
+        internal_ips=candidate.internal_ips,
+    )
 
 
 async def _searched(
@@ -145,6 +142,7 @@ async def _searched(
     from jupyter_tpu.fleet.search_order import by_cost
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
+        await require_known_price(options, opened, [_spec(options, opened, each) for each in wanted])
         order = await by_cost(opened, wanted)
         search = await opened.searches.begin(
             options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price

@@ -9,24 +9,17 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
 from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import plain as plain
 
 QUESTION_END = " [y/N] "
 """Ends the line of a question, on standard error."""
 
-_LONGEST = 2000
-# Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
-_UNSAFE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-
-
-def plain(text: str) -> str:
-    """One line of harmless text: control, formatting and line-breaking characters become spaces or vanish."""
-    kept = (" " if char in "\t\n\r" else char for char in text[:_LONGEST])
-    return "".join(char for char in kept if unicodedata.category(char) not in _UNSAFE)
+SCHEMA_VERSION = 1
+"""Of all JSON documents of the command line; higher once a field of one goes, or means something else."""
 
 
 def say(text: str = "") -> None:
@@ -44,9 +37,9 @@ def warn(text: str) -> None:
     note(f"warning: {plain(text)}")
 
 
-def say_json(data: Any) -> None:
-    """The one JSON document of a command run with ``--json``."""
-    say(json.dumps(data, indent=2))
+def say_json(data: Mapping[str, Any]) -> None:
+    """The one JSON document of a command run with ``--json``, with the version of its schema."""
+    say(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:

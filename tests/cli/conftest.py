@@ -43,7 +43,9 @@ class Terminal:
         )
 
     def tpu_json(self, *argv: str, **variables: str) -> Any:
-        return json.loads(self.tpu(*argv, "--json", **variables).stdout)
+        document = json.loads(self.tpu(*argv, "--json", **variables).stdout)
+        assert document.pop("schema_version") == 1
+        return document
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """A command that the test talks to while it runs."""

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import sqlite3
 import time
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -22,7 +24,9 @@ def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
     assert "is READY" in terminal.tpu("create", "braked", "--zone", ZONE, "--type", "v5litepod-8", "--yes").stdout
     ruled = terminal.tpu_json("brakes", "braked", "--idle", "2h", "--session", "12h", "--action", "delete")
     assert (ruled["idle_after_s"], ruled["session_s"], ruled["action"]) == (7200, 43200, "delete")
-    assert {each["source"] for each in ruled["sources"]} == {"execution", "accelerator", "human"}
+    assert {each["source"] for each in ruled["sources"]} >= {"execution", "accelerator", "human", "output"}
+    assert terminal.tpu_json("brakes", "braked", "--unattended", "90m")["unattended_after_s"] == 5400
+    assert terminal.tpu_json("brakes", "braked", "--unattended", "off")["unattended_after_s"] is None
 
     kept = terminal.tpu_json("keep", "braked", "--for", "3h")
     assert kept["kept_until"] - time.time() == pytest.approx(3 * 3600, abs=300)
@@ -37,6 +41,19 @@ def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
     audit = [entry["action"] for entry in terminal.tpu_json("audit")["entries"]]
     assert audit.count("keep") == 2
     assert "brakes" in audit
+
+
+def test_the_list_reminds_of_a_node_that_was_billed_for_a_day_without_a_human_act(terminal: Terminal) -> None:
+    assert "is READY" in terminal.tpu("create", "billed", "--zone", ZONE, "--type", "v5litepod-8", "--yes").stdout
+    assert terminal.tpu_json("list")["reminders"] == []
+    with closing(sqlite3.connect(terminal.home / "tpu" / "journal.db")) as database, database:
+        database.execute("UPDATE spans SET began_at = began_at - 26 * 3600 WHERE node_name LIKE '%/billed'")
+    (reminded,) = terminal.tpu_json("list")["reminders"]
+    assert (reminded["days"], reminded["usd"]) == (1, pytest.approx(26 * 9.6, rel=0.1))
+    listed = terminal.tpu("list")
+    assert "billed has been billed for 26 h" in listed.stdout + listed.stderr
+    terminal.tpu("keep", "billed")
+    assert terminal.tpu_json("list")["reminders"] == []
 
 
 @pytest.mark.parametrize("text", ["18", "25:00", "noon", "18:60", ""])

@@ -28,13 +28,14 @@ def test_what_was_spent_is_shown_by_day_and_by_hour(terminal: Terminal) -> None:
 
 
 def test_an_unknown_price_is_said_to_be_in_no_sum(terminal: Terminal) -> None:
-    assert terminal.tpu("create", "old", "--type", "v2-8", "--zone", "us-central1-b", "--yes").returncode == 0
-    terminal.tpu("delete", "old", "--zone", "us-central1-b", "--yes")
+    here = ("--zone", "southamerica-west1-a")
+    assert terminal.tpu("create", "old", "--type", "v6e-1", "--spot", *here, "--yes").returncode == 0
+    terminal.tpu("delete", "old", *here, "--yes")
 
     shown = terminal.tpu("cost", "--by", "day")
 
     assert re.search(r"at least \$|price unknown", shown.stdout)
-    assert "No list price is known for v2-8: their cost is in no sum." in shown.stderr
+    assert "No list price is known for v6e-1: their cost is in no sum." in shown.stderr
 
 
 @pytest.mark.parametrize(

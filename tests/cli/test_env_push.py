@@ -20,10 +20,16 @@ pytestmark = pytest.mark.timeout(300)
 ZONE = "us-central1-a"
 
 
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return write_index(tmp_path_factory.mktemp("index") / "wheels")
+
+
 @pytest.fixture(scope="module", autouse=True)
-def no_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+def no_index(tmp_path_factory: pytest.TempPathFactory, index: dict[str, str]) -> Iterator[None]:
     """For the emulator, which hands it on to its workers: neither uv nor pip finds anything."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_TPU_WORKER_LOCK", index["JUPYTER_TPU_WORKER_LOCK"])
         patch.setenv("UV_OFFLINE", "1")
         patch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("PIP_NO_INDEX", "1")
@@ -32,9 +38,8 @@ def no_index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def laptop(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def laptop(index: dict[str, str]) -> dict[str, str]:
     """The laptop's variables: it has an index, though only a folder."""
-    index = write_index(tmp_path_factory.mktemp("index") / "wheels")
     return {**index, "PIP_FIND_LINKS": index["UV_FIND_LINKS"]}
 
 

@@ -25,12 +25,21 @@ def archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    return write_index(tmp_path_factory.mktemp("index") / "wheels")
+
+
+@pytest.fixture(scope="module")
 def terminal(
-    tmp_path_factory: pytest.TempPathFactory, archive: Path, run_terminal: Callable[..., Iterator[Terminal]]
+    tmp_path_factory: pytest.TempPathFactory,
+    archive: Path,
+    index: dict[str, str],
+    run_terminal: Callable[..., Iterator[Terminal]],
 ) -> Iterator[Terminal]:
     """Its workers find nothing, and their python3 says that it is 3.10."""
     old = unpack_old_python(tmp_path_factory.mktemp("old"), archive)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JUPYTER_TPU_WORKER_LOCK", index["JUPYTER_TPU_WORKER_LOCK"])
         patch.setenv("UV_OFFLINE", "1")
         patch.setenv("UV_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
         patch.setenv("UV_PYTHON_PREFERENCE", "only-managed")
@@ -40,11 +49,10 @@ def terminal(
 
 
 @pytest.fixture(scope="module")
-def laptop(tmp_path_factory: pytest.TempPathFactory, archive: Path) -> dict[str, str]:
+def laptop(tmp_path_factory: pytest.TempPathFactory, archive: Path, index: dict[str, str]) -> dict[str, str]:
     """The laptop's variables: it has an index of packages and a list of Pythons, though only in folders."""
     folder = tmp_path_factory.mktemp("laptop")
     (folder / "none").mkdir()
-    index = write_index(folder / "wheels")
     return {
         **index,
         **write_list(folder, archive),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -63,12 +65,16 @@ def listed(tpu: Ask) -> list[dict[str, Any]]:
 def test_a_pasted_mail_becomes_a_grant(tpu: Ask, tmp_path: Path) -> None:
     (tmp_path / "mail.txt").write_text(MAIL)
     from_mail = ("--from", str(tmp_path / "mail.txt"))
-    code, _, said = tpu("grant", "add", "trc", *from_mail)
+    code, _, said = tpu("grant", "add", "trc", *from_mail, *TERM)
     assert code == 1
-    assert "Add --starts-on DATE. The mail states 90 days: --days 90." in said
+    assert "Could not read 1 line of the mail: “some spot Cloud TPU v6e chips in zone us-east1-d”" in said
+    assert "--skip-unread" in said
+    code, _, said = tpu("grant", "add", "trc", *from_mail, "--skip-unread")
+    assert code == 1
+    assert "The start date of the grant is missing." in said
     assert listed(tpu) == []
 
-    code, _, said = tpu("grant", "add", "trc", *from_mail, *TERM)
+    code, _, said = tpu("grant", "add", "trc", *from_mail, *TERM, "--skip-unread")
     assert code == 0
     assert "read: 20 on-demand v2 chips in us-central1-f (v2-8 only)" in said
     assert "5 × v2-8 was read as 20 chips of v2" in said
@@ -89,14 +95,17 @@ def test_a_pasted_mail_becomes_a_grant(tpu: Ask, tmp_path: Path) -> None:
 
 
 def test_a_mail_comes_through_a_pipe(data_dir: Path) -> None:
+    date = f"Date: {formatdate()}\n".encode()
     asked = subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", "grant", "add", "trc", "--from", "-", "--starts-on", TODAY],
-        input=MAIL.encode() + b"\xff",
+        [sys.executable, "-m", "jupyter_tpu.cli", "grant", "add", "trc", "--from", "-", "--skip-unread", "--json"],
+        input=date + MAIL.encode() + b"\xff",
+        env={**os.environ, "JUPYTER_TPU_ENDPOINT": "127.0.0.1:9", "JUPYTER_TPU_PROJECT": "demo-project"},
         capture_output=True,
         timeout=100,
     )
-    assert asked.returncode == 1
-    assert b"The mail states 90 days: --days 90." in asked.stderr
+    assert asked.returncode == 0, asked.stderr
+    assert b"read: a term of 90 days" in asked.stderr
+    assert json.loads(asked.stdout)["starts_on"] == TODAY
 
 
 def test_a_mail_without_a_grant_writes_nothing_down(tpu: Ask, tmp_path: Path) -> None:
@@ -130,6 +139,46 @@ def test_a_create_says_who_pays_before_it_asks(tpu: Ask, tmp_path: Path) -> None
     assert (grant["rows"][0]["used"], grant["rows"][0]["free"]) == (8, 56)
 
 
+UNPRICED = ("v6e-1", "southamerica-west1-a")
+"""Offered as spot there, and no source has a price of it."""
+FREE_ROW = "64 spot v6e southamerica-west1-a"
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("create", "free", "--type", UNPRICED[0], "--zone", UNPRICED[1]),
+        ("search", "free", "--types", UNPRICED[0], "--zones", UNPRICED[1]),
+        ("queue", "add", "free", "--type", UNPRICED[0], "--zone", UNPRICED[1]),
+    ],
+)
+def test_a_node_that_a_grant_pays_for_needs_no_list_price(tpu: Ask, argv: tuple[str, ...]) -> None:
+    assert tpu("budget", "set", "mine", "--usd", "5", "--per", "day")[0] == 0
+    code, _, told = tpu(*argv, "--spot")
+    assert code == 1
+    assert "There is no list price for a spot v6e-1 in southamerica-west1-a, and no grant covers it." in told
+
+    assert tpu("grant", "add", "trc", "--row", FREE_ROW, *TERM)[0] == 0
+    code, _, told = tpu(*argv, "--spot")
+    assert code == 0, told
+    tpu("queue", "remove", "free", "--yes") if argv[0] == "queue" else tpu("delete", "free", "--yes")
+
+
+@pytest.mark.parametrize("fault", [None, "api_disabled"])
+def test_a_create_says_nothing_of_money_before_zone_and_api_are_right(
+    tpu: Ask, emulator: Any, fault: str | None
+) -> None:
+    if fault:
+        for method in ("ListLocations", "ListNodes", "ListAcceleratorTypes"):
+            emulator.control.add_fault(method, fault, times=5)
+    zone = "us-central1-a" if fault else "us-central1-z"
+    for argv in (("create", "x"), ("queue", "add", "x")):
+        code, _, told = tpu(*argv, "--type", "v5litepod-8", "--zone", zone)
+        assert code == 1
+        assert not {"billed", "$", "Creating", "READY"} & set(told.replace("$", " $ ").split())
+        assert ("There is no zone us-central1-z" in told) == (fault is None)
+
+
 def test_grants_are_listed_while_the_cloud_is_away(tpu: Ask, emulator: Any) -> None:
     assert tpu("grant", "add", "trc", "--row", ROW, *TERM)[0] == 0
     emulator.control.add_fault("ListNodes", "permission_denied")
@@ -152,8 +201,8 @@ def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
     [
         (("add",), "needs the name"),
         (("add", "trc"), "What is granted is not said"),
-        (("add", "trc", "--row", ROW), "The first day of the grant is not said"),
-        (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is not said"),
+        (("add", "trc", "--row", ROW), "The start date of the grant is missing"),
+        (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", "soon", "--days", "3"), "'soon' is not a first day"),
         (("add", "trc", "--row", ROW, "--starts-on", TODAY, "--days", "-3"), "'-3' is not a term"),
         (("add", "trc", "--row", ROW, "--row", "64 spot v9z us-central1-a", *TERM), "'v9z' is not a TPU generation"),

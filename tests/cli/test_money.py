@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sqlite3
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
 HERE = ("--zone", "us-central1-a")
 V5E = ("--type", "v5litepod-8", *HERE)
 EXPORT = "demo-project.billing.gcp_billing_export_v1_01E5D0_7B0000_00DE30"
-UNPRICED = ("--type", "v2-8", "--zone", "us-central1-b")
+UNPRICED = ("--type", "v6e-1", "--zone", "southamerica-west1-a", "--spot")
 
 
 def test_what_a_node_costs_is_shown_while_it_lives_and_after(terminal: Terminal) -> None:
@@ -123,12 +124,42 @@ def test_nothing_is_created_under_a_budget_that_is_used_up_damaged_or_of_unknown
     terminal.tpu("budget", "set", "mine", "--usd", "1000", "--per", "day")
     accepted = terminal.tpu("create", "my-node", *UNPRICED, "--accept-unknown-price")
     assert accepted.returncode == 0, accepted.stderr
-    assert "No list price is known for v2-8" in terminal.tpu("cost").stderr
+    assert "No list price is known for v6e-1" in terminal.tpu("cost").stderr
 
     terminal.tpu("budget", "set", "mine", "--hours", "0.000001", "--per", "total")
     used_up = terminal.tpu("create", "another", *V5E)
     assert used_up.returncode == 1
     assert "The budget mine is used up" in used_up.stderr
-    terminal.tpu("delete", "my-node", "--zone", "us-central1-b", "--yes")
+    terminal.tpu("delete", "my-node", "--zone", "southamerica-west1-a", "--yes")
     terminal.tpu("budget", "remove", "mine")
     assert terminal.cloud.billing() == []
+
+
+def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_set(terminal: Terminal) -> None:
+    def ledger(statement: str) -> Any:
+        with sqlite3.connect(terminal.home / "tpu" / "journal.db") as database:
+            return database.execute(statement).fetchone()
+
+    def cost_where(ahead_s: int, way: str, *, before_s: int = 0) -> Any:
+        """What `cost` says where this computer's clock is `ahead_s` ahead; the ledger is moved to the cloud's time."""
+        change = before_s - ahead_s
+        ledger(f"UPDATE spans SET began_at = began_at + {change}, ended_at = ended_at + {change}")
+        terminal.cloud.clear_faults()
+        terminal.cloud.add_fault("*", "clock_skew", seconds=-ahead_s)
+        said = terminal.tpu("cost", "--json")
+        assert said.stderr.count(f"This computer's clock is wrong by 1 h ({way}).") == 1
+        return json.loads(said.stdout)
+
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    terminal.tpu("budget", "set", "mine", "--usd", "5", "--per", "total")
+    (at_first,) = ledger("SELECT SUM(ended_at - began_at) FROM spans")
+    try:
+        behind = cost_where(-3600, "behind")
+        ahead = cost_where(3600, "ahead", before_s=-3600)
+        assert at_first < behind["total"]["ready_s"] < ahead["total"]["ready_s"] < 1800
+        assert ahead["budgets"][0]["level"] == "ok"
+        assert "This computer's clock is wrong by 1 h (ahead)." in terminal.tpu("doctor").stdout
+    finally:
+        terminal.cloud.clear_faults()
+    assert "clock is wrong" not in terminal.tpu("list").stderr
+    terminal.tpu("delete", "my-node", *HERE, "--yes")

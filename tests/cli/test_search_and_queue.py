@@ -76,6 +76,12 @@ def test_a_search_in_vain_says_what_to_do(terminal: Terminal, tpu: Callable[...,
     assert terminal.cloud.billing() == []
 
 
+def test_the_removal_of_what_is_not_queued_says_that(terminal: Terminal) -> None:
+    refused = terminal.tpu_json("queue", "remove", "nosuch")["error"]
+    assert (refused["code"], refused["exists"]) == ("queued_resource_not_found", "Nothing was removed.")
+    assert refused["message"] == "There is no queued resource nosuch."
+
+
 def test_a_search_as_json_is_one_document_also_in_vain(terminal: Terminal, tpu: Callable[..., Ended]) -> None:
     terminal.cloud.add_fault("CreateNode", "not_allowlisted", times=2)
     searched = tpu("search", "json", *WANTED, "--json")
@@ -171,7 +177,7 @@ def test_a_reserved_node_is_queued_once_its_unknown_price_is_accepted(
     terminal.cloud.pause()
     terminal.cloud.reserve("ours", ZONE, "v5e", 8)
     wanted = ("queue", "add", "booked", *HERE, "--provisioning", "reserved", "--reservation", "ours")
-    assert "is not known" in tpu(*wanted).stderr
+    assert "There is no list price for a reserved v5litepod-8" in tpu(*wanted).stderr
     added = tpu(*wanted, "--yes")
     assert added.returncode == 0, added.stderr
     assert "billed by its reservation, price unknown from READY on" in added.stderr

@@ -1,0 +1,49 @@
+"""What a command line that cannot be understood is answered, by every command."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+import pytest
+
+from jupyter_tpu.cli import main
+from jupyter_tpu.cli.command_line import build_parser
+from jupyter_tpu.cli.terminal import SCHEMA_VERSION
+
+COMMANDS: dict[str, argparse.ArgumentParser] = dict(build_parser().commands.choices)
+WITH_JSON = [name for name, parser in COMMANDS.items() if "--json" in parser._option_string_actions]
+WITHOUT_JSON = {"demo", "emulator", "kernelspec", "ssh", "ssh-config"}
+
+
+def test_every_command_but_those_that_print_no_data_has_json() -> None:
+    assert set(COMMANDS) - set(WITH_JSON) <= WITHOUT_JSON
+
+
+@pytest.mark.parametrize("name", WITH_JSON)
+def test_a_usage_error_with_json_is_one_json_document(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([name, "--no-such-option", "--json"])
+    said = capsys.readouterr()
+    document = json.loads(said.out)
+    assert (code, said.err) == (2, "")
+    assert (document["schema_version"], document["error"]["code"]) == (SCHEMA_VERSION, "usage")
+    assert document["error"]["hint"].startswith("See jupyter tpu")
+
+
+def test_a_usage_error_for_people_names_the_command_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["keep"]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("usage: jupyter tpu keep ")
+    assert "\njupyter tpu keep: error: " in said.err
+
+
+@pytest.mark.parametrize("argv", [["lst", "--json"], ["list", "--json", "--", "x"]])
+def test_what_is_no_command_at_all_is_told_in_json_too(argv: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert json.loads(capsys.readouterr().out)["error"]["code"] == "usage"
+
+
+def test_every_document_has_the_version_of_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["version", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["schema_version"] == SCHEMA_VERSION
