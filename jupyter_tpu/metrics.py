@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, TypeVar
 
+from jupyter_tpu.errors import plain
+
 MEASURED, IDLE, UNKNOWN = "measured", "idle", "unknown"
 MOST_IDS = 64
 """More cores than any worker has."""
@@ -87,7 +89,7 @@ class Holder:
         Agents up to 0.1.0 do not tell which are kernels: there all that belong to one count.
         """
         names = ("user", "command", "kernel_id", "notebook")
-        texts = {name: str(data.get(name) or "")[:_LONGEST_TEXT] for name in names}
+        texts = {name: plain(data.get(name) or "", _LONGEST_TEXT) for name in names}
         since = number_or_none(data.get("since"))
         is_kernel = data.get("is_kernel", bool(texts["kernel_id"])) is True
         is_own_user = data.get("is_own_user") is True
@@ -150,11 +152,11 @@ class Sample:
         return cls(
             at=float(number_or_none(data["at"])),
             state=state,
-            reason=str(data["reason"])[:_LONGEST_TEXT],
+            reason=plain(data["reason"], _LONGEST_TEXT),
             duty_per="core" if data["duty_per"] == "core" else "chip",
             chips=tuple(_read(Chip, row) for row in data["chips"][:MOST_IDS]),
             cores=tuple(_read(Core, row) for row in data["cores"][:MOST_IDS]),
-            unknown={str(name)[:80]: str(why)[:_LONGEST_TEXT] for name, why in data["unknown"].items()},
+            unknown={str(name)[:80]: plain(why, _LONGEST_TEXT) for name, why in data["unknown"].items()},
             host=_read(Host, data["host"]),
             holders=tuple(Holder.from_json(row) for row in data["holders"]),
         )

@@ -100,7 +100,7 @@ def _open_files(folder: Path) -> Iterator[str]:
 def _noted_notebook(pid: int, kernels: Path) -> str | None:
     """The notebook of a kernel of our agent; None for another process."""
     for path in kernels.glob("*/kernel.json"):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, RecursionError):
             state = json.loads(path.read_text())
             if isinstance(state, dict) and state.get("pid") == pid:
                 return str(state.get("notebook", ""))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from jupyter_tpu.brakes import span_text
+from jupyter_tpu.brakes import Reminder, span_text
 from jupyter_tpu.errors import BadInput
 
 _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400}
@@ -64,12 +64,23 @@ def source_lines(said: Mapping[str, Any]) -> list[str]:
     return [f"{name}: {_source(source)}" for name, source in said["sources"].items()]
 
 
+def reminder_line(said: Mapping[str, Any], usd: float | None) -> str:
+    """That the node is billed though nobody acts, and what to do; empty where that is not due, or not known of."""
+    due = said.get("reminder")
+    if not due:
+        return ""
+    text = Reminder(since=0.0, for_s=due["for_s"], days=due["days"], usd=usd).text("This node")
+    return f"{text} Keep it running: %tpu keep. Stop it: %tpu stop."
+
+
 def end_lines(said: Mapping[str, Any]) -> list[str]:
     """When the node ends, who keeps it, and whether its guard can end it."""
     rules, keep, guard = said["rules"], said["keep"], said["guard"]
     idle_s = rules["idle_after_s"]
     idle = "No idle rule ends this node" if idle_s is None else f"This node ends after {span_text(idle_s)} idle"
-    lines = [f"{idle}; session: {_length(rules['session_s'])}."]
+    unattended_s = None if idle_s is None else rules.get("unattended_after_s")
+    unattended = "" if unattended_s is None else f", or {span_text(unattended_s)} after a running cell fell silent"
+    lines = [f"{idle}{unattended}; session: {_length(rules['session_s'])}."]
     if said["ends_in_s"] is not None:
         lines.append(f"As things are it ends in {span_text(said['ends_in_s'])} ({said['ends_why']}).")
     if keep["for_s"] is not None:

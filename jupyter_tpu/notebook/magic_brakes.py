@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from jupyter_tpu.errors import AgentBroken, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.keep import end_lines, kept, parse_keep, told
+from jupyter_tpu.notebook.keep import end_lines, kept, parse_keep, reminder_line, told
+from jupyter_tpu.notebook.magic_money import node_cost
 from jupyter_tpu.notebook.magic_shown import Section, Shown, plain, said
 from jupyter_tpu.notebook.magic_words import Answer, Here, Word, take_apart
 
@@ -15,7 +16,13 @@ END_S = 20.0
 
 def idle(here: Here, words: Sequence[str]) -> Shown:
     take_apart(words)
-    return _shown(here.ask("activity", {}), told)
+    answer = here.ask("activity", {})
+    return _shown(answer, lambda said: [*filter(None, [reminder(here.ask, said)]), *told(said)])
+
+
+def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
+    """That this node is billed though nobody acts, with what it has cost; empty where that is not due."""
+    return reminder_line(answer, node_cost(ask) if answer.get("reminder") else None)
 
 
 def keep(here: Here, words: Sequence[str]) -> Shown:

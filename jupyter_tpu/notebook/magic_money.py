@@ -5,7 +5,7 @@ No cloud is asked from here: no credential of the user's lies on the node.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -105,6 +105,15 @@ def _cost_sections(spent: Told, now: float) -> Iterator[Section]:
     rows = [(title, _spent(spent.data[name])) for name, title in _SPANS]
     lines = [] if spent.data["is_complete"] else ["Not all of it was seen: it may be more."]
     yield Section(title="All nodes of the project", age=age, lines=lines, header=("time", "spent"), rows=rows)
+
+
+def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
+    """What this node has cost, as far as it was told that; None where it was not."""
+    try:
+        known = told(ask(*question("cost")))
+        return None if known is None else float(known.data["nodes"][-1]["usd"])
+    except (TpuError, LookupError, TypeError, ValueError):
+        return None
 
 
 def node_lines(data: JSON) -> Iterator[str]:

@@ -11,25 +11,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from jupyter_tpu.brakes import span_text
-from jupyter_tpu.errors import harmless
+from jupyter_tpu.errors import plain as plain
 
 UNKNOWN = "unknown"
 
-_LONGEST = 2000
 _LEFT = ' style="text-align: left"'
-_TO_SPACES = str.maketrans("\t\n\r", "   ")
-
-
-def plain(text: object) -> str:
-    """One line of harmless text: control, formatting and line-breaking characters become spaces or vanish.
-
-    Cut where it is very long.
-    """
-    return _line(str(text)[:_LONGEST])
-
-
-def _line(text: str) -> str:
-    return harmless(text.translate(_TO_SPACES))
 
 
 def as_html(text: str) -> str:
@@ -67,7 +53,7 @@ class Section:
             indent = "  "
         yield from (indent + plain(line) for line in self.lines)
         yield from (indent + line for line in self._table())
-        yield from map(_line, self.verbatim)
+        yield from (plain(line, len(line)) for line in self.verbatim)
 
     def _table(self) -> Iterator[str]:
         if not self.rows:
@@ -87,7 +73,7 @@ class Section:
             header = "".join(f'<th scope="col"{_LEFT}>{_escaped(cell)}</th>' for cell in self.header)
             yield f"<table><thead><tr>{header}</tr></thead><tbody>{''.join(map(_html_row, self.rows))}</tbody></table>"
         if self.verbatim:
-            yield "<pre>" + "\n".join(html.escape(_line(line)) for line in self.verbatim) + "</pre>"
+            yield "<pre>" + "\n".join(html.escape(plain(line, len(line))) for line in self.verbatim) + "</pre>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

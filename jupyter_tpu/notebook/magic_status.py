@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from jupyter_tpu.brakes import span_text
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.notebook.agent_call import Call
 from jupyter_tpu.notebook.magic_brakes import brakes_section
@@ -42,7 +43,19 @@ def status(here: Here, words: Sequence[str]) -> Shown:
     heard = Heard(here.ask_all(_CALLS), here.now)
     node = Section(title=_machine(here.environ), lines=[])
     parts = [_part(title, make, heard) for title, make in _PARTS.items()]
-    return Shown(sections=[node, *(section for part in parts for section in part)])
+    return Shown(sections=[node, *_wrong_clock(heard), *(section for part in parts for section in part)])
+
+
+def _wrong_clock(heard: Heard) -> Sequence[Section]:
+    """Ages are right all the same: they are counted, not read from clocks."""
+    answers = (heard.answers["node"], heard.answers["cost"])
+    ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]
+    known = [float(each) for each in ahead if isinstance(each, (int, float))]
+    if not known:
+        return []
+    which = "ahead of" if known[0] > 0 else "behind"
+    text = f"This worker's clock is wrong by {span_text(abs(known[0]))}: it is {which} that of your own machine."
+    return [Section(title="Clock", lines=[text])]
 
 
 def _machine(environ: Mapping[str, str]) -> str:

@@ -15,7 +15,6 @@ from typing import Any
 
 from jupyter_tpu.brakes import span_text
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.notebook.magic_chips import sample_of
 from jupyter_tpu.notebook.magic_money import per_hour, question, strange, told, usd
 from jupyter_tpu.notebook.magic_shown import UNKNOWN, Section, Shown, age_text, said
 from jupyter_tpu.notebook.magic_words import Answer, Here
@@ -120,6 +119,7 @@ def lines_of(timed: Timed, here: Here) -> list[str]:
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
         "metrics": ("metrics", {"history_s": length_s, "points": min(_POINTS, math.ceil(length_s))}),
+        "who": ("who", {}),
         "cost": question("cost"),
         "node": question("node"),
     }
@@ -128,7 +128,8 @@ def lines_of(timed: Timed, here: Here) -> list[str]:
         answers = here.ask_all(calls)
     except TpuError as error:
         return [wall, f"device: {UNKNOWN}: {error.message}", f"cost: {UNKNOWN}: {error.message}"]
-    return [wall, f"device: {_device_text(answers['metrics'], timed)}", f"cost: {_cost_text(answers, timed, here.now)}"]
+    device = _device_text(answers["metrics"], answers["who"], timed)
+    return [wall, f"device: {device}", f"cost: {_cost_text(answers, timed, here.now)}"]
 
 
 def wall_text(seconds: float) -> str:
@@ -140,12 +141,14 @@ def wall_text(seconds: float) -> str:
     return f"{seconds * 1e3:.3g} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.3g} µs"
 
 
-def _device_text(answer: Answer | TpuError, timed: Timed) -> str:
+def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed) -> str:
+    """`who` holds the chips now: the last look at their load may be from before this kernel took them."""
     try:
         if isinstance(answer, TpuError):
             raise answer
-        sample = sample_of(answer)
-        if not any(_is_ours(holder.pid, holder.kernel_id) for holder in sample.holders):
+        if isinstance(who, TpuError):
+            raise who
+        if not any(_is_ours(holder["pid"], str(holder["kernel_id"] or "")) for holder in who["holders"]):
             return f"{UNKNOWN}: this kernel does not hold the chips"
         return device_text(answer["history"] or {}, float(answer["interval_s"]), timed)
     except TpuError as error:

@@ -1,6 +1,13 @@
 // Draws when the node ends by itself, counts down, and keeps it.
 
-const SOURCES = { execution: "Running cells", accelerator: "Use of the chips", human: "Your own acts" };
+const SOURCES = {
+  execution: "Running cells",
+  accelerator: "Use of the chips",
+  human: "Your own acts",
+  output: "Output",
+  connection: "Open notebooks and clients",
+  cpu: "CPU time"
+};
 const ENDS = {
   idle: "until this node ends, because it is idle",
   session: "until this node's session ends",
@@ -40,7 +47,7 @@ function keptWords({ keep }, passed) {
 
 function sourceWords({ state, age_s: age, detail }, passed) {
   const when = age === null ? "none yet" : `${spanText(age + passed)} ago`;
-  const words = { active: "now", unknown: "unknown, so taken for busy" }[state] ?? when;
+  const words = { active: "now", unknown: "unknown" }[state] ?? when;
   return detail ? `${words} (${detail})` : words;
 }
 
@@ -79,10 +86,11 @@ function render(context) {
   const [rules, guard] = [element("p", { class: "tpu-Muted" }), element("p", { class: "tpu-Muted" })];
   const status = element("p", { role: "status", class: "tpu-Said" });
   const warning = element("p", { role: "status", class: "tpu-Warning" });
+  const reminder = element("p", { class: "tpu-Warning" }); // its hours would be read out again and again
   const values = {};
   for (const [name, text] of Object.entries(SOURCES)) {
-    values[name] = element("dd");
-    sources.append(element("dt", {}, text), values[name]);
+    values[name] = [element("dt", {}, text), element("dd")];
+    sources.append(...values[name]);
   }
 
   const draw = (data, now) => {
@@ -91,9 +99,11 @@ function render(context) {
     put(time, data.ends_in_s === null ? "" : countdownText(data.ends_in_s - passed));
     put(why, endWords(data));
     put(warning, data.is_warning ? "This node ends soon." : ""); // no number in it: it is read out once
+    put(reminder, data.reminder);
     put(kept, keptWords(data, passed));
-    for (const [name, node] of Object.entries(values)) {
-      put(node, data.sources[name] ? sourceWords(data.sources[name], passed) : "unknown");
+    for (const [name, [title, node]] of Object.entries(values)) {
+      title.hidden = node.hidden = !data.sources[name]; // an older agent does not tell of all of them
+      put(node, data.sources[name] ? sourceWords(data.sources[name], passed) : "");
     }
     put(rules, data.has_rules ? ruleWords(data.rules) : "");
     put(guard, `Guard: ${data.guard.state} (${data.guard.detail})`);
@@ -109,7 +119,7 @@ function render(context) {
   });
   const end = element("p", { class: "tpu-End" }, time, " ", why);
   const keep = element("div", { class: "tpu-Buttons", role: "group", "aria-label": "Keep this node" }, ...buttons);
-  frame.body.append(warning, end, rules, kept, keep, status, sources, guard);
+  frame.body.append(warning, reminder, end, rules, kept, keep, status, sources, guard);
   model.on("change:picture", asking.hear);
   frame.refresh();
   return () => {

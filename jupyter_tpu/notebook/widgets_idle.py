@@ -8,7 +8,7 @@ from typing import Any
 
 from jupyter_tpu.brakes import span_text
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook.magic_brakes import idle
+from jupyter_tpu.notebook.magic_brakes import idle, reminder
 from jupyter_tpu.notebook.widgets_view import Ask, Data, View
 
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
@@ -19,7 +19,7 @@ _LATE_S = 60.0
 def look(ask: Ask, _whole: bool) -> Data:
     """What the guard says; `at` is the moment from which its lengths of time count."""
     said = ask("activity", {})
-    return {**{name: said[name] for name in _NAMES}, "at": time.time()}
+    return {**{name: said[name] for name in _NAMES}, "reminder": reminder(ask, said), "at": time.time()}
 
 
 def act(ask: Ask, wish: Mapping[str, Any], now: float) -> str:

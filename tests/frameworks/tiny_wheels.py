@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ensurepip
+import hashlib
 import shutil
 import sysconfig
 import zipfile
@@ -60,4 +61,15 @@ def write_index(folder: Path) -> dict[str, str]:
     write_wheel(folder, "tiny_optimiser", "2.0")
     write_wheel(folder, "tiny_plots", "3.1")
     write_wheel(folder, "tiny_rival", "1.0", ["Requires-Dist: libtpu==0.0.21"])
-    return {"UV_FIND_LINKS": str(folder), "UV_OFFLINE": "1", "UV_CACHE_DIR": str(folder / "cache")}
+    (folder / "lock.txt").write_text("".join(_locked(folder, name) for name in ("ipykernel", "psutil", "pyzmq", "uv")))
+    return {
+        "UV_FIND_LINKS": str(folder),
+        "UV_OFFLINE": "1",
+        "UV_CACHE_DIR": str(folder / "cache"),
+        "JUPYTER_TPU_WORKER_LOCK": str(folder / "lock.txt"),
+    }
+
+
+def _locked(folder: Path, name: str) -> str:
+    (wheel,) = folder.glob(f"{name}-99.0-*.whl")
+    return f"{name}==99.0 \\\n    --hash=sha256:{hashlib.sha256(wheel.read_bytes()).hexdigest()}\n"

@@ -138,6 +138,41 @@ def test_a_button_means_the_moment_at_which_it_was_clicked(wish: Any, asked: Any
     assert agent.asked == ([] if asked is None else [("keep", asked)])
 
 
+ACTIVITY = {
+    "sources": {"execution": {"state": "active", "age_s": 0, "detail": ""}},
+    **{"verdict": "busy", "reason": "", "ends_in_s": None, "ends_why": "", "is_warning": False, "has_rules": True},
+    "rules": {"idle_after_s": 3600, "session_s": None, "action": "stop"},
+    "keep": {"for_s": None, "while_busy": False},
+    "guard": {"state": "armed", "detail": ""},
+}
+DUE = {**ACTIVITY, "reminder": {"for_s": 26 * 3600.0, "days": 1}}
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"),
+    [
+        ({"activity": DUE, "told": {"as_of": 5.0, "data": {"nodes": [{"usd": 249.6}]}}}, "It has cost $249.60."),
+        ({"activity": DUE, "told": {"as_of": 5.0, "data": {"nodes": []}}}, "What it has cost is unknown."),
+        ({"activity": DUE, "told": {}}, "What it has cost is unknown."),
+        ({"activity": DUE}, "What it has cost is unknown."),
+    ],
+    ids=["told", "not in the ledger", "nobody told", "no answer"],
+)
+def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(answers: Any, says: str) -> None:
+    text = Looker(IDLE, Agent(answers).ask).picture()["data"]["reminder"]
+    assert text == (
+        f"This node has been billed for 26 h without any known action of yours. {says} "
+        "Keep it running: %tpu keep. Stop it: %tpu stop."
+    )
+
+
+@pytest.mark.parametrize("activity", [ACTIVITY, {**ACTIVITY, "reminder": None}], ids=["an older agent", "nothing due"])
+def test_an_idle_timer_without_a_reminder_asks_for_no_cost(activity: Any) -> None:
+    agent = Agent({"activity": activity})
+    assert Looker(IDLE, agent.ask).picture()["data"]["reminder"] == ""
+    assert agent.asked == [("activity", {})]
+
+
 @pytest.mark.parametrize("wish", [{}, {"for_s": "1h"}, {"for_s": float("nan")}, {"delete": True}])
 def test_any_other_wish_of_a_page_does_nothing(wish: Any) -> None:
     agent = Agent({"keep": {}})
