@@ -32,6 +32,7 @@ import {
   PANEL_ID,
   RestoreCommandIDs
 } from './tokens';
+import { UntrustedOutputs } from './untrusted';
 import { TpuPanel } from './widget';
 import { lookTwice } from './widgetviews';
 
@@ -144,7 +145,7 @@ const RESTORED_OUTPUTS = 'jupyter-tpu:restored-outputs';
 
 const restoredOutputs: JupyterFrontEndPlugin<void> = {
   id: RESTORED_OUTPUTS,
-  description: 'Puts outputs that a notebook missed back into its cells.',
+  description: 'Puts outputs that a notebook missed back into its cells, untrusted if wanted.',
   autoStart: true,
   requires: [ITpuModel, INotebookTracker],
   optional: [ITranslator, IToolbarWidgetRegistry, ISettingRegistry, ICommandPalette],
@@ -159,7 +160,10 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new TpuClient(app.serviceManager.serverSettings);
-    const source = new RecordSource(client, app.serviceManager);
+    const untrusted = new UntrustedOutputs(name =>
+      mayRunOnNode(name, app.serviceManager.kernelspecs.specs)
+    );
+    const source = new RecordSource(client, app.serviceManager, untrusted);
     const restorers = new Restorers(source, new SeenRequests(window.localStorage));
     restorers.collaborationFound.connect(() => (nodes.isCollaborative = true));
     addRestoreCommands({ app, tracker, restorers, client, trans });
@@ -171,21 +175,29 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
         void app.commands.execute(RestoreCommandIDs.showOutputs, { path: panel.context.path });
       return new RestoredNotice(restorers.of(panel), trans, show);
     });
-    tracker.widgetAdded.connect((_, panel) => void restorers.of(panel));
+    tracker.widgetAdded.connect((_, panel) => {
+      untrusted.watch(panel);
+      restorers.of(panel);
+    });
     app.serviceManager.events.stream.connect((_, event) => {
       const { kernel_id, state } = event as unknown as ILinkEvent;
       if (event.schema_id === LINK_SCHEMA && state === 'live') {
         restorers.retry(kernel_id);
       }
     });
-    void follow(settings, restorers);
+    void follow(settings, restorers, untrusted);
   }
 };
 
-/** Restore as the user has set it; always, where there are no settings. */
-async function follow(settings: ISettingRegistry | null, restorers: Restorers): Promise<void> {
+/** Restore and trust as the user has set it; always, where there are no settings. */
+async function follow(
+  settings: ISettingRegistry | null,
+  restorers: Restorers,
+  untrusted: UntrustedOutputs
+): Promise<void> {
   const own = await settings?.load(RESTORED_OUTPUTS).catch(() => null);
   const apply = (): void => {
+    untrusted.isOn = (own?.get('untrustedOutputs').composite ?? false) as boolean;
     restorers.isOn = (own?.get('restoreOutputs').composite ?? true) as boolean;
   };
   own?.changed.connect(apply);

@@ -32,13 +32,20 @@ const SERVER_S = 1000;
 
 function ending(rest: Partial<IBrake> = {}): IBrake {
   const ends_at = SERVER_S + 251.5;
-  const warned = { action: 'stop', ends_at, is_warning: true, sources: SOURCES } as const;
+  const warned = {
+    action: 'stop',
+    ends_at,
+    is_warning: true,
+    idle_s: 3300,
+    sources: SOURCES
+  } as const;
   return brake({ ...warned, ...rest });
 }
 
 describe('the warning in a notebook', () => {
   const stateChanged = new Signal<object, void>({});
   const onKeep = jest.fn<Promise<void>, [INodeKey, IKeep]>();
+  const onEnd = jest.fn<Promise<void>, [INodeKey, string]>();
   const onKept = jest.fn();
   let parts: { brakes: unknown };
   let session: Session;
@@ -46,6 +53,7 @@ describe('the warning in a notebook', () => {
 
   beforeEach(() => {
     onKeep.mockReset().mockResolvedValue(undefined);
+    onEnd.mockReset().mockResolvedValue(undefined);
     onKept.mockReset();
     parts = { brakes: { dated: null, problem: null } };
     session = new Session();
@@ -56,7 +64,7 @@ describe('the warning in a notebook', () => {
       }
     } as unknown as IMoneyModel;
     const context = session as unknown as ISessionContext;
-    widget = new EndWarning(context, model, onKeep, onKept, trans);
+    widget = new EndWarning(context, model, { onKeep, onEnd }, onKept, trans);
   });
 
   afterEach(() => {
@@ -96,6 +104,19 @@ describe('the warning in a notebook', () => {
     const timer = screen.getByRole('timer');
     expect(timer.textContent).toMatch(/^Stops in 4:1\d: idle for 55 min$/);
     expect(timer.getAttribute('aria-live')).toBe('off');
+  });
+
+  it('reminds of a node that is billed though nobody acts, and keeps or stops it', async () => {
+    const text = 'my-node has been billed for 26 h without any known action of yours.';
+    const reminder = { days: 1, text };
+    await open(ending({ is_warning: false, reminder }));
+    screen.getByText(text);
+    await click('Keep my-node running');
+    expect(onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
+    await click('Stop my-node');
+    expect(onEnd.mock.calls[0][1]).toBe('stop');
+    await hear(ending({ is_warning: false, reminder: null }));
+    expect(widget.node.textContent).toBe('');
   });
 
   it('announces it once, without a time that goes on', async () => {

@@ -92,10 +92,10 @@ describe('the last hour of a node', () => {
     expect(shown.drawn).toHaveLength(1);
     expect(screen.getByRole('img').getAttribute('aria-label')).toBe(
       'How my-node was used in the last hour: in use for 10 min, idle for 5 min, ' +
-        'unknown, so taken for busy for 5 min; for the rest of the time nobody looked.'
+        'unknown (treated as busy) for 5 min; for the rest of the time nobody looked.'
     );
     screen.getByText('in use: a cell of train.ipynb runs');
-    screen.getByText('unknown, so taken for busy: Use of the chips');
+    screen.getByText('unknown (treated as busy): Use of the chips');
     screen.getByText('part of the idle time that ends it');
   });
 

@@ -232,8 +232,7 @@ describe('words about money', () => {
   });
 
   it('count the end of a node down, with a reason that has a time', () => {
-    const sources = brake().sources.map(source => ({ ...source, age_s: 3300 }));
-    const soon = { sources, action: 'stop', ends_at: 1252 } as const;
+    const soon = { idle_s: 3300, action: 'stop', ends_at: 1252 } as const;
     const said = (rest: object): string =>
       formatCountedEnd(brake({ ...soon, ...rest }), 1000, 990, trans);
     expect(said({})).toBe('Stops in 4:12: idle for 55 min');

@@ -46,6 +46,7 @@ function acts(): jest.Mocked<IMoneyActs> {
   return {
     onToggle: jest.fn(),
     onKeep: done(),
+    onEnd: done(),
     onSetBrakes: done(),
     onSetRecovery: done(),
     onSetBudget: done(),
@@ -233,7 +234,7 @@ describe('the time left of a node', () => {
     screen.getByText('Is deleted in 42 min: idle');
     screen.getByText('nothing has executed for 18 min');
     screen.getByText('18 min ago');
-    screen.getByText('unknown, so taken for busy');
+    screen.getByText('unknown (treated as busy)');
     expect(screen.queryByRole('alert')).toBeNull();
   });
 
@@ -281,6 +282,16 @@ describe('the time left of a node', () => {
     expect(document.activeElement).toBe(opener);
   });
 
+  it('reminds of a node that is billed though nobody acts', async () => {
+    const reminder = { days: 1, text: 'my-node has been billed for 26 h. It has cost $249.60.' };
+    const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake({ reminder })] }) });
+    screen.getByText(reminder.text);
+    await click('Keep my-node running');
+    expect(doing.onKeep.mock.calls[0][1]).toEqual({ for_s: 3600 });
+    await click('Delete my-node');
+    expect(doing.onEnd.mock.calls[0][1]).toBe('delete');
+  });
+
   it('says that a guard cannot end the node', () => {
     const guard = { state: 'cannot', detail: 'The scope is missing.' } as const;
     showRow({ brakes: answered({ as_of: null, nodes: [brake({ guard })] }) });
@@ -291,10 +302,11 @@ describe('the time left of a node', () => {
     const doing = showRow({ brakes: answered({ as_of: null, nodes: [brake()] }) });
     await click('Change when my-node ends');
     fill('After being idle for (minutes)', '30');
+    fill('After a silent cell ran with idle chips and nobody connected for (hours)', '3');
     fill('Longest session (hours)', '12');
     await click('Set');
     expect(doing.onSetBrakes.mock.calls[0][1]).toEqual({
-      ...{ idle_after_s: 1800, session_s: 43_200, action: 'delete' }
+      ...{ idle_after_s: 1800, unattended_after_s: 10_800, session_s: 43_200, action: 'delete' }
     });
   });
 

@@ -18,6 +18,7 @@ export class TestKernel {
   readonly name = 'tpu-a';
   readonly clientId = 'this-page';
   hasPendingInput = false;
+  handleComms = true;
   readonly anyMessage = new Signal<this, Kernel.IAnyMessageArgs>(this);
   readonly iopubMessage = new Signal<this, KernelMessage.IIOPubMessage>(this);
   readonly statusChanged = new Signal<this, Kernel.Status>(this);
@@ -138,6 +139,7 @@ export class TestNotebook {
 export class TestSource implements IRecordSource {
   answers = answer([]);
   isOurs = true;
+  isUntrusted = false;
   connected = 1;
   readonly asked: string[][] = [];
   /** What happens between the question and the answer. */

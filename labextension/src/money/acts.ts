@@ -4,7 +4,7 @@ import { Notification } from '@jupyterlab/apputils';
 import { CommandRegistry } from '@lumino/commands';
 import { ReadonlyPartialJSONObject } from '@lumino/coreutils';
 import { problemOf } from '../request';
-import { INodeKey } from '../tokens';
+import { CommandIDs, INodeKey } from '../tokens';
 import { IGettingActs } from './choice/getting';
 import { IMoneyActs } from './sections/section';
 import { IMoneyModel, MoneyCommandIDs } from './tokens';
@@ -16,6 +16,8 @@ export function moneyActs(model: IMoneyModel, commands: CommandRegistry): IMoney
   return {
     onToggle: section => model.toggle(section),
     onKeep: (key, keep) => run(MoneyCommandIDs.keep, { ...place(key), ...keep }),
+    onEnd: (key, action) =>
+      run(action === 'stop' ? CommandIDs.stopNode : CommandIDs.deleteNode, place(key)),
     onSetBrakes: (key, change) => run(MoneyCommandIDs.setBrakes, { ...place(key), ...change }),
     onSetRecovery: (key, is_on) => run(MoneyCommandIDs.setRecovery, { ...place(key), is_on }),
     onSetBudget: (name, terms) => run(MoneyCommandIDs.setBudget, { name, terms }),

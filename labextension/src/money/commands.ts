@@ -37,7 +37,13 @@ function addNodeCommands(context: ICommandContext): void {
   });
   addCommand(context, MoneyCommandIDs.setBrakes, {
     label: trans.__('Change When a TPU Node Ends'),
-    args: { ...key, idle_after_s: number, session_s: number, action: text },
+    args: {
+      ...key,
+      idle_after_s: number,
+      unattended_after_s: number,
+      session_s: number,
+      action: text
+    },
     act: args => client.setBrakes(keyOf(args), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setRecovery, {

@@ -11,6 +11,8 @@ import { nodeNameOf } from '../nodekernel';
 import { INodeKey } from '../tokens';
 import { IBrake, IBrakes, IKeep } from './records';
 import { KeepButtons } from './sections/keep';
+import { Reminder } from './sections/reminder';
+import { IMoneyActs } from './sections/section';
 import { useServerNow } from './servertime';
 import { IDated, IMoneyModel } from './tokens';
 import { canBeKept, endName, formatCountedEnd } from './words';
@@ -19,13 +21,14 @@ type OnKeep = (key: INodeKey, keep: IKeep) => Promise<void>;
 
 export class EndWarning extends LineAbove {
   /**
+   * @param _acts what can be done about it
    * @param _model what is known of all brakes; a notebook asks nothing by itself
    * @param _onKept lets the notebook have the focus again
    */
   constructor(
     private readonly _session: ISessionContext,
     private readonly _model: IMoneyModel,
-    private readonly _onKeep: OnKeep,
+    private readonly _acts: Pick<IMoneyActs, 'onKeep' | 'onEnd'>,
     private readonly _onKept: () => void,
     private readonly _trans: TranslationBundle
   ) {
@@ -48,6 +51,7 @@ export class EndWarning extends LineAbove {
             nodeName={this._nodeName}
             trans={this._trans}
             onKeep={this._keep}
+            onEnd={this._acts.onEnd}
             onHeight={this.setHeight}
           />
         )}
@@ -66,7 +70,7 @@ export class EndWarning extends LineAbove {
 
   /** The line goes away with the button that was clicked. */
   private readonly _keep: OnKeep = async (key, keep) => {
-    await this._onKeep(key, keep);
+    await this._acts.onKeep(key, keep);
     const focused = document.activeElement;
     if (focused === document.body || this.node.contains(focused)) {
       this._onKept();
@@ -80,6 +84,7 @@ interface IProps {
   nodeName: string | null;
   trans: TranslationBundle;
   onKeep: OnKeep;
+  onEnd: IMoneyActs['onEnd'];
   onHeight: (height: number) => void;
 }
 
@@ -92,6 +97,7 @@ export function Warning(props: IProps): JSX.Element {
       <div className="jp-tpu-Announcer" role="status">
         {isEnding && announcementOf(brake, trans)}
       </div>
+      {brake?.reminder && !isEnding && <Reminded {...props} brake={brake} />}
       {isEnding && brakes && <Ending {...props} brake={brake} brakes={brakes} />}
     </>
   );
@@ -103,6 +109,23 @@ function announcementOf({ node_id, ends_why }: IBrake, trans: TranslationBundle)
     '%1, on which this notebook runs, ends soon: %2',
     node_id,
     endName(ends_why, trans)
+  );
+}
+
+function Reminded(props: IProps & { brake: IBrake }): JSX.Element {
+  const { brake, trans, onKeep, onEnd, onHeight } = props;
+  const { isSending, problem, send, dismiss } = useSending();
+  return (
+    <Line role="group" aria-label={trans.__('%1 is billed', brake.node_id)} onHeight={onHeight}>
+      <Reminder
+        brake={brake}
+        isBusy={isSending}
+        trans={trans}
+        onKeep={keep => send(() => onKeep(brake, keep))}
+        onEnd={() => send(() => onEnd(brake, brake.action))}
+      />
+      {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
+    </Line>
   );
 }
 

@@ -75,11 +75,11 @@ export const endWarning: JupyterFrontEndPlugin<void> = {
     tracker: INotebookTracker | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
-    const { onKeep } = moneyActs(model, commands);
+    const acts = moneyActs(model, commands);
     tracker?.widgetAdded.connect((_, panel) => {
       const focus = (): void => panel.content.activate();
       const { sessionContext, contentHeader } = panel;
-      contentHeader.addWidget(new EndWarning(sessionContext, model, onKeep, focus, trans));
+      contentHeader.addWidget(new EndWarning(sessionContext, model, acts, focus, trans));
     });
   }
 };

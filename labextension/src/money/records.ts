@@ -76,9 +76,9 @@ export interface ISpend {
   readonly budgets: readonly IBudget[];
 }
 
-/** One of the three signs of use. */
+/** One of the signs of use; CPU time only where the use of the chips can't be measured. */
 export interface IActivitySource {
-  readonly source: 'execution' | 'accelerator' | 'human';
+  readonly source: 'execution' | 'accelerator' | 'human' | 'output' | 'connection' | 'cpu';
   readonly state: 'active' | 'quiet' | 'unknown';
   readonly age_s: number | null;
   readonly detail: string;
@@ -88,6 +88,8 @@ export interface IActivitySource {
 export interface IBrake extends INodeKey {
   readonly name: string;
   readonly idle_after_s: number | null;
+  /** After so long a running cell with idle chips, no output and nobody connected counts as idle. */
+  readonly unattended_after_s: number | null;
   readonly session_s: number | null;
   readonly deadline_at: number | null;
   readonly action: 'stop' | 'delete';
@@ -97,6 +99,10 @@ export interface IBrake extends INodeKey {
   readonly ends_at: number | null;
   readonly ends_why: 'idle' | 'session' | 'deadline' | 'budget' | null;
   readonly is_warning: boolean;
+  /** How long there was no activity, where the idle rule counts it now. */
+  readonly idle_s: number | null;
+  /** The node was billed for a day or more without a human act. */
+  readonly reminder: { readonly days: number; readonly text: string } | null;
   readonly kept_until: number | null;
   readonly kept_while_busy: boolean;
   /** Whether the agent on the node can end it while no server runs. */
@@ -114,6 +120,7 @@ export interface IBrakes {
 /** What the user sets of a node's brakes. */
 export interface IBrakeTerms {
   readonly idle_after_s?: number | null;
+  readonly unattended_after_s?: number | null;
   readonly session_s?: number | null;
   readonly action?: 'stop' | 'delete';
 }

@@ -52,13 +52,24 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
   const next = nearestEnd(brakes);
   const now_s = dated ? serverNow(dated, now_ms) : now_ms / 1000;
   const faults = faultsOf(spend);
-  const isWarning = faults.length > 0 || brakes.some(({ is_warning }) => is_warning);
+  const isWarning =
+    faults.length > 0 || brakes.some(({ is_warning, reminder }) => is_warning || reminder !== null);
   const end =
     next && next.ends_at !== null
       ? trans.__('%1 ends in %2', next.node_id, formatSpan(next.ends_at - now_s, trans))
       : '';
+  const billed = brakes.find(({ reminder }) => reminder !== null);
+  const reminded =
+    billed?.reminder && !end
+      ? trans.__(
+          '%1: no action for %2',
+          billed.node_id,
+          formatSpan(billed.reminder.days * 86400, trans)
+        )
+      : '';
   const title = [
     trans.__('TPU: %1', formatRate(spend, trans)),
+    ...brakes.flatMap(({ reminder }) => (reminder ? [reminder.text] : [])),
     next && `${next.node_id}: ${formatEnd(next, now_s, trans)}`,
     ...faults,
     model.parts.spend.problem && trans.__('This is old: the server does not answer.')
@@ -70,7 +81,7 @@ export function Item({ spend, model, trans, onOpen }: IProps): JSX.Element {
       title={title.filter(Boolean).join('\n')}
       onClick={onOpen}
     >
-      {[shortRate(spend, trans), end].filter(Boolean).join(' · ')}
+      {[shortRate(spend, trans), end, reminded].filter(Boolean).join(' · ')}
     </button>
   );
 }

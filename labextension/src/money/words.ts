@@ -153,10 +153,9 @@ function joined(what: string, why: string): string {
 
 /** Why a node will end, with the time that has to do with it. */
 function formatWhy(brake: IBrake, since_s: number, trans: TranslationBundle): string {
-  const { ends_why, session_s, sources } = brake;
-  const ages = sources.flatMap(({ age_s }) => (age_s === null ? [] : [age_s]));
-  if (ends_why === 'idle' && ages.length > 0) {
-    return trans.__('idle for %1', formatSpan(Math.min(...ages) + since_s, trans));
+  const { ends_why, session_s, idle_s } = brake;
+  if (ends_why === 'idle' && idle_s !== null) {
+    return trans.__('idle for %1', formatSpan(idle_s + since_s, trans));
   }
   return ends_why === 'session' && session_s !== null
     ? trans.__('longest session of %1', formatSpan(session_s, trans))
@@ -182,14 +181,25 @@ export function sourceName(source: IActivitySource['source'], trans: Translation
   const words: { readonly [source: string]: string } = {
     execution: trans.__('Running cells'),
     accelerator: trans.__('Use of the chips'),
-    human: trans.__('Your own acts')
+    human: trans.__('Your own acts'),
+    output: trans.__('Output'),
+    connection: trans.__('Open notebooks and clients'),
+    cpu: trans.__('CPU time')
   };
   return words[source] ?? source;
 }
 
-export function sourceState({ state, age_s }: IActivitySource, trans: TranslationBundle): string {
+/** @param others all sources of the node: CPU time stands in for a use of the chips that is unknown */
+export function sourceState(
+  { state, age_s }: IActivitySource,
+  others: readonly IActivitySource[],
+  trans: TranslationBundle
+): string {
   if (state === 'unknown') {
-    return trans.__('unknown, so taken for busy');
+    const hasStandIn = others.some(one => one.source === 'cpu' && one.state !== 'unknown');
+    return hasStandIn
+      ? trans.__('unknown (output and CPU time count instead)')
+      : trans.__('unknown (treated as busy)');
   }
   if (state === 'active') {
     return trans.__('now');

@@ -30,6 +30,12 @@ export function fillCell(cell: CodeCell, request: IRecordedRequest): boolean {
   return isChanged;
 }
 
+/** Show all outputs of a cell as untrusted, also those that come, and when the notebook is opened again. */
+export function distrust(cell: CodeCell): void {
+  cell.model.trusted = false;
+  silently(cell, () => cell.model.setMetadata('trusted', false));
+}
+
 /** Empty a cell and make it run on with a future. */
 export function joinCell(cell: CodeCell, future: RecordFuture): void {
   const { outputArea } = cell;

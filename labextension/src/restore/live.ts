@@ -11,6 +11,8 @@ import { Run } from './run';
 
 /** What somebody else has to see to. */
 export interface ILiveActs {
+  /** A cell is about to show what its kernel has put out. */
+  beforeOutputs: (cell: CodeCell) => void;
   /** The notebook now has all that came of a request. */
   onWhole: (msgId: string) => void;
   /** A message that stands for several is known in part: the record has it in one piece. */
@@ -110,7 +112,10 @@ export class LiveRuns {
     if (cell && hasOwnRun(cell)) {
       this._runs.delete(run.msgId);
     } else if (cell && !run.isIn(cell)) {
-      this._cells.touch(() => run.enter(cell));
+      this._cells.touch(() => {
+        this._acts.beforeOutputs(cell);
+        run.enter(cell);
+      });
     }
   }
 
@@ -121,7 +126,10 @@ export class LiveRuns {
       return false;
     }
     let isChanged = false;
-    this._cells.touch(() => (isChanged = fillCell(cell, request)));
+    this._cells.touch(() => {
+      this._acts.beforeOutputs(cell);
+      isChanged = fillCell(cell, request);
+    });
     this._rememberDisplays(cellId, request);
     this._filled.set(request.msg_id, { cellId, request, seq });
     this._acts.onWhole(request.msg_id);

@@ -7,6 +7,7 @@ import { IDisposable } from '@lumino/disposable';
 import { ISignal, Signal } from '@lumino/signaling';
 import { problemOf } from '../request';
 import { IProblem } from '../tokens';
+import { distrust } from './cell';
 import { LiveRuns } from './live';
 import { hearOnce } from './once';
 import { NotebookCells, NotebookContext } from './notebook';
@@ -19,6 +20,8 @@ import { SeenRequests } from './seen';
 export interface IRecordSource {
   /** Whether a kernel can have a record at all. */
   keeps(kernelName: string): boolean;
+  /** Whether the user wants outputs of nodes as untrusted ones. */
+  readonly isUntrusted: boolean;
   /** What is recorded; only these requests, if any are named. */
   outputs(kernelId: string, msgIds: readonly string[]): Promise<IOutputsAnswer>;
   /** Whether other front ends have the kernel open as well. */
@@ -136,6 +139,7 @@ export class NotebookRestorer implements IDisposable {
 
   private _acts(kernel: Kernel.IKernelConnection): LiveRuns['_acts'] {
     return {
+      beforeOutputs: cell => void (this._source.isUntrusted && distrust(cell)),
       onWhole: msgId => this._settled.add(msgId),
       onTorn: msgId => void this._ask(kernel, [msgId], NONE)
     };

@@ -148,7 +148,8 @@ export class Run {
 
   /** JupyterLab writes what was typed into the cell; a new output area has to be told. */
   private _onAnswer({ value }: { value: string }): void {
-    const text = `${this._input?.content.password ? HIDDEN : value}\n`;
+    const { prompt, password } = this._input?.content ?? { prompt: '', password: false };
+    const text = `${prompt} ${password ? HIDDEN : value}\n`;
     this._input = null;
     const { header } = this.request;
     this._log.add(

@@ -3,6 +3,7 @@
 import { Kernel, KernelAPI, ServiceManager } from '@jupyterlab/services';
 import { TpuClient } from '../request';
 import { mayRunOnNode } from '../nodekernel';
+import { UntrustedOutputs } from '../untrusted';
 import { IOutputsAnswer } from './records';
 import { IRecordSource } from './restorer';
 
@@ -11,8 +12,13 @@ const PATIENCE_MS = 10_000;
 export class RecordSource implements IRecordSource {
   constructor(
     private readonly _client: TpuClient,
-    private readonly _services: ServiceManager.IManager
+    private readonly _services: ServiceManager.IManager,
+    private readonly _untrusted: UntrustedOutputs
   ) {}
+
+  get isUntrusted(): boolean {
+    return this._untrusted.isOn;
+  }
 
   keeps(kernelName: string): boolean {
     return mayRunOnNode(kernelName, this._services.kernelspecs.specs);

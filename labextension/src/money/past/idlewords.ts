@@ -53,7 +53,7 @@ export function verdictName(verdict: IStretch['verdict'], trans: TranslationBund
   const words: { readonly [verdict: string]: string } = {
     busy: trans.__('in use'),
     idle: trans.__('idle'),
-    unknown: trans.__('unknown, so taken for busy')
+    unknown: trans.__('unknown (treated as busy)')
   };
   return words[verdict] ?? verdict;
 }

@@ -21,12 +21,14 @@ interface IProps {
 export function BrakesForm({ brake, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
   const [idle, setIdle] = useState(inUnits(brake.idle_after_s, MINUTE_S));
+  const [unattended, setUnattended] = useState(inUnits(brake.unattended_after_s, HOUR_S));
   const [session, setSession] = useState(inUnits(brake.session_s, HOUR_S));
   const [action, setAction] = useState(brake.action);
   const { isSending, problem, send } = useSending();
-  const isWrong = !isSpan(idle) || !isSpan(session);
+  const isWrong = !isSpan(idle) || !isSpan(unattended) || !isSpan(session);
   const change = {
     idle_after_s: inSeconds(idle, MINUTE_S),
+    unattended_after_s: inSeconds(unattended, HOUR_S),
     session_s: inSeconds(session, HOUR_S),
     action
   };
@@ -52,6 +54,13 @@ export function BrakesForm({ brake, trans, onSet, onClose }: IProps): JSX.Elemen
         note={trans.__('Empty: never because of idleness')}
         complaint={isSpan(idle) ? '' : trans.__('Use a number above 0.')}
         onChange={setIdle}
+      />
+      <Text
+        label={trans.__('After a silent cell ran with idle chips and nobody connected for (hours)')}
+        value={unattended}
+        note={trans.__('Empty: a running cell is never idle')}
+        complaint={isSpan(unattended) ? '' : trans.__('Use a number above 0.')}
+        onChange={setUnattended}
       />
       <Text
         label={trans.__('Longest session (hours)')}

@@ -14,6 +14,8 @@ import { formatSpan } from '../words';
 export interface IMoneyActs {
   onToggle: (section: SectionName) => void;
   onKeep: (key: INodeKey, keep: IKeep) => Promise<void>;
+  /** Stops or deletes the node once the user is sure. */
+  onEnd: (key: INodeKey, action: 'stop' | 'delete') => Promise<void>;
   onSetBrakes: (key: INodeKey, change: IBrakeTerms) => Promise<void>;
   onSetRecovery: (key: INodeKey, isOn: boolean) => Promise<void>;
   onSetBudget: (name: string, terms: IBudgetTerms) => Promise<void>;

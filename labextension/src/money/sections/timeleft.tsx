@@ -12,12 +12,13 @@ import { IParts } from '../tokens';
 import { formatEnd, formatKept, sourceName, sourceState } from '../words';
 import { BrakesForm } from './brakesform';
 import { KeepButtons } from './keep';
+import { Reminder } from './reminder';
 import { IMoneyActs } from './section';
 
 interface IProps {
   node: Pick<INode, 'name' | 'spot' | 'billing'>;
   parts: Pick<IParts, 'brakes' | 'recovery'>;
-  acts: Pick<IMoneyActs, 'onKeep' | 'onSetBrakes' | 'onSetRecovery'>;
+  acts: Pick<IMoneyActs, 'onKeep' | 'onEnd' | 'onSetBrakes' | 'onSetRecovery'>;
   /** The last hour, where it can be shown. */
   past?: IIdlePast;
   trans: TranslationBundle;
@@ -40,6 +41,13 @@ export function TimeLeft({ node, parts, acts, past, trans }: IProps): JSX.Elemen
       role="group"
       aria-label={trans.__('Time left of %1', brake.node_id)}
     >
+      <Reminder
+        brake={brake}
+        isBusy={isSending}
+        trans={trans}
+        onKeep={keep => send(() => acts.onKeep(brake, keep))}
+        onEnd={() => send(() => acts.onEnd(brake, brake.action))}
+      />
       <strong>{formatEnd(brake, now_s, trans)}</strong>
       {brake.is_warning && (
         <div className="jp-tpu-Announcer" role="alert">
@@ -100,7 +108,7 @@ function More(props: IMoreProps): JSX.Element {
           <React.Fragment key={source.source}>
             <dt>{sourceName(source.source, trans)}</dt>
             <dd title={source.detail}>
-              {sourceState(source, trans)}
+              {sourceState(source, brake.sources, trans)}
               {source.detail && <span className="jp-tpu-Muted"> · {source.detail}</span>}
             </dd>
           </React.Fragment>

@@ -1,0 +1,92 @@
+/** Outputs of nodes as untrusted ones, as far as the user wants that: sanitised HTML, and no JavaScript. */
+
+import type { CodeCell } from '@jupyterlab/cells';
+import { NotebookPanel } from '@jupyterlab/notebook';
+import { Kernel } from '@jupyterlab/services';
+import { distrust } from './restore/cell';
+
+/** A notebook, as far as its kernel and cells are concerned. */
+export type WatchedNotebook = Pick<NotebookPanel, 'content' | 'sessionContext' | 'disposed'>;
+
+export class UntrustedOutputs {
+  /** @param isOnNode whether a kernel of this name runs on a node */
+  constructor(private readonly _isOnNode: (kernelName: string) => boolean) {}
+
+  get isOn(): boolean {
+    return this._isOn;
+  }
+
+  set isOn(value: boolean) {
+    this._isOn = value;
+    this._watched.forEach(notebook => {
+      const kernel = notebook.sessionContext.session?.kernel;
+      this._onKernel(notebook, kernel ?? null);
+    });
+  }
+
+  watch(notebook: WatchedNotebook): void {
+    const { sessionContext } = notebook;
+    const onMessage = (
+      kernel: Kernel.IKernelConnection,
+      { direction, msg }: Kernel.IAnyMessageArgs
+    ): void => {
+      // JupyterLab trusts a cell as it sends its code: whatever the user runs was typed here
+      if (direction === 'send' && msg.header.msg_type === 'execute_request') {
+        this._onRun(notebook, kernel, (msg.metadata as { cellId?: unknown }).cellId);
+      }
+    };
+    let current: Kernel.IKernelConnection | null = null;
+    const onKernel = (): void => {
+      current?.anyMessage.disconnect(onMessage);
+      current = sessionContext.session?.kernel ?? null;
+      current?.anyMessage.connect(onMessage);
+      this._onKernel(notebook, current);
+    };
+    this._watched.add(notebook);
+    sessionContext.kernelChanged.connect(onKernel);
+    notebook.disposed.connect(() => {
+      this._watched.delete(notebook);
+      sessionContext.kernelChanged.disconnect(onKernel);
+      current?.anyMessage.disconnect(onMessage);
+    });
+    onKernel();
+  }
+
+  private _isUntrusted(kernel: Kernel.IKernelConnection): boolean {
+    return this._isOn && this._isOnNode(kernel.name);
+  }
+
+  private _onRun(
+    { content }: WatchedNotebook,
+    kernel: Kernel.IKernelConnection,
+    cellId: unknown
+  ): void {
+    const cell = content.widgets.find(({ model }) => model.id === cellId);
+    if (cell && this._isUntrusted(kernel)) {
+      distrust(cell as CodeCell);
+    }
+  }
+
+  /** Widgets bring scripts of their own, some with their model already: none is made of what a node sends. */
+  private _onKernel({ content }: WatchedNotebook, kernel: Kernel.IKernelConnection | null): void {
+    if (kernel && this._isUntrusted(kernel)) {
+      if (kernel.handleComms) {
+        kernel.handleComms = false;
+        this._muted.add(kernel);
+      }
+      // what ran in this page may still print, or have its displays updated
+      content.widgets.filter(hasRun).forEach(distrust);
+    } else if (kernel && this._muted.delete(kernel)) {
+      kernel.handleComms = true;
+    }
+  }
+
+  private readonly _watched = new Set<WatchedNotebook>();
+  /** Connections whose comms are off because of us. */
+  private readonly _muted = new WeakSet<Kernel.IKernelConnection>();
+  private _isOn = false;
+}
+
+function hasRun(cell: { readonly model: { readonly type: string } }): cell is CodeCell {
+  return cell.model.type === 'code' && Boolean((cell as CodeCell).outputArea.future);
+}
