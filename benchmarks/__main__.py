@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO
 
@@ -49,10 +49,10 @@ def _measure(place: Place, transport: str, rtt_ms: int, options: argparse.Namesp
         _say(f"{transport} at {rtt_ms} ms: {measure}")
 
 
-def _cells(transport: str, options: argparse.Namespace) -> Iterator[tuple[str, dict[str, int]]]:
+def _cells(transport: str, options: argparse.Namespace) -> Iterator[tuple[str, Mapping[str, int]]]:
     # by hand nothing restarts a kernel: its ssh client does, and the kernel on the other side runs on
     yield "start", {"repeats": 3, "restarts": 0 if transport == "ssh-mux" else 3}
-    yield from [("cold", {})] * 2
+    yield from [("cold", {}), ("cold", {"imported": True})] * 2
     yield "latency", {"repeats": options.latency}
     yield "throughput", {"mib": options.mib}
 
@@ -75,7 +75,7 @@ def _delay(place: Place, rtt_ms: int) -> None:
         place.tpu("emulator", "fault", "link", NODE, "latency", "--ms", str(rtt_ms / 2))
 
 
-def _run(place: Place, measure: str, transport: str, arguments: dict[str, int]) -> dict[str, float]:
+def _run(place: Place, measure: str, transport: str, arguments: Mapping[str, int]) -> dict[str, float]:
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.cell", measure, transport, json.dumps(arguments)]
     with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as err:
         # no pipes: a shared ssh connection that goes on in the background would hold them open
@@ -97,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--rtt", type=int, nargs="+", default=[0, 50, 100], help="round trips of the path, in ms")
     parser.add_argument("--repeats", type=int, default=2, help="of everything, interleaved")
-    parser.add_argument("--latency", type=int, default=150, help="executions of 1+1")
+    parser.add_argument("--latency", type=int, default=1000, help="executions of 1+1; p99 of few is their worst")
     parser.add_argument("--mib", type=int, default=32, help="MiB of output")
     parser.add_argument("--sshpyk", type=Path, help="folder in which sshpyk is installed; without it, it is left out")
     parser.add_argument("--out", type=Path, help="write the tables there too")

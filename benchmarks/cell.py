@@ -1,13 +1,15 @@
 """One measurement in a process of its own: ``python -m benchmarks.cell MEASURE KERNEL_NAME [OPTIONS_AS_JSON]``.
 
-Prints one JSON object of numbers. Times are in seconds and include everything from the call of `start_kernel`, but
-not the import of modules; memory is this process's resident set in MiB.
+Prints one JSON object of numbers. Times are in seconds and include everything from the call of `start_kernel`; memory
+is this process's resident set in MiB. "cold" is measured as any new process has it, with the imports that a start
+brings along, and with them done ahead, as where a kernel was likely.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import statistics
 import sys
 import tempfile
@@ -23,8 +25,16 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
+from benchmarks.cpu import CpuTimes
+from benchmarks.worker import NODE, PROJECT
+from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, EmulatorControl
+from jupyter_tpu.models import NodeName
+
 Numbers = dict[str, float]
 _PATIENCE_S = 120
+_PAUSE_S = 12.0  # longer than what a link remembers of a path for bursts that follow each other
+_SLOW_S = 0.038  # a step of Nagle's delay, or of another one of that size
+IMPORTED_AHEAD = ("jupyter_tpu.kernels.provisioner", "jupyter_tpu.kernels.hosted", "benchmarks.forwards")
 
 STDOUT = "import sys\nfor _ in range({count}):\n    sys.stdout.write('x' * 65535 + '\\n')\n    sys.stdout.flush()"
 DISPLAY = """
@@ -72,6 +82,11 @@ class Kernel:
     async def run(self, code: str) -> dict[str, Any]:
         """Execute and wait for the reply."""
         return await self.reply(self.client.execute(code))
+
+    async def pid(self) -> int:
+        """Of the kernel's process."""
+        request = self.client.execute("", silent=True, user_expressions={"pid": "__import__('os').getpid()"})
+        return int((await self.reply(request))["user_expressions"]["pid"]["data"]["text/plain"])
 
     async def reply(self, request: str) -> dict[str, Any]:
         while True:
@@ -125,12 +140,21 @@ async def start(kernel_name: str, repeats: int, restarts: int) -> Numbers:
     return {**numbers, "restart_s": statistics.median(times)} if times else numbers
 
 
-async def cold(kernel_name: str) -> Numbers:
-    """Nothing but a first kernel over a cold connection."""
-    kernel = Kernel(kernel_name)
+async def cold(kernel_name: str, imported: bool = False) -> Numbers:
+    """Nothing but a first kernel over a cold connection, with its round trips as the fault proxy counts them."""
+    if imported:
+        for module in IMPORTED_AHEAD:
+            import_module(module)
+    kernel, before = Kernel(kernel_name), _round_trips()
+    began_cpu_s = time.process_time()
     seconds = await kernel.start()
+    numbers = {
+        "cold_s": seconds,
+        "trips_count": _round_trips() - before,
+        "cold_cpu_s": time.process_time() - began_cpu_s,
+    }
     await kernel.end()
-    return {"cold_s": seconds}
+    return {f"imported_{name}" if imported else name: number for name, number in numbers.items()}
 
 
 async def memory(kernel_name: str, further: int) -> Numbers:
@@ -153,35 +177,44 @@ async def memory(kernel_name: str, further: int) -> Numbers:
 
 
 async def latency(kernel_name: str, repeats: int) -> Numbers:
-    """``1+1``, one after the other."""
+    """``1+1``, one after the other, and the CPU that each part of the way takes for one."""
     kernel = Kernel(kernel_name)
     await kernel.start()
     await _quiet()
     times = []
-    for number in range(20 + repeats):
+    for _ in range(20):
+        await kernel.run("1+1")
+    cpu = CpuTimes(await kernel.pid())
+    for _ in range(repeats):
         began = time.perf_counter()
         await kernel.run("1+1")
-        if number >= 20:
-            times.append(time.perf_counter() - began)
+        times.append(time.perf_counter() - began)
+    used = cpu.used()
     await kernel.end()
     ordered = sorted(times)
-    return {"p50_s": statistics.median(ordered), "p99_s": ordered[int(len(ordered) * 0.99) - 1]}
+    numbers = {f"p{share}_s": ordered[max(0, len(ordered) * share // 100 - 1)] for share in (50, 90, 99)}
+    slow = sum(1 for seconds in times if seconds > numbers["p50_s"] + _SLOW_S)
+    return {**numbers, "slow_per_1000": 1000 * slow / repeats, **_per(used, "cell", repeats)}
 
 
 async def throughput(kernel_name: str, mib: int) -> Numbers:
-    """`mib` MiB through stdout and as display data, in MiB/s; the second of two runs each."""
+    """`mib` MiB through stdout and as display data, in MiB/s: the first burst after a pause, and the one after it."""
     kernel = Kernel(kernel_name)
     await kernel.start()
     await _quiet()
-    numbers = {}
+    numbers: Numbers = {}
     for name, code in (
-        ("stdout_mib_s", STDOUT.format(count=mib * 16)),
-        ("display_mib_s", DISPLAY.format(count=mib, size=1 << 20)),
+        ("stdout", STDOUT.format(count=mib * 16)),
+        ("display", DISPLAY.format(count=mib, size=1 << 20)),
     ):
-        await kernel.output(code)
+        await asyncio.sleep(_PAUSE_S)
+        seconds, _ = await kernel.output(code)
+        numbers[f"first_{name}_mib_s"] = mib / seconds
+        cpu = CpuTimes(await kernel.pid())
         seconds, size = await kernel.output(code)
+        numbers |= _per(cpu.used(), name, mib)
         assert size == mib << 20, f"{size} of {mib << 20} characters arrived"
-        numbers[name] = mib / seconds
+        numbers[f"{name}_mib_s"] = mib / seconds
     await kernel.end()
     return numbers
 
@@ -223,8 +256,31 @@ async def _appears(path: Path) -> None:
 
 
 async def _quiet() -> None:
-    """Let what the last step left behind (a spare that is booting, say) come to rest."""
+    """Let what the last step left behind come to rest; the agent makes a spare kernel after each start."""
     await asyncio.sleep(2)
+    if "jupyter_tpu.kernels.links" not in sys.modules:
+        return
+    links = import_module("jupyter_tpu.kernels.links")
+    pool = links.link_thread.enter()
+    node = NodeName(project=PROJECT, zone="us-central1-a", node_id=NODE)
+    shared = pool.find_up(node, os.environ["JUPYTER_TPU_ENDPOINT"])
+    links.link_thread.leave()
+    async with asyncio.timeout(_PATIENCE_S):
+        while shared and shared.link.is_up and shared.link.spare is None:  # noqa: ASYNC110 - it lives in another loop
+            await asyncio.sleep(0.1)
+
+
+def _per(used: dict[str, float], what: str, count: int) -> Numbers:
+    """CPU in ms for one of `count`, by part, and of all parts together."""
+    each = {part: 1000 * seconds / count for part, seconds in used.items()}
+    return {f"cpu_{what}_{part}_ms": value for part, value in {**each, "sum": sum(each.values())}.items()}
+
+
+def _round_trips() -> int:
+    """Of the connections to the worker so far; 0 where no emulated cloud is."""
+    if ADDRESS_VARIABLE not in os.environ:
+        return 0
+    return sum(int(link["round_trips"]) for link in EmulatorControl(os.environ[ADDRESS_VARIABLE]).links())
 
 
 def _memory_mib() -> float:

@@ -16,18 +16,16 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import psutil
 from jupyter_client.asynchronous.client import AsyncKernelClient
 
 from benchmarks.cell import Kernel
+from benchmarks.cpu import worker_processes
 from benchmarks.worker import NODE, Place, kernel_name_of, opened_place
 from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.process_tree import TOKEN_VARIABLE, processes_of
 
 _QUIETLY = "import sys\nwrite = type(sys.stdout).write\n"  # past IPython, which keeps a copy of all that is printed
 CELLS = {
@@ -63,7 +61,6 @@ class Processes:
 
     def __init__(self, place: Place, kernel_pid: int) -> None:
         self._place = place
-        self._token = psutil.Process(kernel_pid).environ()[TOKEN_VARIABLE]
         self._kernel_pid = kernel_pid
         self._before: dict[str, float] = {}
 
@@ -81,16 +78,8 @@ class Processes:
         }
 
     def _parts(self) -> dict[str, list[int]]:
-        agents = [process.pid for process in processes_of([self._token]) if _is_agent(process)]
-        sshd = self._place.ssh_servers()
-        parts = {"kernel": [self._kernel_pid], "agent": agents, "sshd": sshd, "client": [os.getpid()]}
-        return {part: pids for part, pids in parts.items() if pids}
-
-
-def _is_agent(process: psutil.Process) -> bool:
-    with suppress(psutil.Error):
-        return "agent" in (line := process.cmdline()) and "supervise" not in line
-    return False
+        client = {"sshd": self._place.ssh_servers(), "client": [os.getpid()]}
+        return {part: pids for part, pids in (worker_processes(self._kernel_pid) | client).items() if pids}
 
 
 def _most(pids: Iterable[int], field: str) -> float:

@@ -6,14 +6,19 @@ import os
 import statistics
 from collections.abc import Iterator, Sequence
 
+from benchmarks.cpu import PARTS
+
 Results = dict[tuple[str, int, str], list[float]]
 """By transport, round-trip time in ms, and name of the number: the values of all repetitions."""
 
-_SECONDS = ("cold_s", "warm_s", "restart_s")
+_SECONDS = ("cold_s", "imported_cold_s", "warm_s", "restart_s")
+_COLD_CPU = ("cold_cpu_s", "imported_cold_cpu_s")
+_TRIPS = ("trips_count", "imported_trips_count")
 _MEMORY = ("first_mib", "further_mib")
-_LATENCY = ("p50_s", "p99_s")
-_THROUGHPUT = ("stdout_mib_s", "display_mib_s")
-
+_LATENCY = ("p50_s", "p90_s", "p99_s")
+_THROUGHPUT = ("stdout_mib_s", "display_mib_s", "first_stdout_mib_s", "first_display_mib_s")
+_CPU = {"cell": "`1+1`", "stdout": "MiB of stdout", "display": "MiB of display data"}
+_COUNTED = "Cold start, in round trips as the fault proxy counts them"
 
 _INTRODUCTION = """# Benchmarks
 
@@ -31,8 +36,11 @@ def report(results: Results, *, ours: str, local: str) -> str:
     pages = [
         _INTRODUCTION.format(cores=os.cpu_count(), load=os.getloadavg()[0]),
         _table(results, transports, names, rtts, _SECONDS, "Start, in seconds to the first reply", 1, 3),
-        _round_trips(results, transports, names, rtts),
+        _table(results, transports, names, rtts[:1], _COLD_CPU, "Cold start, CPU of this side in seconds", 1, 2),
+        _table(results, transports, names, [rtt for rtt in rtts if rtt], _TRIPS, _COUNTED, 1, 0),
         _table(results, transports, names, rtts, _LATENCY, "`1+1`, in ms", 1000, 1),
+        _table(results, transports, names, rtts, ("slow_per_1000",), "Of 1,000 × `1+1`, 38 ms or more over p50", 1, 0),
+        *(_cpu(results, transports, names, what, of) for what, of in _CPU.items()),
         _table(results, transports, names, rtts, _THROUGHPUT, "Output, in MiB/s", 1, 0),
         _table(results, transports, names, rtts[:1], _MEMORY, "Memory on this side, in MiB", 1, 1),
         _ratios(results, ours, local, rtts),
@@ -61,18 +69,13 @@ def _table(
     return f"### {title}\n\n{_markdown(['', *heads], rows)}\n"
 
 
-def _round_trips(results: Results, transports: Sequence[str], names: dict[str, str], rtts: Sequence[int]) -> str:
-    """(T(RTT) - T(0)) / RTT."""
-    columns = [(number, rtt) for number in _SECONDS for rtt in rtts if rtt]
-    rows = []
-    for transport in transports:
-        cells = []
-        for number, rtt in columns:
-            there, here = _median(results, transport, rtt, number), _median(results, transport, 0, number)
-            cells.append("" if there is None or here is None else f"{(there - here) / (rtt / 1000):.1f}")
-        rows.append([names.get(transport, transport), *cells])
-    heads = [f"{_plain(number)}, RTT {rtt}" for number, rtt in columns]
-    return f"### Start, in round trips\n\n{_markdown(['', *heads], rows)}\n"
+def _cpu(results: Results, transports: Sequence[str], names: dict[str, str], what: str, of: str) -> str:
+    parts = [f"cpu_{what}_{part}_ms" for part in (*PARTS, "sum")]
+    rows = [
+        [names.get(transport, transport), *(_shown(_median(results, transport, 0, part), 1, 2) for part in parts)]
+        for transport in transports
+    ]
+    return f"### CPU in ms for one {of}, RTT 0\n\n{_markdown(['', *PARTS, 'sum'], rows)}\n"
 
 
 def _ratios(results: Results, ours: str, local: str, rtts: Sequence[int]) -> str:
@@ -84,7 +87,7 @@ def _ratios(results: Results, ours: str, local: str, rtts: Sequence[int]) -> str
 
 def _ratios_of(results: Results, ours: str, local: str, number: str, rtts: Sequence[int]) -> Iterator[str]:
     # a local kernel has no cold connection: each of its starts is the same
-    here = _median(results, local, 0, "warm_s" if number == "cold_s" else number)
+    here = _median(results, local, 0, "warm_s" if number.endswith("cold_s") else number)
     for rtt in rtts:
         there = _median(results, ours, rtt, number)
         yield "" if there is None or not here else f"{there / here:.2f} ×"

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import psutil
+from benchmarks.cpu import EMULATOR_PID, ssh_servers
 
 PROJECT = "benchmarks"
 NODE = "bench"
@@ -49,6 +49,7 @@ class Place:
         assert self._emulator.stdout is not None
         ready = json.loads(self._emulator.stdout.readline())
         self.environ |= {"JUPYTER_TPU_ENDPOINT": ready["grpc"], "JUPYTER_TPU_EMULATOR": ready["rest"]}
+        self.environ[EMULATOR_PID] = str(self._emulator.pid)
         self.tpu("create", NODE, "--type", "v5litepod-8", "--zone", "us-central1-a", "--yes")
         self.tpu("kernelspec")
         Path(self.environ["JUPYTER_RUNTIME_DIR"]).mkdir()  # sshpyk writes there before it exists
@@ -70,8 +71,7 @@ class Place:
     def ssh_servers(self) -> list[int]:
         """The processes of OpenSSH's server that serve connections now."""
         assert self._emulator is not None
-        children = psutil.Process(self._emulator.pid).children(recursive=True)
-        return [child.pid for child in children if child.name().startswith("sshd")]
+        return ssh_servers(self._emulator.pid)
 
     def hang_up(self) -> None:
         """End the shared connection of the ssh client, so that the next one is cold."""
