@@ -17,18 +17,20 @@ export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PAT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test conformance soak bench lint format docs environment system-tools constraints clean
+.PHONY: help demo test conformance bounds soak bench lint format docs environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
 	@echo "make test          every check of the project"
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
-	@echo "make soak          a thousand schedules of faults, money, an hour of wear (SCHEDULES=, SEED=, EXAMPLES=, MINUTES=)"
+	@echo "make bounds        a notebook with the oldest packages that are allowed, and with the newest, each in an own environment"
+	@echo "make soak          two thousand schedules of faults, money, an hour of wear (SCHEDULES=, RUN_ALL=, SEED=, EXAMPLES=, MINUTES=)"
 	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
 	@echo "make docs          write the pages that follow from the code"
 	@echo "make constraints   pin the newest versions of all dependencies in constraints.txt"
+	@echo "make worker-lock   pin the newest versions of what is installed on workers in jupyter_tpu/agent/lock.txt"
 	@echo "make clean         remove what these commands made, but not the notebooks of the demo (.demo)"
 
 demo: environment
@@ -40,12 +42,13 @@ test: environment system-tools lint
 	@echo "All checks passed."
 
 SCHEDULES := 1000
+RUN_ALL := 1000
 SEED := 0
 EXAMPLES := 2000
 MINUTES := 60
 
 soak: environment system-tools
-	python tests/journeys/soak.py --schedules $(SCHEDULES) --seed $(SEED) --examples $(EXAMPLES) --minutes $(MINUTES) \
+	python tests/journeys/soak.py --schedules $(SCHEDULES) --run-all $(RUN_ALL) --seed $(SEED) --examples $(EXAMPLES) --minutes $(MINUTES) \
 	  $(SOAK_ARGUMENTS)
 
 bench: environment system-tools .make/sshpyk
@@ -56,9 +59,14 @@ bench: environment system-tools .make/sshpyk
 	@uv pip install --quiet --no-deps --require-hashes --target $@ --requirement $<
 	@touch $@
 
-# Google's CLI is driven where it is installed; SkyPilot has many packages, and so an environment of its own.
+# Google's CLI is driven where it is installed; SkyPilot has many packages, and so an environment of its own; Google's
+# samples of its clients run where GOOGLE_SAMPLES names the folder tpu/ of a copy of its python-docs-samples.
 conformance: environment .make/skypilot
-	JUPYTER_TPU_SKYPILOT=$(CURDIR)/.make/skypilot/bin/python python -m pytest tests/conformance $(PYTEST_ARGUMENTS)
+	JUPYTER_TPU_GOOGLE_SAMPLES=$(GOOGLE_SAMPLES) JUPYTER_TPU_SKYPILOT=$(CURDIR)/.make/skypilot/bin/python python -m pytest tests/conformance $(PYTEST_ARGUMENTS)
+
+# Minutes, and a network: what pyproject.toml allows is installed and run, on Python 3.11, 3.12 and 3.13.
+bounds: environment
+	python tests/project/bounds.py $(BOUNDS)
 
 .make/skypilot: .make/packages
 	@echo "Installing SkyPilot into $@"
@@ -94,6 +102,12 @@ clean:
 constraints: .make/packages
 	uv pip compile --quiet --upgrade --universal --fork-strategy fewest --python-version 3.11 --generate-hashes \
 	  --no-emit-index-url --no-annotate --no-header --extra test --group build --output-file constraints.txt pyproject.toml
+
+# What we install on workers ourselves: any Python from 3.10 on, any platform.
+worker-lock: environment
+	python -c "from jupyter_tpu.agent.lock import *; print(UV, *AGENT_NEEDS, *KERNEL_NEEDS, sep='\n')" \
+	  | uv pip compile --quiet --upgrade --universal --python-version 3.10 --generate-hashes --no-emit-index-url \
+	  --no-annotate --no-header --output-file jupyter_tpu/agent/lock.txt -
 
 $(VENV)/pyvenv.cfg:
 	@.ci/make-venv $(VENV)

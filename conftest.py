@@ -60,6 +60,9 @@ PROGRAMS = {
 
 OPTIONAL_PROGRAMS = {
     "gcloud": SystemProgram(lambda: shutil.which("gcloud"), "install the Google Cloud CLI (cloud.google.com/sdk)"),
+    "google-samples": SystemProgram(
+        lambda: os.environ.get("JUPYTER_TPU_GOOGLE_SAMPLES"), "say make conformance GOOGLE_SAMPLES=…/tpu"
+    ),
     "skypilot": SystemProgram(lambda: os.environ.get("JUPYTER_TPU_SKYPILOT"), "say make conformance"),
     **{
         name: SystemProgram(

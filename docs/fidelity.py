@@ -33,6 +33,7 @@ NEVER_CLAIMED = (
     "that there is capacity, or for how long spot nodes live: capacity is what a test or you say it is",
     "the namespaces of guest attributes of TPU workers (the keys ssh-ed25519 and hostname are certain)",
     "prices of today: the ledger multiplies dated list prices of public pages",
+    "the wording of refused masks (fields=) and batches, or which masks Google's front end refuses beyond wrong names",
     "that BigQuery understands the queries of `jupyter tpu cost --billed`: the emulator reads no SQL",
     "TPU7x: the Cloud TPU API does not offer it",
     "how fast a chip computes, or anything else of libtpu: JAX on an emulated worker runs on the CPU",
@@ -48,6 +49,7 @@ CLIENTS = (
     ("tpunicorn2", "in every run of the checks", "tests/conformance"),
     ("tpu-info", "in every run of the checks", "tests/conformance"),
     ("gcloud", "where it is installed", "tests/conformance"),
+    ("Google's samples of google-cloud-tpu (python-docs-samples)", "by `make conformance`", "tests/conformance"),
     ("SkyPilot's TPU provisioner", "by `make conformance`", "tests/conformance"),
     ("dstack, marin-iris, gpuhunt", "never run: their source was read", ""),
 )

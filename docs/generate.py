@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import inspect
+import json
 import sys
 from collections.abc import Iterator
 from importlib import resources
@@ -44,6 +45,7 @@ EMULATOR_COMMANDS = {
     **{f"emulator {name}": command.parser() for name, command in control_commands.COMMANDS.items()},
 }
 
+SCHEMAS = Path(__file__).parents[1] / "labextension" / "schema"
 GENERATED = "<!-- written by docs/generate.py from the code; `make docs` renews it -->"
 
 
@@ -53,6 +55,7 @@ def reference_page() -> str:
         magics_section(),
         routes_section(),
         settings_section(TPUApp, KernelSocket, TPUProvisioner),
+        lab_settings_section(),
     ]
     return "\n\n".join([GENERATED, "# Reference", *sections]) + "\n"
 
@@ -113,6 +116,16 @@ def routes_of(document: dict[str, Any]) -> Iterator[tuple[str, str]]:
 def settings_section(*classes: type[Any]) -> str:
     rows = [row for each in classes for row in own_traits(each)]
     return "## Settings\n\n" + table_of(("trait", "meaning"), rows)
+
+
+def lab_settings_section() -> str:
+    schemas = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(SCHEMAS.glob("*.json"))]
+    rows = [
+        (f"{schema['title']}: `{name}`", f"{setting['description']} Default: `{json.dumps(setting['default'])}`.")
+        for schema in schemas
+        for name, setting in schema["properties"].items()
+    ]
+    return "## Settings of JupyterLab\n\n" + table_of(("setting", "meaning"), rows)
 
 
 def own_traits(configurable: Any) -> Iterator[tuple[str, str]]:

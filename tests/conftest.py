@@ -56,6 +56,7 @@ class Emulator:
         self._process: subprocess.Popen[str] | None = None
         self.grpc = ""
         self.rest = ""
+        self.token_file = ""
 
     @property
     def parent(self) -> str:
@@ -72,7 +73,7 @@ class Emulator:
 
     @property
     def control(self) -> EmulatorControl:
-        return EmulatorControl(self.rest)
+        return EmulatorControl(self.rest, self.token_file)
 
     @property
     def settings(self) -> Any:
@@ -90,7 +91,7 @@ class Emulator:
         with log:
             self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment())
         ready = json.loads(self._ready_line())
-        self.grpc, self.rest = ready["grpc"], ready["rest"]
+        self.grpc, self.rest, self.token_file = ready["grpc"], ready["rest"], ready.get("token_file", "")
         self._ports = ("--port", self.grpc.rpartition(":")[2], "--rest-port", self.rest.rpartition(":")[2])
 
     def stop(self) -> None:
@@ -150,11 +151,16 @@ class EmulatorPool:
 
     def take_back(self, emulator: Emulator) -> None:
         """Emptied for the next one; what a test stopped or killed is thrown away."""
-        if emulator.is_running:
-            emulator.control.reset()
-            self._waiting[emulator.options].append(emulator)
-        else:
+        if not emulator.is_running:
             _discard(emulator)
+            return
+        try:
+            emulator.control.reset()
+        except Exception as error:
+            error.add_note(f"the emulator's log:\n{emulator.log()[-4000:]}")
+            _discard(emulator)
+            raise
+        self._waiting[emulator.options].append(emulator)
 
     def close(self) -> None:
         for waiting in self._waiting.values():

@@ -86,6 +86,10 @@ class Tab:
             (cell.messages if message["channel"] == "iopub" else cell.replies).append(message)
         self._news.set()
 
+    def wake(self) -> None:
+        """Have `until` look again, though no message came."""
+        self._news.set()
+
     def ask(self, msg_type: str, content: Message, parent: Message | None = None) -> Message:
         """A request to send."""
         header = {"msg_id": uuid.uuid4().hex, "msg_type": msg_type, "session": self.session, "username": ""}
@@ -98,6 +102,13 @@ class Tab:
         request["metadata"]["cellId"] = uuid.uuid4().hex
         msg_id = request["header"]["msg_id"]
         return request, self.cells.setdefault(msg_id, Cell(msg_id, code))
+
+    def keep_answer(self, question: Message, value: str) -> None:
+        """Write what the user typed into the cell, as JupyterLab does."""
+        content = {"name": "stdin", "text": f"{question['content']['prompt']} {value}\n"}
+        header = {**question["header"], "msg_type": "stream"}
+        line = {**question, "header": header, "msg_type": "stream", "content": content, "channel": "iopub"}
+        self.cells[question["parent_header"]["msg_id"]].messages.append(line)
 
     def forget(self) -> None:
         """What has been seen so far."""

@@ -166,7 +166,7 @@ class Place:
         token = self.cloud.workers(self.node)[0]["token"]
         found = {}
         for process in psutil.process_iter():
-            with contextlib.suppress(psutil.Error):
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
                 if token in process.environ().values():
                     found[process] = process.cmdline()
         return found

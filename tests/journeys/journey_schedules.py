@@ -345,8 +345,9 @@ class ServerPlayer(Player):
         return await self.tab.execute(code)
 
     async def answer(self, question: Message) -> None:
-        reply = self.tab.ask("input_reply", {"value": f"answer to {question['content']['prompt']}"}, question["header"])
-        await self.tab.send("stdin", reply)
+        value = f"answer to {question['content']['prompt']}"
+        self.tab.keep_answer(question, value)
+        await self.tab.send("stdin", self.tab.ask("input_reply", {"value": value}, question["header"]))
 
     async def perform(self, act: Act) -> None:
         mine = {"drop": self._drop, "stay away": self._stay_away, "reload": self._reload, "kill server": self._kill}

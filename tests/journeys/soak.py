@@ -12,14 +12,18 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Awaitable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from journey_place import Place, a_place
 from journey_schedules import LINK_ACTS, SERVER_ACTS, Act, Notebook, play_on_link, play_on_server, schedule
 from journey_wear import soak_for
+from run_all_schedules import play_run_all
+from run_all_schedules import schedule as run_all_schedule
 
 PLAYS = {"link": (play_on_link, LINK_ACTS), "server": (play_on_server, SERVER_ACTS)}
+RUN_ALL = "run all, plain client"
 
 MONEY = Path(__file__).parents[1] / "fleet" / "test_money_machine.py"
 
@@ -63,6 +67,7 @@ def parsed() -> argparse.Namespace:
     options.add_argument("--schedules", type=int, default=1000)
     options.add_argument("--seed", type=int, default=0, help="the first seed")
     options.add_argument("--share", type=float, default=0.2, help="of pages on a Jupyter server; the rest are links")
+    options.add_argument("--run-all", type=int, default=0, help="schedules of a plain client that runs all cells")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded")
     options.add_argument("--examples", type=int, default=0, help="stories of user, cloud and clock about money")
     options.add_argument("--minutes", type=float, default=0.0, help="length of the run that watches for wear")
@@ -75,6 +80,7 @@ def shares(options: argparse.Namespace) -> list[tuple[str, str, range]]:
     return [
         ("link", options.sshd, range(first, last - pages)),
         ("server", options.sshd, range(last - pages, last)),
+        (RUN_ALL, options.sshd, range(first, first + options.run_all)),
     ]
 
 
@@ -85,9 +91,9 @@ def played(kind: str, sshd: str, seeds: range) -> Tally | None:
     began = time.monotonic()
     with a_place("--sshd", sshd) as place:
         os.environ.update(place.environment)
-        if kind == "server":
+        if kind != "link":
             place.start_server()
-        asyncio.run(play_all(place, tally))
+        asyncio.run(play_run_alls(place, tally) if kind == RUN_ALL else play_all(place, tally))
     tally.seconds = time.monotonic() - began
     return tally
 
@@ -99,18 +105,33 @@ async def play_all(place: Place, tally: Tally) -> None:
     for seed in tally.seeds:
         chosen = schedule(seed, acts)
         tally.acts.update(act.what for act in chosen)
-        complaint = await outcome(place, tally.kind, chosen, uncut)
-        if complaint:
-            tally.failures[seed] = complaint
-            say(f"FAILED {tally.kind} seed {seed}: {' '.join(map(str, chosen))}\n{complaint}")
-        elif seed % 25 == 0:
-            say(f"{tally.kind} seed {seed}: {len(tally.failures)} failures so far")
+        note(tally, seed, " ".join(map(str, chosen)), await outcome(played_once(place, tally.kind, chosen, uncut)))
 
 
-async def outcome(place: Place, kind: str, chosen: list[Act], uncut: Notebook) -> str:
+async def played_once(place: Place, kind: str, chosen: list[Act], uncut: Notebook) -> list[str]:
     play, _ = PLAYS[kind]
+    _, wrong = await play(place, chosen, uncut)
+    return wrong
+
+
+async def play_run_alls(place: Place, tally: Tally) -> None:
+    for seed in tally.seeds:
+        chosen = run_all_schedule(seed)
+        tally.acts.update(act.what for act in chosen.acts)
+        note(tally, seed, str(chosen), await outcome(play_run_all(place, chosen)))
+
+
+def note(tally: Tally, seed: int, chosen: str, complaint: str) -> None:
+    if complaint:
+        tally.failures[seed] = complaint
+        say(f"FAILED {tally.kind} seed {seed}: {chosen}\n{complaint}")
+    elif seed % 25 == 0:
+        say(f"{tally.kind} seed {seed}: {len(tally.failures)} failures so far")
+
+
+async def outcome(play: Awaitable[list[str]]) -> str:
     try:
-        _, wrong = await play(place, chosen, uncut)
+        wrong = await play
     except Exception as error:  # noqa: BLE001 - one failed schedule is one line of the table
         before = f"{error.__context__!r}\n" if error.__context__ else ""
         return f"{before}{type(error).__name__}: {error}"

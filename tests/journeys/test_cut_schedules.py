@@ -10,11 +10,19 @@ from collections.abc import Iterator
 import pytest
 from journey_place import Place, a_place
 from journey_schedules import LINK_ACTS, SERVER_ACTS, Notebook, play_on_link, play_on_server, schedule
+from run_all_schedules import play_run_all
+from run_all_schedules import schedule as run_all_schedule
 
 pytestmark = [pytest.mark.timeout(300)]
 
 LINK_SEEDS = range(10)
 SERVER_SEEDS = range(10)
+RUN_ALL_SEEDS = {
+    27: "server killed, agent killed twice, connection lost, a cell fails",
+    41: "server killed",
+    48: "agent killed twice, a cell fails",
+    28: "dropped before the first pong, second page, home removed, agent stands still",
+}
 SSHD_KINDS = ["embedded", pytest.param("system", marks=pytest.mark.system("sshd"))]
 
 
@@ -74,3 +82,14 @@ async def test_a_notebook_in_a_page_ends_as_if_nothing_had_happened(
     _, wrong = await play_on_server(place_with_server, acts, uncut_on_server)
 
     assert wrong == [], f"seed {seed}: {' '.join(map(str, acts))}"
+
+
+@pytest.mark.parametrize("place", ["embedded"], indirect=True)
+@pytest.mark.parametrize("seed", RUN_ALL_SEEDS)
+async def test_a_plain_client_that_runs_all_cells_shows_what_it_would_uncut(
+    place_with_server: Place, seed: int
+) -> None:
+    chosen = run_all_schedule(seed)
+    wrong = await play_run_all(place_with_server, chosen)
+
+    assert wrong == [], f"seed {seed}: {chosen}"

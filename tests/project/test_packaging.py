@@ -6,25 +6,73 @@ import os
 import re
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from packaging.version import Version
+
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, locked, requirements_file
 
 ROOT = Path(__file__).parents[2]
 CONSTRAINTS = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+WORKER_LOCK = (ROOT / "jupyter_tpu/agent/lock.txt").read_text(encoding="utf-8")
 
 
-def test_every_pinned_package_carries_hashes():
-    requirements = re.split(r"\n(?=\S)", CONSTRAINTS.strip())
-    assert len(requirements) > 100
+@pytest.mark.parametrize(("lock", "least"), [(CONSTRAINTS, 100), (WORKER_LOCK, 30)])
+def test_every_pinned_package_carries_hashes(lock, least):
+    requirements = re.split(r"\n(?=\S)", lock.strip())
+    assert len(requirements) > least
     assert [each for each in requirements if not re.match(r"[a-z0-9.-]+==\S+.*--hash=sha256:", each, re.DOTALL)] == []
 
 
-def test_pins_name_no_package_index():
-    assert "://" not in CONSTRAINTS
-    assert "--index" not in CONSTRAINTS
-    assert "--find-links" not in CONSTRAINTS
+@pytest.mark.parametrize("lock", [CONSTRAINTS, WORKER_LOCK])
+def test_pins_name_no_package_index(lock):
+    assert "://" not in lock
+    assert "--index" not in lock
+    assert "--find-links" not in lock
+
+
+@pytest.mark.parametrize("python", ["3.10", "3.11", "3.12", "3.13"])
+@pytest.mark.parametrize("machine", ["x86_64", "aarch64"])
+def test_the_workers_lock_has_all_that_we_install_there(python, machine):
+    for needs in ([UV], AGENT_NEEDS, KERNEL_NEEDS):
+        with requirements_file(locked(needs)) as lock:
+            target = ["--python-version", python, "--python-platform", f"{machine}-manylinux_2_28"]
+            options = [
+                "--dry-run",
+                "--require-hashes",
+                "--only-binary",
+                ":all:",
+                "--target",
+                str(lock.parent / "there"),
+            ]
+            argv = [sys.executable, "-m", "uv", "pip", "install", *target, *options, "--requirement", str(lock)]
+            done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert f"+ {needs[0].partition('>')[0]}==" in done.stderr
+
+
+def test_every_lower_bound_is_a_version_that_can_be_installed_with_all_others():
+    """What `make bounds` installs and runs; a bound that the resolver has to raise is not what anybody has tried."""
+    argv = ["pip", "compile", "--quiet", "--resolution", "lowest-direct", "--python-version", "3.11"]
+    options = ["--no-annotate", "--no-header", "--extra", "demo", "pyproject.toml"]
+    done = subprocess.run([sys.executable, "-m", "uv", *argv, *options], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    pinned = dict(re.findall(r"^([a-z0-9-]+)==([^\s;]+)", done.stdout, re.MULTILINE))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    extras = project["optional-dependencies"]
+    bounds = dict(
+        re.fullmatch(r"([\w-]+)(?:\[\w+\])?>=([\d.]+)", need).groups()
+        for need in [*project["dependencies"], *extras["emulator"], *extras["demo"][1:]]
+    )
+    raised = {
+        name: (bound, found)
+        for name, bound in bounds.items()
+        if Version(found := pinned[name.replace("_", "-")]) != Version(bound)
+    }
+    assert raised == {}
 
 
 def test_binder_shows_the_tutorial_of_the_package():
