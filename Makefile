@@ -24,7 +24,7 @@ help:
 	@echo "make test          every check of the project"
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
 	@echo "make bounds        a notebook with the oldest packages that are allowed, and with the newest, each in an own environment"
-	@echo "make soak          two thousand schedules of faults, money, an hour of wear (SCHEDULES=, RUN_ALL=, SEED=, EXAMPLES=, MINUTES=)"
+	@echo "make soak          two thousand schedules of faults, money, an hour of wear (SCHEDULES=, RUN_ALL=, SEED=, EXAMPLES=, KILLS=, MINUTES=)"
 	@echo "make bench         starts, latency and throughput beside other ways over SSH (BENCH_ARGUMENTS=)"
 	@echo "make lint          only the static checks"
 	@echo "make format        put all sources into the project's format"
@@ -45,10 +45,11 @@ SCHEDULES := 1000
 RUN_ALL := 1000
 SEED := 0
 EXAMPLES := 2000
+KILLS := 300
 MINUTES := 60
 
 soak: environment system-tools
-	python tests/journeys/soak.py --schedules $(SCHEDULES) --run-all $(RUN_ALL) --seed $(SEED) --examples $(EXAMPLES) --minutes $(MINUTES) \
+	python tests/journeys/soak.py --schedules $(SCHEDULES) --run-all $(RUN_ALL) --seed $(SEED) --examples $(EXAMPLES) --kills $(KILLS) --minutes $(MINUTES) \
 	  $(SOAK_ARGUMENTS)
 
 bench: environment system-tools .make/sshpyk

@@ -1,4 +1,4 @@
-"""`make soak`: many seeded schedules of faults, and what became of each; stories about money; then a long run for wear.
+"""`make soak`: many seeded schedules of faults, and what became of each; money; then a long run for wear.
 
 Prints a table with numbers, seeds and failures; ends with status 1 when there is a failure.
 """
@@ -19,6 +19,7 @@ from pathlib import Path
 from journey_place import Place, a_place
 from journey_schedules import LINK_ACTS, SERVER_ACTS, Act, Notebook, play_on_link, play_on_server, schedule
 from journey_wear import soak_for
+from money_kills import kill, let_calls_fail
 from run_all_schedules import play_run_all
 from run_all_schedules import schedule as run_all_schedule
 
@@ -55,11 +56,14 @@ def main() -> int:
         say(tally.row())
     for tally in tallies:
         say(f"{tally.kind}: " + ", ".join(f"{count} {act}" for act, count in tally.acts.most_common()))
-    leaked = bool(options.examples) and not money_is_kept(options.examples, options.seed)
+    is_leaking = [
+        bool(options.examples) and not money_is_kept(options.examples, options.seed),
+        bool(options.kills) and not kills_are_survived(options.kills, options.seed),
+    ]
     worn = soak_for(options.minutes * 60, say) if options.minutes else []
     for complaint in worn:
         say(f"WORN: {complaint}")
-    return 1 if worn or leaked or any(tally.failures for tally in tallies) else 0
+    return 1 if worn or any(is_leaking) or any(tally.failures for tally in tallies) else 0
 
 
 def parsed() -> argparse.Namespace:
@@ -70,6 +74,7 @@ def parsed() -> argparse.Namespace:
     options.add_argument("--run-all", type=int, default=0, help="schedules of a plain client that runs all cells")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded")
     options.add_argument("--examples", type=int, default=0, help="stories of user, cloud and clock about money")
+    options.add_argument("--kills", type=int, default=0, help="kill -9 of commands and servers that change nodes")
     options.add_argument("--minutes", type=float, default=0.0, help="length of the run that watches for wear")
     return options.parse_args()
 
@@ -146,6 +151,24 @@ def money_is_kept(examples: int, seed: int) -> bool:
     outcome = "nothing leaked, no cap was broken" if done.returncode == 0 else "FAILED"
     say(f"money: {examples} stories, seed {seed}, {time.monotonic() - began:.0f} s: {outcome}")
     return done.returncode == 0
+
+
+def kills_are_survived(kills: int, seed: int) -> bool:
+    """Kill as many commands and servers, one after the other, on one cloud."""
+    began, failed = time.monotonic(), list[int]()
+    with a_place() as place:
+        place.start_server()
+        let_calls_fail(place, seed)
+        for number in range(seed, seed + kills):
+            chosen, wrong = kill(place, number)
+            if wrong:
+                failed.append(number)
+                say(f"FAILED kill {number}: {chosen}\n" + "\n".join(wrong))
+            elif number % 25 == 0:
+                say(f"kill {number}: {len(failed)} failures so far")
+    seconds = time.monotonic() - began
+    say(f"kills: {kills}, seed {seed}, {seconds:.0f} s: failed {', '.join(map(str, failed)) or 'none'}")
+    return not failed
 
 
 def say(text: str) -> None:
