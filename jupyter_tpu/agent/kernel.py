@@ -256,8 +256,14 @@ class Kernel:
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
-    def request(self, client_id: str, number: int, channel: Channel, parts: list[bytes]) -> None:
-        """Pass a client's message to the kernel, unless it was passed on before."""
+    def request(
+        self, client_id: str, number: int, channel: Channel, parts: list[bytes], *, asked_at: float | None = None
+    ) -> None:
+        """Pass a client's message to the kernel, unless it was passed on before.
+
+        `asked_at` (Unix seconds) is given of one that a cut held up: had it come then, a failure before it would have
+        aborted it.
+        """
         if not self._folder.is_new_request(client_id, number):
             return
         if channel == Channel.CONTROL and asks_to_restart(parts):
@@ -266,9 +272,12 @@ class Kernel:
             except EnvironmentFailed:
                 return
         self._record_request(channel, parts)
+        is_cell = channel == Channel.SHELL and is_execute_request(parts)
         if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
-            if channel == Channel.SHELL and is_execute_request(parts):
+            if is_cell:
                 self._replies().abort(parts)
+        elif is_cell and asked_at is not None and self.requests.has_failed_behind(asked_at):
+            self._replies().abort(parts)
         elif self._loose_ends is None or not self._loose_ends.hold(channel, parts):
             self._send(channel, parts)
 

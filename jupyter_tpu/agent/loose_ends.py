@@ -103,15 +103,12 @@ class LooseEnds:
             # The probe does not ask subshells: there it may still wait, or run.
             if asked and not _subshell_of(asked):
                 await self._tie_up(request, asked)
-        while self._held:  # more may come while the record is read
-            held, parts = self._held[0]
-            is_behind_failure = held is not None and await self._is_behind_failure(held)
-            del self._held[0]
-            if is_behind_failure:
+        for held, parts in self._held:
+            if held is not None and self._is_behind_failure(held):
                 self._replies.abort(parts)
             else:
                 self._send(Channel.SHELL, parts)
-        self._are_tied = True
+        self._held, self._are_tied = [], True
 
     async def _tie_up(self, request: Asked, asked: list[bytes]) -> None:
         if request.state == "done":
@@ -119,31 +116,26 @@ class LooseEnds:
                 self._replies.reply(asked, await self._outcome(request))
         elif self._intake.is_attached:
             if request.state == "queued":
-                await self._pass_on(request, asked)
+                self._pass_on(request, asked)
         else:
             self._intake.event("gap", messages=None, reason=_UNKNOWN)
             unknown = {"ename": "OutcomeUnknown", "evalue": _UNKNOWN, "traceback": []}
             self._replies.end(asked, {"status": "error", **unknown})
 
-    async def _pass_on(self, request: Asked, asked: list[bytes]) -> None:
-        is_behind_failure = await self._is_behind_failure(request)
-        if request.state != "queued":
-            return  # it has begun meanwhile
-        if is_behind_failure:
+    def _pass_on(self, request: Asked, asked: list[bytes]) -> None:
+        if self._is_behind_failure(request):
             self._replies.abort(asked)
         else:
             log.warning("request %s had not reached the kernel", request.msg_id)
             self._send(Channel.SHELL, asked)
 
-    async def _is_behind_failure(self, request: Asked) -> bool:
+    def _is_behind_failure(self, request: Asked) -> bool:
         """Whether a cell failed that ends what waits behind it; the kernel would have aborted this one."""
-        for failed in _failed_behind(self._intake.requests.all(), request.first_seq):
-            asked = await _asked(self._record, failed)
-            content = json_object(asked[header_place(asked) + 3]) if asked else {}
-            ends_others = content.get("stop_on_error", True) and not content.get("silent", False)
-            if asked and ends_others and not _subshell_of(asked):
-                return True
-        return False
+        return any(
+            failed.status == "error" and failed.ends_others
+            for failed in self._intake.requests.all()
+            if failed.first_seq < request.first_seq < (failed.reply_seq or 0)
+        )
 
     async def _outcome(self, request: Asked) -> dict[str, Any]:
         """What the reply must have said."""
@@ -167,15 +159,6 @@ async def abort_all(record: Record, replies: Replies, requests: Iterable[Asked])
 async def _asked(record: Record, request: Asked) -> list[bytes] | None:
     entry = await first_entry(record, Span(request.first_seq, request.first_seq, 0), lambda _: True)
     return entry.parts if entry else None
-
-
-def _failed_behind(requests: Iterable[Asked], seq: int) -> list[Asked]:
-    """Requests whose reply was an error, and came after `seq`."""
-    return [
-        request
-        for request in requests
-        if request.status == "error" and request.first_seq < seq < (request.reply_seq or 0)
-    ]
 
 
 def _subshell_of(asked: list[bytes]) -> Any:

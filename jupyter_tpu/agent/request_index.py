@@ -34,6 +34,7 @@ class Asked:
         cell_id: the cell's, as JupyterLab and Notebook send it.
         first_seq, last_seq: the request itself, and the last message that belongs to it so far.
         bytes, messages: what they take in the record.
+        ends_others: if it fails, the kernel aborts what waits behind it.
         state: queued | running | done.
         status: ok | error | aborted, from the reply; lost when the kernel ended first; None while unknown.
         input_seq: the input_request that waits for an answer.
@@ -51,6 +52,7 @@ class Asked:
     bytes: int
     messages: int
     asked_at: float
+    ends_others: bool = True
     state: str = "queued"
     status: str | None = None
     execution_count: int | None = None
@@ -127,6 +129,14 @@ class RequestIndex:
         """All requests, in the order they were asked."""
         return list(self._requests.values())
 
+    def has_failed_behind(self, moment: float) -> bool:
+        """Whether the kernel would have aborted a cell that had come at that moment (Unix seconds)."""
+        return any(
+            request.status == "error" and request.ends_others and not request.is_settled
+            for request in self._requests.values()
+            if request.asked_at <= moment and (request.ended_at is None or moment <= request.ended_at)
+        )
+
     def describe(self) -> list[dict[str, Any]]:
         """All requests as JSON objects, in the order they were asked."""
         return [asdict(request) for request in self._requests.values()]
@@ -165,12 +175,13 @@ class RequestIndex:
     def _observe_request(self, seq: int, time: float, parts: Sequence[bytes], place: int, size: int) -> None:
         header = json_object(parts[place])
         if header.get("msg_type") == "execute_request":
-            self._add(seq, time, header, json_object(parts[place + 2]), size)
+            self._add(seq, time, header, parts[place + 2 :], size)
         else:
             self._input_came(seq, size)
 
-    def _add(self, seq: int, time: float, header: dict[str, Any], metadata: dict[str, Any], size: int) -> None:
-        msg_id = text_of(header, "msg_id")
+    def _add(self, seq: int, time: float, header: dict[str, Any], rest: Sequence[bytes], size: int) -> None:
+        msg_id, metadata, content = text_of(header, "msg_id"), json_object(rest[0]), json_object(rest[1])
+        is_let_go = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
         self._requests.pop(msg_id, None)
         self._by_parent.clear()
         self._requests[msg_id] = Asked(
@@ -182,6 +193,7 @@ class RequestIndex:
             bytes=size,
             messages=1,
             asked_at=time,
+            ends_others=not is_let_go,
         )
         if len(self._requests) > _MOST_REQUESTS:
             done = (old for old, request in self._requests.items() if request.state == "done")

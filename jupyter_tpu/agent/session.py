@@ -12,7 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from jupyter_tpu.agent.calls import Calls
@@ -50,7 +50,8 @@ _MOST_TICKS_OF_REPLIES = 30
 class Stream:
     """A kernel as this client sees it: sent up to `offset`, of which `received` has been acknowledged.
 
-    Urgent entries up to the seq `expressed` were sent ahead of their turn.
+    Urgent entries up to the seq `expressed` were sent ahead of their turn. `asked_at` has the numbers of requests that
+    a cut held up, and when they were asked (Unix seconds).
     """
 
     kernel: Kernel
@@ -58,6 +59,7 @@ class Stream:
     received: int
     is_held: bool = False
     expressed: int = 0
+    asked_at: dict[int, float] = field(default_factory=dict)
 
 
 class Session:
@@ -225,12 +227,14 @@ class Session:
 
     def _attach(self, frame: Frame) -> None:
         try:
-            kernel = self._kernels.get(frame.json().get("kernel_id"))
-            self._open(frame.stream, kernel, max(frame.number, 1))
+            content = frame.json()
+            kernel = self._kernels.get(content.get("kernel_id"))
+            stream = self._open(frame.stream, kernel, max(frame.number, 1))
+            stream.asked_at = _asked_at(content.get("ages"))
         except TpuError as error:
             self._refuse(frame.stream, error)
 
-    def _open(self, number: int, kernel: Kernel, seq: int) -> None:
+    def _open(self, number: int, kernel: Kernel, seq: int) -> Stream:
         if seq > kernel.record.next_seq:
             raise KernelFailed(
                 f"The worker's record of kernel {kernel.kernel_id} ends before what was seen of it.",
@@ -239,9 +243,10 @@ class Session:
             )
         self._forget_in_flight(number)
         offset, found = _locate(kernel.record, seq)
-        self._streams[number] = Stream(kernel, offset, offset)
+        stream = self._streams[number] = Stream(kernel, offset, offset)
         self._say_position(number, kernel, offset, found)
         self._output.set()
+        return stream
 
     def _say_position(self, number: int, kernel: Kernel, offset: int, seq: int) -> None:
         content = {"seq": seq, "end": kernel.record.end}
@@ -278,7 +283,8 @@ class Session:
         if stream is None:
             return
         channel, parts = decode_request(frame.payload)
-        stream.kernel.request(self.client_id, frame.number, channel, parts)
+        asked_at = stream.asked_at.pop(frame.number, None)
+        stream.kernel.request(self.client_id, frame.number, channel, parts, asked_at=asked_at)
         self._writer.write(encode_frame(Kind.REQACK, frame.stream, frame.number))
 
     def _ping(self, frame: Frame) -> None:
@@ -347,6 +353,15 @@ def _locate(record: Record, seq: int) -> tuple[int, int]:
         if found <= record.next_seq:
             return offset, found
     return record.locate(record.next_seq)
+
+
+def _asked_at(ages: Any) -> dict[int, float]:
+    """From numbers and ages in seconds, which an older client does not send."""
+    now = time.time()
+    try:
+        return {int(number): now - float(age_s) for number, age_s in ages or ()}
+    except (TypeError, ValueError, OverflowError):
+        raise ProtocolError(f"ages that are none: {str(ages)[:60]}") from None
 
 
 _HANDLERS = {

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import islice
 from typing import Any, Literal
 
 from jupyter_tpu.agent.jupyter_messages import is_execute_request
@@ -23,6 +25,7 @@ WAITING_BYTES = 256 * 1024 * 1024
 """What may wait in all to be taken over by the agent: the largest message, and room for others."""
 
 _MOST_AHEAD = 10_000
+_MOST_AGES = 1000
 _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
 
 
@@ -163,7 +166,7 @@ class KernelStream:
         self._replay.disconnected()
         self._acknowledged = None
         self._is_asking_again = False
-        content = {"kernel_id": self.kernel_id}
+        content = {"kernel_id": self.kernel_id, "ages": self._ages()}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
             self._send(encode_frame(Kind.HOLD, self.number, 1))
@@ -196,6 +199,12 @@ class KernelStream:
             self._send(encode_frame(Kind.ACK, self.number, self._replay.offset))
 
     # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _ages(self) -> list[tuple[int, float]]:
+        """Number and age in seconds of the requests that are sent again behind this: a cut may have held them up."""
+        now = time.monotonic()
+        mine = (request for request in self._outbox.pending() if request.stream == self.number)
+        return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
         """Send a request; one that comes before the stream has begun waits, or its answer might not be seen."""

@@ -36,7 +36,7 @@ class Kind(IntEnum):
     HELLO = 1  # both: JSON, the first frame in each direction
     CALL = 2  # client: JSON {method, params} [the call's number]
     RESULT = 3  # agent: JSON {result} or {error} [the call's number]
-    ATTACH = 4  # client: JSON {kernel_id} [first seq wanted]; opens the stream
+    ATTACH = 4  # client: JSON {kernel_id, ages: [[request's number, s]]} [first seq wanted]; opens the stream
     POSITION = 5  # agent: JSON {seq} [offset]: the record's entry `seq` starts at this offset of the stream
     DATA = 6  # agent: a slice of the record [its offset]
     ACK = 7  # client: [offset up to which data was received]

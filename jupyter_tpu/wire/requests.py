@@ -7,6 +7,7 @@ count from the same start in clones of one session.
 from __future__ import annotations
 
 import struct
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -16,11 +17,12 @@ SLOT_BYTES = _SLOT.size
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message on its way to a kernel."""
+    """A message on its way to a kernel; `asked_at` is by this process's monotonic clock."""
 
     number: int
     stream: int
     payload: bytes
+    asked_at: float
 
 
 class Outbox:
@@ -45,7 +47,7 @@ class Outbox:
     def add(self, stream: int, payload: bytes) -> Request:
         """Number a message and keep it."""
         self._last_number += 1
-        request = Request(self._last_number, stream, payload)
+        request = Request(self._last_number, stream, payload, time.monotonic())
         self._pending[request.number] = request
         self.size += len(payload)
         return request

@@ -1,8 +1,9 @@
-"""Agents that die in a row: nothing runs twice, each request gets one reply, and what must be aborted is."""
+"""Agents that die in a row, and cuts: nothing runs twice, each request gets one reply, and what must be aborted is."""
 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import sys
@@ -187,6 +188,45 @@ async def hand_made_client(path: str, client_id: str) -> AsyncIterator[Callable[
     finally:
         writer.close()
         await writer.wait_closed()
+
+
+async def test_a_cell_asked_in_a_cut_is_aborted_when_one_before_it_fails_meanwhile_and_a_later_one_runs(
+    client: Any, worker: Any, gate: Gate
+) -> None:
+    await client.start()
+    path = client.link.agent["socket"]
+    failing = client.execute(f"{gate.code}\n1/0", stop_on_error=True)
+    await until_running(client, failing)
+    worker.refuses_connections = True
+    worker.cut()
+    behind = client.execute("print('behind')", stop_on_error=True)
+    await gate.open()
+    async with hand_made_client(path, "ab" * 16) as call:
+        for number in itertools.count(1):
+            (request,) = (await call(number, "list_requests", kernel_id="kernel-1"))["result"]["requests"]
+            if request["state"] == "done":
+                break
+    later = client.execute("print('later')", stop_on_error=True)
+    worker.refuses_connections = False
+
+    assert (await client.reply(failing))["content"]["ename"] == "ZeroDivisionError"
+    assert (await client.reply(behind))["content"]["status"] == "aborted"
+    assert (await client.reply(later))["content"]["status"] == "ok"
+    assert client.printed() == "later\n"
+
+
+async def test_a_cell_asked_in_a_cut_runs_behind_a_failure_that_ends_no_others(
+    client: Any, worker: Any, gate: Gate
+) -> None:
+    await client.start()
+    failing = client.execute(f"{gate.code}\n1/0", stop_on_error=False)
+    await until_running(client, failing)
+    worker.cut()
+    behind = client.execute("print('behind')", stop_on_error=True)
+    await gate.open()
+
+    assert (await client.reply(failing))["content"]["status"] == "error"
+    assert (await client.reply(behind))["content"]["status"] == "ok"
 
 
 async def test_an_interrupt_that_an_agent_has_sent_before_it_died_is_not_sent_again(client: Any, worker: Any) -> None:

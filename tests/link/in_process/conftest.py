@@ -138,7 +138,9 @@ class ScriptedKernel:
         data[at] ^= 0xFF
         segment.write_bytes(data)
 
-    def request(self, client_id: str, number: int, channel: int, parts: list[bytes]) -> None:
+    def request(
+        self, client_id: str, number: int, channel: int, parts: list[bytes], *, asked_at: float | None = None
+    ) -> None:
         if self._seen.accept(client_id, number):
             self.say(Channel.REQUEST, parts[-1])
 
