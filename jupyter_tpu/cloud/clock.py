@@ -16,6 +16,9 @@ WRONG_S = 30.0
 """A clock that differs by less is called right: an answer may take that long, and has whole seconds only. Then all of
 the user's processes count by the clock that their screens show, and nobody is bothered about a few seconds."""
 
+_Bounds = tuple[float, float]
+"""The least and the most that the cloud's clock is ahead of the steady one."""
+
 # Linux's monotonic clock stops while the machine sleeps; this one goes on
 _STEADY: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))
 
@@ -33,22 +36,32 @@ class CloudClock:
 
     def __init__(self, read: Callable[[], tuple[float, float]] = _this_computer) -> None:
         self._read = read
-        self._least_and_most: tuple[float, float] | None = None
+        self._least_and_most: _Bounds | None = None
+        self._doubted: _Bounds | None = None
 
-    def learn(self, date: str, *, asked: float, answered: float) -> None:
-        """Take in an HTTP date that came between these two readings of `steady`.
+    def learn(self, date: str, *, asked: float, answered: float) -> bool:
+        """Take in an HTTP date that came between these two readings of `steady`; whether it is believed.
 
         The cloud wrote it then, and cut it to whole seconds: this bounds how far its clock is ahead of the steady one.
-        All answers together bound it closer; one that contradicts those before counts alone.
+        All answers together bound it closer. One that is far from what is known, which is this computer's clock at
+        first, is believed once the next one says the same: money must not follow a single wrong answer.
         """
         try:
             written = parsedate_to_datetime(date).timestamp()
         except (ValueError, OverflowError):  # no date that can be read: nothing is learned
-            return
-        least, most = written - answered, written + 1.0 - asked
-        known_least, known_most = self._least_and_most or (least, most)
-        both = max(least, known_least), min(most, known_most)
-        self._least_and_most = both if both[0] <= both[1] else (least, most)
+            return True
+        told = written - answered, written + 1.0 - asked
+        if _gap_s(told, self._least_and_most or self._of_here()) <= WRONG_S:
+            self._least_and_most, self._doubted = _both(told, self._least_and_most), None
+        elif self._doubted is not None and _gap_s(told, self._doubted) <= WRONG_S:
+            self._least_and_most, self._doubted = _both(told, self._doubted), None
+        else:
+            self._doubted = told
+        return self._doubted is None
+
+    def _of_here(self) -> _Bounds:
+        wall, steady = self._read()
+        return wall - steady, wall - steady
 
     def steady(self) -> float:
         """A reading for `moment`: seconds from a beginning of their own, which nobody can set."""
@@ -87,6 +100,18 @@ class CloudClock:
     def notice(self) -> str:
         """What the user should know of this computer's clock; empty where it is right."""
         return wrong_clock_text(self.ahead_s)
+
+
+def _gap_s(one: _Bounds, other: _Bounds) -> float:
+    """How far they lie apart; 0 where they overlap."""
+    return max(one[0] - other[1], other[0] - one[1], 0.0)
+
+
+def _both(told: _Bounds, known: _Bounds | None) -> _Bounds:
+    """What fits both; the newer one alone where they do not overlap, as clocks drift."""
+    if known is None or _gap_s(told, known) > 0:
+        return told
+    return max(told[0], known[0]), min(told[1], known[1])
 
 
 def wrong_clock_text(ahead_s: float) -> str:

@@ -13,6 +13,9 @@ from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spans import Span
 from jupyter_tpu.provisioning import Provisioning
 
+_NO_LOOK_IS_SO_LATE_S = 600.0
+"""What the ledger knows of a time later than that was written while the clock was wrong."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
@@ -72,7 +75,9 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
     extended, closed, opened = list[Span](), list[Span](), list[Span]()
     for name, span in spans.items():
         at, sight = look.seen_at(name), ready.get(name)
-        if at <= span.ended_at:
+        if span.ended_at - at > _NO_LOOK_IS_SO_LATE_S:
+            span = replace(span, began_at=min(span.began_at, at), ended_at=at)
+        elif at <= span.ended_at:
             continue
         if sight is None and name.zone in look.unreachable and name not in look.looked_at:
             extended.append(replace(span, ended_at=at))
@@ -84,10 +89,11 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
             extended.append(replace(span, ended_at=at, price_source=sight.price_source))
     free = ready.keys() - (spans.keys() - {span.name for span in closed})
     for name in sorted(free):
-        watched_s = look.seen_at(name) - gone_at.get(name, float("-inf"))
+        at, gone = look.seen_at(name), gone_at.get(name, float("-inf"))
+        watched_s = at - gone if gone - at <= _NO_LOOK_IS_SO_LATE_S else float("inf")
         if watched_s > 0:
             sight = ready[name]
-            opened.append(_opened(replace(sight, unwatched_s=min(sight.unwatched_s, watched_s)), look.seen_at(name)))
+            opened.append(_opened(replace(sight, unwatched_s=min(sight.unwatched_s, watched_s)), at))
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
 
 

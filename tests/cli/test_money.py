@@ -163,3 +163,16 @@ def test_costs_are_counted_by_the_clouds_clock_where_that_of_this_computer_was_s
         terminal.cloud.clear_faults()
     assert "clock is wrong" not in terminal.tpu("list").stderr
     terminal.tpu("delete", "my-node", *HERE, "--yes")
+
+
+def test_a_single_answer_with_a_wrong_date_charges_nothing(terminal: Terminal) -> None:
+    terminal.tpu("budget", "remove", "mine")
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    before = terminal.tpu_json("cost")["total"]["ready_s"]
+    terminal.cloud.add_fault("ListNodes", "clock_skew", seconds=93_600, times=1)
+    try:
+        assert "clock is wrong" not in terminal.tpu("list").stderr
+        assert terminal.tpu_json("cost")["total"]["ready_s"] - before < 1800
+    finally:
+        terminal.cloud.clear_faults()
+        terminal.tpu("delete", "my-node", *HERE, "--yes")

@@ -24,20 +24,21 @@ class Computer:
     def cloud_now(self) -> float:
         return NOON + self.passed_s
 
-    def answer(self, *, there_s: float = 0.1, back_s: float = 0.1) -> None:
-        """The cloud is asked something."""
+    def answer(self, *, there_s: float = 0.1, back_s: float = 0.1, wrong_by_s: float = 0.0) -> bool:
+        """The cloud is asked something; whether the date of its answer is believed."""
         asked = self.clock.steady()
         self.passed_s += there_s
-        date = formatdate(self.cloud_now, usegmt=True)
+        date = formatdate(self.cloud_now + wrong_by_s, usegmt=True)
         self.passed_s += back_s
-        self.clock.learn(date, asked=asked, answered=self.clock.steady())
+        return self.clock.learn(date, asked=asked, answered=self.clock.steady())
 
 
 @pytest.mark.parametrize("ahead_s", [-HOUR_S, HOUR_S, -40.0, 86_400.0])
-def test_the_first_answer_tells_how_wrong_the_clock_is(ahead_s: float) -> None:
+def test_the_first_two_answers_tell_how_wrong_the_clock_is(ahead_s: float) -> None:
     computer = Computer(ahead_s)
+    assert not computer.answer()
     assert computer.clock.now() == computer.cloud_now + ahead_s
-    computer.answer()
+    assert computer.answer()
     assert computer.clock.ahead_s == pytest.approx(ahead_s, abs=1.0)
     assert computer.clock.now() == pytest.approx(computer.cloud_now, abs=1.0)
 
@@ -45,6 +46,7 @@ def test_the_first_answer_tells_how_wrong_the_clock_is(ahead_s: float) -> None:
 def test_what_was_asked_before_the_first_answer_is_dated_right() -> None:
     computer = Computer(HOUR_S)
     asked, asked_at = computer.clock.steady(), computer.cloud_now
+    computer.answer()
     computer.answer()
     assert computer.clock.moment(asked).wall == pytest.approx(asked_at, abs=1.0)
 
@@ -68,6 +70,7 @@ def test_a_slow_answer_makes_no_right_clock_wrong() -> None:
 def test_answers_together_tell_more_than_each() -> None:
     computer = Computer(HOUR_S)
     computer.answer(there_s=20.0, back_s=0.0)
+    computer.answer(there_s=20.0, back_s=0.0)
     computer.answer(there_s=0.0, back_s=20.0)
     assert computer.clock.ahead_s == pytest.approx(HOUR_S, abs=1.0)
 
@@ -84,14 +87,28 @@ def test_a_clock_that_is_set_while_the_process_runs_moves_no_time(leap_s: float)
     assert computer.clock.notice == ""
 
 
-def test_an_answer_that_contradicts_those_before_counts_alone() -> None:
+def test_two_answers_that_contradict_those_before_are_believed() -> None:
     computer = Computer()
     computer.answer()
     computer.passed_s -= 100.0  # the steady clock stood still, as some do while the machine sleeps
     computer.ahead_s = 100.0
     asked = computer.clock.steady()
-    computer.clock.learn(formatdate(NOON + 100.2, usegmt=True), asked=asked, answered=asked)
+    for _ in range(2):
+        computer.clock.learn(formatdate(NOON + 100.2, usegmt=True), asked=asked, answered=asked)
     assert computer.clock.now() == pytest.approx(NOON + 100.2, abs=1.0)
+
+
+@pytest.mark.parametrize("wrong_by_s", [-86_400.0, -60.0, 60.0, 93_600.0])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_single_wrong_answer_is_not_believed(wrong_by_s: float, is_first: bool) -> None:
+    computer = Computer()
+    if not is_first:
+        computer.answer()
+    assert not computer.answer(wrong_by_s=wrong_by_s)
+    assert computer.clock.now() == pytest.approx(computer.cloud_now, abs=1.0)
+    assert computer.answer()
+    assert not computer.answer(wrong_by_s=wrong_by_s)
+    assert computer.clock.now() == pytest.approx(computer.cloud_now, abs=1.0)
 
 
 @pytest.mark.parametrize("date", ["", "yesterday", "Mon, 99 Foo 2026 12:00:00 GMT", "9" * 400])
@@ -111,5 +128,6 @@ def test_a_date_that_cannot_be_read_teaches_nothing(date: str) -> None:
 )
 def test_the_notice_says_how_wrong_and_which_way(ahead_s: float, words: str) -> None:
     computer = Computer(ahead_s)
+    computer.answer()
     computer.answer()
     assert words in computer.clock.notice

@@ -147,6 +147,19 @@ def test_a_look_at_one_node_counts_when_it_was_made() -> None:
     assert only.ended_at == 2500.0
 
 
+@pytest.mark.parametrize("is_ready", [True, False])
+def test_a_span_that_was_written_a_day_ahead_ends_at_the_next_look(is_ready: bool) -> None:
+    ahead = span(began_at=100.0, ended_at=86_500.0, is_open=True)
+    found = accrue({ahead.name: ahead}, {}, look(160.0, *([sight()] if is_ready else [])))
+    (changed,) = found.extended + found.closed
+    assert (changed.began_at, changed.ended_at, changed.is_open) == (100.0, 160.0, is_ready)
+
+
+def test_a_node_that_was_seen_to_end_a_day_ahead_is_charged_for_again() -> None:
+    (opened,) = accrue({}, {NAME: 86_500.0}, look(160.0, sight())).opened
+    assert (opened.began_at, opened.is_open) == (160.0, True)
+
+
 lives = st.lists(st.integers(1, 60), min_size=1, max_size=12)
 looks = st.lists(st.tuples(st.integers(0, 400), st.booleans()), max_size=40)
 
