@@ -33,10 +33,10 @@ from jupyter_tpu.server.adoption import Adoption
 from jupyter_tpu.server.emulator_client import EmulatorClient
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
 from jupyter_tpu.server.in_order import InOrder
+from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
 from jupyter_tpu.server.kernel_socket import offer_kernel_socket, open_pages
 from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
-from jupyter_tpu.server.restart_handler import RESTART_ROUTES
 from jupyter_tpu.server.routes import ROUTES, SWITCHBOARD_ROUTES
 from jupyter_tpu.server.untracked import leave_control_out_of_activity
 from jupyter_tpu.server.widget_scripts import widget_script_routes
@@ -138,7 +138,7 @@ class TPUApp(ExtensionApp):
 
     def initialize_handlers(self) -> None:
         """Called by the server to learn the routes."""
-        self.handlers.extend([*ROUTES, *RESTART_ROUTES, *widget_script_routes()])
+        self.handlers.extend([*ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         if address := emulator_address(self._settings_or_none(), os.environ):
             self.emulator = EmulatorClient(address, emulator_authorization(os.environ))
             self.handlers.extend(SWITCHBOARD_ROUTES)

@@ -1,34 +1,90 @@
-"""``POST /api/kernels/ID/restart``: that of Jupyter Server interrupts the running cell before anybody knows whether a
-restart is possible, and does not say why one has failed; this one asks first, and says it."""
+"""Restart and shutdown of kernels, by Jupyter Server's own routes, but one at a time for each kernel.
+
+Jupyter Server lets them overlap, as two pages or a double click make them. On a node that may leave a kernel which no
+list shows: it is ended in the midst of its restart, and the restart goes on. Its restart also interrupts the running
+cell before anybody knows whether a restart is possible, and does not say why one has failed; ours asks first, and says
+it.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
+from weakref import WeakValueDictionary
 
+from jupyter_client.jsonutil import json_default
 from jupyter_server.auth.decorator import authorized
-from jupyter_server.services.kernels.handlers import KernelActionHandler
+from jupyter_server.services.kernels.handlers import KernelActionHandler, KernelHandler
+from jupyter_server.services.sessions.handlers import SessionHandler
 from jupyter_server.utils import ensure_async
 from tornado import web
+from tornado.web import RequestHandler
 
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 
+_SETTING = "jupyter_tpu_kernel_changes"
+
+
+class _Changes:
+    """What is being done to the kernels of a server."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._restarts: dict[str, asyncio.Task[None]] = {}
+
+    @classmethod
+    def of(cls, handler: RequestHandler) -> _Changes:
+        changes: _Changes = handler.settings.setdefault(_SETTING, cls())
+        return changes
+
+    def turn(self, kernel_id: str) -> asyncio.Lock:
+        """To be held while the kernel is changed."""
+        return self._locks.setdefault(kernel_id, asyncio.Lock())
+
+    async def restart(self, kernel_id: str, kernels: Any) -> None:
+        """Restart the kernel, or wait for the restart that has begun; a page that goes away does not end it.
+
+        Raises:
+            web.HTTPError: there is no such kernel any more, or it cannot be restarted.
+        """
+        task = self._restarts.get(kernel_id)
+        if task is None:
+            task = self._restarts[kernel_id] = asyncio.create_task(self._in_turn(kernel_id, kernels))
+            task.add_done_callback(lambda _: self._restarts.pop(kernel_id))
+        await asyncio.shield(task)
+
+    async def _in_turn(self, kernel_id: str, kernels: Any) -> None:
+        async with self.turn(kernel_id):
+            if kernel_id not in kernels:
+                raise web.HTTPError(404, f"Kernel does not exist: {kernel_id}")
+            try:
+                await kernels.get_kernel(kernel_id).provisioner.check_restart()
+                await ensure_async(kernels.restart_kernel(kernel_id))
+            except TpuError as error:
+                raise web.HTTPError(error.status) from error
+            except Exception as error:
+                raise web.HTTPError(500, "Exception restarting kernel") from error
+
+
+def _is_on_node(kernels: Any, kernel_id: str) -> bool:
+    return kernel_id in kernels and isinstance(kernels.get_kernel(kernel_id).provisioner, TPUProvisioner)
+
 
 class RestartHandler(KernelActionHandler):
-    """Stands before Jupyter Server's route for all kernels, and differs for those on nodes, in the body of an error."""
+    """Differs for kernels on nodes, also in the body of an error."""
 
     @web.authenticated
     @authorized
     async def post(self, kernel_id: str) -> None:
-        kernels = self.kernel_manager
-        provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else None
-        if isinstance(provisioner, TPUProvisioner):
-            try:
-                await provisioner.check_restart()
-            except TpuError as error:
-                raise web.HTTPError(error.status) from error
-        await ensure_async(super().post(kernel_id, "restart"))
+        kernels: Any = self.kernel_manager
+        if not _is_on_node(kernels, kernel_id):
+            await ensure_async(super().post(kernel_id, "restart"))
+            return
+        await _Changes.of(self).restart(kernel_id, kernels)
+        model = await ensure_async(kernels.kernel_model(kernel_id))
+        self.finish(json.dumps(model, default=json_default))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
         error = getattr(kwargs.get("exc_info", (None, None))[1], "__cause__", None)
@@ -41,4 +97,34 @@ class RestartHandler(KernelActionHandler):
         self.finish(json.dumps({"message": words, "reason": error.message, "error": error.to_json()}))
 
 
-RESTART_ROUTES = ((r"/api/kernels/(?P<kernel_id>\w+-\w+-\w+-\w+-\w+)/restart", RestartHandler),)
+class ShutdownHandler(KernelHandler):
+    """Waits for a restart that has begun."""
+
+    @web.authenticated
+    @authorized
+    async def delete(self, kernel_id: str) -> None:
+        async with _Changes.of(self).turn(kernel_id):
+            await ensure_async(super().delete(kernel_id))
+
+
+class SessionShutdownHandler(SessionHandler):
+    """The same, by the kernel's session."""
+
+    @web.authenticated
+    @authorized
+    async def delete(self, session_id: str) -> None:
+        sessions: Any = self.session_manager
+        try:
+            session = await sessions.get_session(session_id=session_id)
+        except KeyError as error:
+            raise web.HTTPError(410, "Kernel deleted before session") from error
+        async with _Changes.of(self).turn(session["kernel"]["id"]):
+            await ensure_async(super().delete(session_id))
+
+
+_ID = r"\w+-\w+-\w+-\w+-\w+"
+KERNEL_CHANGE_ROUTES = (
+    (rf"/api/kernels/(?P<kernel_id>{_ID})/restart", RestartHandler),
+    (rf"/api/kernels/(?P<kernel_id>{_ID})", ShutdownHandler),
+    (rf"/api/sessions/(?P<session_id>{_ID})", SessionShutdownHandler),
+)

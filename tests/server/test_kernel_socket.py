@@ -465,6 +465,30 @@ async def test_a_page_beside_the_one_that_restarts_a_busy_kernel_hears_that_it_i
     await other.until(lambda _: last_state(other) == "idle")
 
 
+@pytest.mark.parametrize("asked", ["restart restart delete", "delete restart", "restart delete-session"])
+async def test_restarts_and_shutdowns_that_overlap_come_one_after_the_other_and_leave_no_kernel(
+    server: Server, cloud: Cloud, asked: str
+) -> None:
+    body = {"path": "n.ipynb", "name": "n", "type": "notebook", "kernel": {"name": "tpu-my-node-us-central1-a"}}
+    session = server.request("POST", "api/sessions", body).json
+    route = f"api/kernels/{session['kernel']['id']}"
+    requests = {
+        "restart": ("POST", f"{route}/restart"),
+        "delete": ("DELETE", route),
+        "delete-session": ("DELETE", f"api/sessions/{session['id']}"),
+    }
+    asking = [asyncio.to_thread(server.request, *requests[what]) for what in asked.split()]
+    answers = await asyncio.gather(*asking)
+
+    restarted = {answer.status for answer, what in zip(answers, asked.split(), strict=True) if what == "restart"}
+    assert restarted in ({200}, {404})  # as the server got them first or last
+    assert [answer.status for answer, what in zip(answers, asked.split(), strict=True) if what != "restart"] == [204]
+    (worker,) = cloud.control.workers("projects/demo-project/locations/us-central1-a/nodes/my-node")
+    folder = Path(worker["home"]) / ".jupyter-tpu" / "kernels" / session["kernel"]["id"]
+    await asyncio.to_thread(until, lambda: not folder.exists())
+    assert server.request("GET", route).status == 404
+
+
 async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell_goes_on(
     server: Server, cloud: Cloud, kernel_id: str, cell: Cell, open_page: OpenPages
 ) -> None:
