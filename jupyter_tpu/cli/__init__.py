@@ -6,11 +6,18 @@ asyncssh, Jupyter) inside their functions, because `jupyter tpu --help` and a mi
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
+
+_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the result is the exit code: 0 done, 1 refused or failed, 2 used wrongly."""
-    from jupyter_tpu.cli.command_line import run
+    """Run a command line; the result is the exit code: 0 done, 1 refused or failed, 2 used wrongly, 130 interrupted."""
+    try:
+        from jupyter_tpu.cli.command_line import run
 
-    return run(argv)
+        return run(argv)
+    except KeyboardInterrupt:  # while it imports; a command that has begun says what it leaves behind
+        sys.stderr.write("Interrupted.\n")
+        return _INTERRUPTED
