@@ -234,7 +234,7 @@ class RunAll:
         self._cells = await self._page.run_all([self._code(number) for number in range(CELLS)])
         if self._acts and self._acts[0].what == "early drop":  # the page has not answered a single ping yet
             await self._perform(self._acts.pop(0))
-        await self._until_all_have_arrived()
+        await self._until_have_arrived(self._cells)
         self._place.allow(self._gate)
         try:
             async with asyncio.timeout(WITHIN_S):
@@ -265,16 +265,16 @@ for line in range({LINES}):
 """
         return head + ("1 / 0\n" if number == self._failing else "")
 
-    async def _until_all_have_arrived(self) -> None:
+    async def _until_have_arrived(self, cells: Sequence[Cell]) -> None:
         """Whether a request that was sent into a dying connection arrived, no plain client can know."""
-        wanted = {cell.msg_id for cell in self._cells}
+        wanted = {cell.msg_id for cell in cells}
         route = f"jupyter-tpu/v1/kernels/{self._kernel_id}/outputs"
 
         def have_arrived() -> bool:
             answer = self._place.ask_if_linked(route)
             return answer is not None and wanted <= {request["msg_id"] for request in answer["requests"]}
 
-        await asyncio.to_thread(wait_for, have_arrived, lambda: "not all requests arrived", 60)
+        await asyncio.to_thread(wait_for, have_arrived, lambda: "not all requests arrived", WITHIN_S)
 
     def _all_done(self) -> bool:
         cells = [*self._cells, *(cell for _, cell in self._others)]
@@ -314,6 +314,7 @@ for line in range({LINES}):
             await asyncio.sleep(act.for_s)
             await asyncio.to_thread(place.kill_agent)
         elif act.what == "kill server":
+            await self._until_have_arrived([cell for _, cell in self._others])
             await asyncio.to_thread(place.kill_server)
             await asyncio.to_thread(place.start_server)
             await self._page.come_back()
