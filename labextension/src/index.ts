@@ -17,6 +17,7 @@ import { mayRunOnNode } from './nodekernel';
 import { Reconnector } from './reconnect';
 import { replay } from './replay/plugin';
 import { TpuClient } from './request';
+import { RefusedRestarts } from './restart';
 import { addRestoreCommands, RESTORE_PALETTE } from './restore/commands';
 import { RestoredNotice } from './restore/notice';
 import { Restorers } from './restore/restorers';
@@ -27,6 +28,7 @@ import {
   CommandIDs,
   ILink,
   ILinkEvent,
+  IRefusedRestarts,
   ITpuModel,
   LINK_SCHEMA,
   PANEL_ID,
@@ -141,6 +143,27 @@ const reconnect: JupyterFrontEndPlugin<void> = {
   }
 };
 
+const refusedRestarts: JupyterFrontEndPlugin<IRefusedRestarts> = {
+  id: 'jupyter-tpu:refused-restarts',
+  description:
+    'Takes notebooks back to kernels on nodes that could not be restarted, and says why.',
+  autoStart: true,
+  provides: IRefusedRestarts,
+  optional: [ITranslator, INotebookTracker],
+  activate: (
+    { serviceManager }: JupyterFrontEnd,
+    translator: ITranslator | null,
+    tracker: INotebookTracker | null
+  ): IRefusedRestarts => {
+    const restarts = new RefusedRestarts(
+      ({ name }) => mayRunOnNode(name, serviceManager.kernelspecs.specs),
+      (translator ?? nullTranslator).load(DOMAIN)
+    );
+    tracker?.widgetAdded.connect((_, { sessionContext }) => restarts.watch(sessionContext));
+    return restarts;
+  }
+};
+
 const RESTORED_OUTPUTS = 'jupyter-tpu:restored-outputs';
 
 const restoredOutputs: JupyterFrontEndPlugin<void> = {
@@ -148,7 +171,13 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
   description: 'Puts outputs that a notebook missed back into its cells, untrusted if wanted.',
   autoStart: true,
   requires: [ITpuModel, INotebookTracker],
-  optional: [ITranslator, IToolbarWidgetRegistry, ISettingRegistry, ICommandPalette],
+  optional: [
+    ITranslator,
+    IToolbarWidgetRegistry,
+    ISettingRegistry,
+    ICommandPalette,
+    IRefusedRestarts
+  ],
   activate: (
     app: JupyterFrontEnd,
     nodes: ITpuModel,
@@ -156,7 +185,8 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
     translator: ITranslator | null,
     toolbars: IToolbarWidgetRegistry | null,
     settings: ISettingRegistry | null,
-    palette: ICommandPalette | null
+    palette: ICommandPalette | null,
+    restarts: IRefusedRestarts | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const client = new TpuClient(app.serviceManager.serverSettings);
@@ -185,6 +215,7 @@ const restoredOutputs: JupyterFrontEndPlugin<void> = {
         restorers.retry(kernel_id);
       }
     });
+    restarts?.refused.connect((_, { id }) => restorers.resume(id));
     void follow(settings, restorers, untrusted);
   }
 };
@@ -224,6 +255,7 @@ export default [
   panel,
   kernelStatus,
   reconnect,
+  refusedRestarts,
   restoredOutputs,
   widgetViews,
   replay,

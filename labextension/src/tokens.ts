@@ -4,6 +4,7 @@
  * Records are what the server half sends under `/jupyter-tpu/v1`, field by field (server/rest-api.yml).
  */
 
+import { Kernel } from '@jupyterlab/services';
 import { VDomRenderer } from '@jupyterlab/ui-components';
 import { Token } from '@lumino/coreutils';
 import { ISignal } from '@lumino/signaling';
@@ -255,6 +256,17 @@ export interface ITpuModel extends VDomRenderer.IModel {
   dismissRefusal(key: INodeKey): void;
   findNode(key: INodeKey): INode | undefined;
 }
+
+/** Restarts of kernels on nodes that the server has refused: such a kernel goes on. */
+export interface IRefusedRestarts {
+  /** Emitted once a kernel's connection to the page is being restored. */
+  readonly refused: ISignal<IRefusedRestarts, Kernel.IKernelConnection>;
+}
+
+export const IRefusedRestarts = new Token<IRefusedRestarts>(
+  'jupyter-tpu:IRefusedRestarts',
+  'Restarts of kernels on nodes that the server has refused.'
+);
 
 export const ITpuModel = new Token<ITpuModel>(
   'jupyter-tpu:ITpuModel',

@@ -17,6 +17,7 @@ function plan(
     session: 'this-page',
     wantsAll: false,
     taken: new Set(),
+    isLost: () => false,
     isSeen: () => false,
     ...now
   });

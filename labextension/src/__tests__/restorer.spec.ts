@@ -208,6 +208,20 @@ describe('the restorer of a notebook', () => {
     expect(notebook.shown('a')).toBe('[7] one\n');
   });
 
+  it('goes on with what ran when the restart was refused, and leaves alone what was over', async () => {
+    await restore(running('1', 'one\n'));
+    notebook.kernel.send('2', 'b');
+    notebook.kernel.statusChanged.emit('restarting');
+    const own = { session: notebook.kernel.clientId };
+    const mine = request('2', 'b', { ...own, state: 'running', messages: [stream('2', 'x', 91)] });
+    const over = request('3', 'a', { ...own, outputs: [text('heard')] });
+    restorer.loseEnded();
+    await restore(running('1', 'one\n'), mine, over);
+    expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[*] one\n', '[*] x']);
+    notebook.kernel.hear(stream('1', 'two\n', 101), stream('2', 'y', 102));
+    expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[*] one\ntwo\n', '[*] xy']);
+  });
+
   it('does not bring back what a user removed from a saved notebook', async () => {
     await restore(request('1', 'a'), request('2', 'b'));
     notebook.kernel.send('3', 'a');

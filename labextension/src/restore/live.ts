@@ -95,9 +95,16 @@ export class LiveRuns {
     }
   }
 
-  /** Requests end with their kernel process. */
-  end(): void {
-    this._cells.touch(() => this._runs.forEach(run => run.end()));
+  /** Requests end with their kernel process; answers those that end now. */
+  end(): readonly string[] {
+    const open = [...this._runs.values()].filter(({ isOver }) => !isOver);
+    this._cells.touch(() => open.forEach(run => run.end()));
+    return open.map(({ msgId }) => msgId);
+  }
+
+  /** What has to be asked for again. */
+  forget(msgIds: readonly string[]): void {
+    msgIds.forEach(msgId => this._runs.delete(msgId));
   }
 
   private _follow(request: IRecordedRequest, cellId: string, seq: number): void {

@@ -20,6 +20,8 @@ export interface INotebookNow {
   readonly wantsAll: boolean;
   /** Cells that were run here meanwhile: the newer run wins. */
   readonly taken: ReadonlySet<string>;
+  /** Whether this page asked for it, but does not hear its messages any more. */
+  readonly isLost: (msgId: string) => boolean;
   /** Whether the notebook had, when it was saved, all that came of a request. */
   readonly isSeen: (msgId: string) => boolean;
 }
@@ -60,7 +62,8 @@ export function planRestore(requests: readonly IRecordedRequest[], now: INoteboo
 /** Requests of consoles and scripts are no cells, so no notebook misses them. */
 function isMissed(request: IRecordedRequest, now: INotebookNow): boolean {
   const isWanted = !isOwn(request, now) || (now.wantsAll && isOver(request));
-  return request.cell_id !== null && isWanted && !now.isSeen(request.msg_id);
+  const isNews = now.isLost(request.msg_id) || (isWanted && !now.isSeen(request.msg_id));
+  return request.cell_id !== null && isNews;
 }
 
 function isOwn(request: IRecordedRequest, { session }: INotebookNow): boolean {

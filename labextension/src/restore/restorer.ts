@@ -106,6 +106,13 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
+  /** What ended with the last restart has not ended: the next restore brings it back. */
+  loseEnded(): void {
+    this._live?.forget(this._ended);
+    this._ended.forEach(msgId => this._lost.add(msgId));
+    this._ended = [];
+  }
+
   dispose(): void {
     if (this._isDisposed) {
       return;
@@ -184,9 +191,11 @@ export class NotebookRestorer implements IDisposable {
       session: kernel.clientId,
       wantsAll: seen === null,
       taken: live.taken,
+      isLost: msgId => this._lost.has(msgId),
       isSeen: msgId => seen?.has(msgId) || live.has(msgId)
     });
     const shown = [...plan.fill, ...plan.follow].map(({ request }) => request);
+    shown.forEach(({ msg_id }) => this._lost.delete(msg_id));
     shown
       .filter(({ omitted_bytes }) => omitted_bytes > 0)
       .forEach(request => this._shortened.set(request.msg_id, request));
@@ -248,7 +257,7 @@ export class NotebookRestorer implements IDisposable {
 
   private _onStatus(_: Kernel.IKernelConnection, status: Kernel.Status): void {
     if (ENDED.includes(status)) {
-      this._live?.end();
+      this._ended = [...this._own, ...(this._live?.end() ?? [])];
     }
   }
 
@@ -277,6 +286,10 @@ export class NotebookRestorer implements IDisposable {
   private readonly _restored = new Set<string>();
   private readonly _shortened = new Map<string, IRecordedRequest>();
   private readonly _own = new Set<string>();
+  /** What was open when the kernel was last said to end. */
+  private _ended: readonly string[] = [];
+  /** Requests whose messages JupyterLab does not take any more, though the kernel goes on with them. */
+  private readonly _lost = new Set<string>();
   /** Requests that are whole in the notebook, but not saved yet. */
   private readonly _settled = new Set<string>();
   private _saving: readonly string[] = [];

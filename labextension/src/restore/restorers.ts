@@ -53,6 +53,16 @@ export class Restorers {
     });
   }
 
+  /** A kernel was not restarted, though JupyterLab has let go of what ran. */
+  resume(kernelId: string): void {
+    this._restorers.forEach(restorer => {
+      if (restorer.kernelId === kernelId) {
+        restorer.loseEnded();
+        this._begin(restorer);
+      }
+    });
+  }
+
   private _add(context: NotebookContext): NotebookRestorer {
     const restorer = new NotebookRestorer(context, this._source, this._seen);
     this._restorers.set(context, restorer);

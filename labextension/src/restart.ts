@@ -1,0 +1,75 @@
+/** Takes a notebook back to its kernel when the server has refused to restart that. */
+
+import { ISessionContext, showErrorMessage } from '@jupyterlab/apputils';
+import { Kernel, ServerConnection } from '@jupyterlab/services';
+import { TranslationBundle } from '@jupyterlab/translation';
+import { ISignal, Signal } from '@lumino/signaling';
+import { IRefusedRestarts } from './tokens';
+
+/**
+ * JupyterLab ends in the page whatever ran before it asks for a restart, and leaves it so when the restart fails: the
+ * notebook stays at "Restarting", and only the browser's console has the reason.
+ */
+export class RefusedRestarts implements IRefusedRestarts {
+  /** @param _concerns whether a kernel is one of those to be looked after */
+  constructor(
+    private readonly _concerns: (kernel: Kernel.IKernelConnection) => boolean,
+    private readonly _trans: TranslationBundle
+  ) {}
+
+  get refused(): ISignal<this, Kernel.IKernelConnection> {
+    return this._refused;
+  }
+
+  /** Look after the kernel of a notebook, whichever it is. */
+  watch(session: ISessionContext): void {
+    const restartKernel = session.restartKernel.bind(session);
+    session.restartKernel = async () => {
+      const kernel = session.session?.kernel;
+      await restartKernel();
+      // JupyterLab drops the error there, and "Restart and run all" would run all in the old process
+      const refusal = kernel && this._refusals.get(kernel);
+      if (refusal) {
+        throw refusal;
+      }
+    };
+    const onKernel = (): void => this._wrap(session.session?.kernel ?? null);
+    session.kernelChanged.connect(onKernel);
+    onKernel();
+  }
+
+  private _wrap(kernel: Kernel.IKernelConnection | null): void {
+    if (!kernel || this._wrapped.has(kernel)) {
+      return;
+    }
+    this._wrapped.add(kernel);
+    const restart = kernel.restart.bind(kernel);
+    kernel.restart = async () => {
+      this._refusals.delete(kernel);
+      try {
+        await restart();
+      } catch (error) {
+        // kernelspecs may have come only after the kernel, so this is the time to ask
+        if (error instanceof ServerConnection.ResponseError && this._concerns(kernel)) {
+          this._onRefusal(kernel, error);
+        }
+        throw error;
+      }
+    };
+  }
+
+  private _onRefusal(kernel: Kernel.IKernelConnection, error: Error): void {
+    this._refusals.set(kernel, error);
+    if (!kernel.isDisposed) {
+      // a new connection is told whether the kernel is idle or busy
+      kernel.reconnect().catch(() => undefined); // then JupyterLab or the reconnector tries again
+      this._refused.emit(kernel);
+    }
+    void showErrorMessage(this._trans.__('Kernel not restarted'), error.message);
+  }
+
+  private readonly _refused = new Signal<this, Kernel.IKernelConnection>(this);
+  private readonly _wrapped = new WeakSet<Kernel.IKernelConnection>();
+  /** Why the last restart of a kernel was refused. */
+  private readonly _refusals = new WeakMap<Kernel.IKernelConnection, Error>();
+}
