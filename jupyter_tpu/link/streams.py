@@ -208,7 +208,7 @@ class KernelStream:
 
     def _post(self, payload: bytes) -> None:
         """Send a request; one that comes before the stream has begun waits, or its answer might not be seen."""
-        request = self._outbox.add(self.number, payload)
+        request = self._outbox.add(self.number, payload, asked_at=time.monotonic())
         if self._has_begun:
             self._send_request(request)
         else:

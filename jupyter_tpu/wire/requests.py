@@ -7,7 +7,6 @@ count from the same start in clones of one session.
 from __future__ import annotations
 
 import struct
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -44,10 +43,10 @@ class Outbox:
         """Of the newest request, acknowledged or not."""
         return self._last_number
 
-    def add(self, stream: int, payload: bytes) -> Request:
+    def add(self, stream: int, payload: bytes, *, asked_at: float) -> Request:
         """Number a message and keep it."""
         self._last_number += 1
-        request = Request(self._last_number, stream, payload, time.monotonic())
+        request = Request(self._last_number, stream, payload, asked_at)
         self._pending[request.number] = request
         self.size += len(payload)
         return request
