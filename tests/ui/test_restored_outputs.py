@@ -128,6 +128,7 @@ def test_outputs_of_cells_that_ended_come_back_with_the_error_and_what_it_aborte
     shown = notebook.open_in(page)
 
     expect(shown.locator(".jp-CodeCell").nth(2)).to_contain_text("ValueError: no more")
+    expect(shown.locator(".jp-CodeCell")).to_have_count(4)
     first, second, third = page.evaluate(SHOWN)[1:]
     assert first == ["[2]", numbers(0, 50)]
     assert second[:2] == ["[3]", numbers(50, 100)]
