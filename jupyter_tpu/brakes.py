@@ -35,9 +35,9 @@ _SHORTEST_S = 1.0
 def _check_span(name: str, value: Any) -> None:
     if value is not None and (not _is_number(value) or not _SHORTEST_S <= value <= LONGEST_S):
         raise BadInput(
-            f"{name} must be a number of seconds of at least 1, or nothing at all.",
+            f"{name} must be from 1 second to 400 days, in seconds, or null for no limit.",
             exists="The rules are as they were.",
-            hint="Say how long, at most 400 days.",
+            hint="Say how long.",
         )
 
 

@@ -201,7 +201,9 @@ def _read(path: Path) -> KernelNote | None:
 
 def _content(path: Path) -> str:
     """What the file holds, if nobody else can have written it. One that others can read is closed to them."""
-    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0)), encoding="utf-8") as file:
+    # a named pipe would keep whoever opens it waiting for a writer
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
         status = os.fstat(file.fileno())
         if sys.platform != "win32":
             if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):

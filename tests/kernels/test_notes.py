@@ -182,6 +182,13 @@ def test_a_link_to_a_note_is_not_followed(notes: KernelNotes, tmp_path: Path) ->
     assert notes.list() == ()
 
 
+def test_a_named_pipe_among_the_notes_keeps_nobody_waiting(notes: KernelNotes) -> None:
+    notes.write(replace(NOTE, kernel_id="sound"))
+    os.mkfifo(path_of(notes), mode=0o600)
+
+    assert [note.kernel_id for note in notes.list()] == ["sound"]
+
+
 def test_a_note_of_a_newer_version_is_kept_and_nothing_of_it_is_read(
     notes: KernelNotes, caplog: pytest.LogCaptureFixture
 ) -> None:
