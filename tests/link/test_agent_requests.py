@@ -134,7 +134,7 @@ async def test_of_a_large_request_the_beginning_and_the_end_are_read(client: Any
     assert answer["omitted_messages"] == request["messages"] - len(entries) > 2800
     text = b"".join(part for entry in entries for part in entry.parts)
     assert b'"0 xxx' in text
-    assert b'"2999 xxx' in text
+    assert b"2999 xxx" in text  # a kernel may put two lines into one message
 
 
 async def test_a_request_that_nobody_made_is_refused(client: Any) -> None:
