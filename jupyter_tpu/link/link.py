@@ -27,7 +27,7 @@ from jupyter_tpu.link.dialogue import Dialogue
 from jupyter_tpu.link.interfaces import Connection, LinkState, OnMessage
 from jupyter_tpu.link.opening import SILENCE_S, Demands, Greeting, broken_agent, open_dialogue, prepare_behind
 from jupyter_tpu.link.streams import KernelStream
-from jupyter_tpu.link.wake import watch_for_wake
+from jupyter_tpu.link.wake import boot_seconds, watch_for_wake
 from jupyter_tpu.link.worker import PATIENCE_S, Memory, OnProgress
 from jupyter_tpu.wire.entries import Room
 from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_frame
@@ -60,6 +60,7 @@ class Link:
         python: the Python that kernels run on; empty for the worker's own choice.
         silence_s: a path on which nothing was heard for so long is taken as dead.
         patience_s: a worker that says nothing for so long while it is prepared is given up.
+        clock: seconds that only grow, also while this computer sleeps: so old is a message that waits for the worker.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Link:
         python: str = "",
         silence_s: float = SILENCE_S,
         patience_s: float = PATIENCE_S,
+        clock: Callable[[], float] = boot_seconds,
     ) -> None:
         self._connect = connect
         self._on_state = on_state
@@ -92,6 +94,7 @@ class Link:
         self._errands: set[asyncio.Task[None]] = set()
         self._outbox = Outbox()
         self._room = Room()
+        self._clock = clock
         self._streams: dict[int, KernelStream] = {}
         self._calls = PendingCalls()
         self._last_stream = 0
@@ -222,6 +225,7 @@ class Link:
             forget=self._forget,
             knows=self._agent_knows,
             room=self._room,
+            clock=self._clock,
         )
         self._streams[stream.number] = stream
         if from_seq == "end":

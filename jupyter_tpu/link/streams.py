@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -58,6 +57,7 @@ class KernelStream:
         forget: Callable[[KernelStream], None],
         knows: Callable[[str], bool],
         room: Room,
+        clock: Callable[[], float],
     ) -> None:
         self.number = number
         self.kernel_id = kernel_id
@@ -69,6 +69,7 @@ class KernelStream:
         self._forget = forget
         self._knows = knows
         self._room = room
+        self._clock = clock
         self._replay = Replay(from_seq or 0, room)
         self._has_begun = from_seq is not None
         self._end_offset = 0
@@ -202,13 +203,13 @@ class KernelStream:
 
     def _ages(self) -> list[tuple[int, float]]:
         """Number and age in seconds of the requests that are sent again behind this: a cut may have held them up."""
-        now = time.monotonic()
+        now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
         """Send a request; one that comes before the stream has begun waits, or its answer might not be seen."""
-        request = self._outbox.add(self.number, payload, asked_at=time.monotonic())
+        request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)
         else:

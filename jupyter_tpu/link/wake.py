@@ -15,8 +15,12 @@ _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONI
 
 def read_clocks() -> tuple[float, float]:
     """Seconds on a clock that stops while the machine sleeps, and on one that goes on; both never go back."""
-    awake_s = time.monotonic()
-    return awake_s, time.clock_gettime(_BOOT_CLOCK) if _BOOT_CLOCK >= 0 else awake_s
+    return time.monotonic(), boot_seconds()
+
+
+def boot_seconds() -> float:
+    """Seconds that only grow, also while this machine sleeps."""
+    return time.clock_gettime(_BOOT_CLOCK) if _BOOT_CLOCK >= 0 else time.monotonic()
 
 
 class SleepSensor:

@@ -16,7 +16,7 @@ SLOT_BYTES = _SLOT.size
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message on its way to a kernel; `asked_at` is by this process's monotonic clock."""
+    """A message on its way to a kernel; `asked_at` is by a clock that runs on while the machine sleeps."""
 
     number: int
     stream: int

@@ -124,6 +124,7 @@ class ScriptedKernel:
         self.is_closed = False
         self._on_output = on_output
         self._seen = SeenRequests()
+        self.asked_at: list[float | None] = []
 
     def say(self, channel: int, *bodies: bytes) -> None:
         for body in bodies:
@@ -142,6 +143,7 @@ class ScriptedKernel:
         self, client_id: str, number: int, channel: int, parts: list[bytes], *, asked_at: float | None = None
     ) -> None:
         if self._seen.accept(client_id, number):
+            self.asked_at.append(asked_at)
             self.say(Channel.REQUEST, parts[-1])
 
     def close(self) -> None:

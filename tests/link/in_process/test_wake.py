@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ import pytest
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.link import Link
 from jupyter_tpu.link.attempts import Attempts
-from jupyter_tpu.link.wake import SleepSensor, read_clocks
+from jupyter_tpu.link.wake import SleepSensor, boot_seconds, read_clocks
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,30 @@ def test_a_sleep_shows_in_the_clocks(awake_s: float, boot_s: float, slept: bool)
 def test_the_machines_clocks_can_be_read() -> None:
     sensor = SleepSensor(*read_clocks())
     assert not sensor.has_slept(*read_clocks())
+
+
+def test_the_clock_of_what_waits_runs_on_in_a_sleep() -> None:
+    before = time.clock_gettime(time.CLOCK_BOOTTIME)
+    assert before <= boot_seconds() <= time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+async def test_a_message_that_waited_over_a_sleep_is_as_old_as_the_sleep_was_long(place: Any, new_ear: Any) -> None:
+    kernel, ear, slept_s = place.new_kernel(), new_ear(), 0.0
+    link = place.link(clock=lambda: boot_seconds() + slept_s)
+    await link.open()
+    stream = ear.attach(link, kernel)
+    stream.send("shell", [b"", b"in time"])
+    await ear.count(1)
+
+    place.connection.stream.cut()
+    stream.send("shell", [b"", b"as the lid closed"])
+    slept_s = 3600.0
+    await ear.count(2)
+
+    in_time, late = kernel.asked_at
+    assert in_time is None
+    assert time.time() - late == pytest.approx(3600, abs=60)
+    await link.close()
 
 
 async def test_a_wake_ends_the_pause_between_attempts() -> None:
