@@ -58,15 +58,18 @@ def receive_archive(size: int, digest: str) -> bytes:
     return content
 
 
-def unpack(content: bytes, folder: Path) -> None:
+def unpack(content: bytes, folder: Path, draft: Path) -> None:
     """Into a draft first, so that a folder of this name was whole once; the archive stays in it to compare with."""
-    draft = folder.with_name(folder.name + ".new")
     shutil.rmtree(draft, ignore_errors=True)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         archive.extractall(draft)
     (draft / ARCHIVE).write_bytes(content)
     shutil.rmtree(folder, ignore_errors=True)
-    draft.rename(folder)
+    try:
+        draft.rename(folder)
+    except OSError:
+        if not is_whole(folder):  # else the agent and a client did the same at once
+            raise
 
 
 def is_whole(folder: Path) -> bool:
@@ -104,7 +107,8 @@ def hand_over(request: dict[str, Any]) -> None:
     with (root / "bootstrap.lock").open("w") as lock:
         wait_for_turn(lock)
         if not is_whole(folder):
-            unpack(receive_archive(request["size"], request["digest"]), folder)
+            content = receive_archive(request["size"], request["digest"])
+            unpack(content, folder, folder.with_name(folder.name + ".new"))
         sys.path.insert(0, str(folder))
         from jupyter_tpu.agent.prepare import main as prepare
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 
+from jupyter_tpu.agent.bootstrap import ARCHIVE, unpack
 from jupyter_tpu.agent.kernels import Kernels
 from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
 from jupyter_tpu.errors import AgentBroken
@@ -21,7 +22,7 @@ from jupyter_tpu.errors import AgentBroken
 log = logging.getLogger(__name__)
 
 _EVERY_S = 1.0
-_CODE = Path(__file__)
+_CODE = Path(__file__).resolve().parents[2]
 _CANNOT = (
     "The agent's folder {root} on the worker was removed and cannot be restored: {reason}. This kernel runs on, but "
     "after the next cut of the connection nobody can reach it. Save what you need, or make room for that folder."
@@ -33,8 +34,8 @@ class HomeWatch:
 
     Args:
         serve: called with a new listening socket.
-        hang_up: ends all connections. A client that comes back prepares the worker, and so sends the agent's code
-            again, without which no kernel starts.
+        hang_up: ends all connections. A client that comes back prepares the worker, and so makes the kernels' Python
+            again, which may have been removed too.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class HomeWatch:
         self._kernels = kernels
         self._serve = serve
         self._hang_up = hang_up
-        self._has_hung_up = False
+        self._code = (_CODE / ARCHIVE).read_bytes()
         self._socket: tuple[int, int] | None = None
         self._lock: int | None = None
         self._has_told = False
@@ -60,7 +61,7 @@ class HomeWatch:
                 if not self._is_whole():
                     await self._restore()
                 else:  # not earlier: while `rm` still removes the new lock, a client would start a second agent
-                    self._ask_for_code()
+                    self._restore_code()
                 self._has_told = False
             except (OSError, AgentBroken) as error:
                 self._tell(str(error).partition("\n")[0])
@@ -83,13 +84,12 @@ class HomeWatch:
         self._socket = _identity(self._home.socket)
         self._kernels.restore()
 
-    def _ask_for_code(self) -> None:
-        """Once for each time that it is removed: to send it takes a client some seconds."""
-        is_missing = not _CODE.exists()
-        if is_missing and not self._has_hung_up:
-            log.warning("%s was removed: clients are to come back and send it", _CODE)
+    def _restore_code(self) -> None:
+        """No kernel starts without it, and a client of another version would bring its own only."""
+        if not Path(__file__).exists():
+            log.warning("%s was removed: created again", _CODE)
+            unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
             self._hang_up()
-        self._has_hung_up = is_missing
 
     def _let_lock_go(self) -> None:
         """One of a file that was removed again."""

@@ -17,7 +17,7 @@ from jupyter_tpu.agent.spares import Spares
 from jupyter_tpu.errors import KernelFailed
 
 _BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
-_CODE_COMES_WITHIN_S = 20.0  # a client has to connect again and to send it, perhaps over a slow path
+_CODE_COMES_WITHIN_S = 20.0
 _LOOK_EVERY_S = 0.1
 _EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 
@@ -45,7 +45,7 @@ class Launcher:
         self.spares = Spares(home, python, self._start_spare, is_quiet, on_spare)
 
     async def wait_for_code(self) -> None:
-        """Wait, after somebody has removed the agent's folder, until a client has sent the code again (`home_watch`).
+        """Wait, after somebody has removed the agent's folder, until its code is there again (`home_watch`).
 
         Raises:
             KernelFailed: it does not come.

@@ -99,6 +99,19 @@ async def test_kernels_start_after_the_agents_code_was_removed_with_its_folder(c
     assert other.printed() == "it starts\n"
 
 
+async def test_kernels_start_by_code_that_no_client_can_bring_again(client: Any, worker: Any, open_link: Any) -> None:
+    """As after an upgrade of the client: it brings the new agent's code, and the old agent needs its own."""
+    await client.start()
+    (code,) = (home_of(worker).root / "agent").rglob("kernel_bootstrap.py")
+    await client.link.close()
+    await remove_home(worker)
+    await until(code.exists)
+    other = type(client)(await open_link(), "kernel-2")
+    await other.start()
+    await other.run("print('it starts')")
+    assert other.printed() == "it starts\n"
+
+
 async def test_a_kernel_is_restarted_and_another_starts_right_after_the_agents_folder_was_removed(
     client: Any, worker: Any
 ) -> None:
