@@ -18,6 +18,6 @@ def main(argv: Sequence[str] | None = None) -> int:
         from jupyter_tpu.cli.command_line import run
 
         return run(argv)
-    except KeyboardInterrupt:  # while it imports; a command that has begun says what it leaves behind
+    except KeyboardInterrupt:  # often while it imports; what must say more, as `create`, has caught its own
         sys.stderr.write("Interrupted.\n")
         return _INTERRUPTED

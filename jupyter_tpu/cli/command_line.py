@@ -13,7 +13,6 @@ from typing import cast
 from jupyter_tpu.cli.options import cloud_settings
 from jupyter_tpu.cli.overview import Overview, UsageError
 from jupyter_tpu.cli.terminal import note, report
-from jupyter_tpu.cli.work import SIGINT_EXIT
 from jupyter_tpu.errors import TpuError
 
 Run = Callable[[argparse.Namespace], int]
@@ -112,9 +111,6 @@ def _performed(options: argparse.Namespace) -> int:
     except TpuError as error:
         report(error, as_json=getattr(options, "json", False))
         return 1
-    except KeyboardInterrupt:
-        note("interrupted")
-        return SIGINT_EXIT
     except BrokenPipeError:  # `jupyter tpu list | head`
         _drop_output()
         return 1

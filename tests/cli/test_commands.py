@@ -10,6 +10,7 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -217,6 +218,27 @@ def answered(terminal: Terminal, *argv: str, answer: str) -> str:
         process.wait(timeout=60)
     os.close(ours)
     return printed.decode()
+
+
+_INTERRUPTED_AT_IMPORT = """
+import os, signal, sys
+
+class CtrlC:
+    def find_spec(self, name, path=None, target=None):
+        if name == os.environ["CTRL_C_AT"]:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, CtrlC())
+"""
+
+
+@pytest.mark.parametrize("module", ["jupyter_tpu.cli.command_line", "jupyter_tpu.cli.listing", "google.cloud.tpu_v2"])
+def test_a_command_that_is_interrupted_while_it_imports_says_so_in_a_word(
+    terminal: Terminal, tmp_path: Path, module: str
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text(_INTERRUPTED_AT_IMPORT)
+    done = terminal.tpu("list", *HERE, PYTHONPATH=str(tmp_path), CTRL_C_AT=module)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
 def test_an_interrupted_creation_says_what_exists_and_how_to_delete_it(terminal: Terminal) -> None:
