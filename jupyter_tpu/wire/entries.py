@@ -128,7 +128,12 @@ class EntryDecoder:
             yield entry
 
     def close(self) -> None:
-        """Give back the room for what is not whole."""
+        """Drop what is not whole, and give back its room; a `feed` that is still read, as by its reader, ends."""
+        self._buffer.clear()
+        self._wanted, self._to_drop = HEADER_BYTES, 0
+        self._give_back()
+
+    def _give_back(self) -> None:
         if self._room:
             self._room.give_back(self._taken)
         self._taken = 0
@@ -161,7 +166,7 @@ class EntryDecoder:
     def _go_on(self) -> None:
         del self._buffer[: self._wanted]
         self._wanted = HEADER_BYTES
-        self.close()
+        self._give_back()
 
 
 def _bytes_needed(data: bytearray) -> int:

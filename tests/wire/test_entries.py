@@ -184,3 +184,15 @@ def test_all_streams_of_a_link_share_the_room_for_what_is_not_whole_yet() -> Non
     assert [len(part) for part in whole.parts] == [size]
     replays[0].position(0, 1)
     assert not fed(replays[0], 0, head_of(1, size))
+
+
+def test_a_stream_that_its_reader_closes_keeps_no_room_for_the_rest_of_a_slice() -> None:
+    room, size = Room(100 << 20), 60 << 20
+    closed = Replay(1, room)
+    closed.position(0, 1)
+    for entry in closed.data(0, encode_entry(1, 0.0, 3, [b"small"]) + head_of(2, size)):
+        assert isinstance(entry, Entry)
+        closed.disconnected()
+    other = Replay(1, room)
+    other.position(0, 1)
+    assert not fed(other, 0, head_of(1, size)), "left out, as no room was there"
