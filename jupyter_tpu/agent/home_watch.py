@@ -50,6 +50,7 @@ class HomeWatch:
         self._serve = serve
         self._hang_up = hang_up
         self._code = (_CODE / ARCHIVE).read_bytes()
+        self._supervisor = os.getppid()
         self._socket: tuple[int, int] | None = None
         self._lock: int | None = None
         self._has_told = False
@@ -69,7 +70,8 @@ class HomeWatch:
 
     def _is_whole(self) -> bool:
         has_socket = self._socket is not None and self._socket == _identity(self._home.socket)
-        return has_socket and self._home.lock.exists() and self._kernels.are_whole
+        is_locked = self._home.lock.exists() and (self._lock is not None or os.getppid() == self._supervisor)
+        return has_socket and is_locked and self._kernels.are_whole
 
     async def _restore(self) -> None:
         """The lock comes first: with it nobody starts another agent meanwhile."""

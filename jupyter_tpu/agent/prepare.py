@@ -69,8 +69,9 @@ def _lock_of_no_agent(home: Home) -> int | None:
 
 
 def _is_supervised(home: Home) -> bool:
-    """Whether one of our processes keeps an agent for this folder, whatever has become of its lock."""
-    return any({_SUPERVISE.encode(), os.fsencode(home.root)} <= {*words} for words in _our_commands())
+    """Whether one of our processes keeps an agent for this folder, or is one, whatever has become of its lock."""
+    root, kinds = os.fsencode(home.root), {_SUPERVISE.encode(), b"agent"}
+    return any(root in words and kinds & {*words} for words in _our_commands())
 
 
 def _our_commands() -> Iterator[list[bytes]]:

@@ -55,6 +55,21 @@ async def test_a_kernel_is_reached_again_after_its_agents_folder_was_removed(
     assert {folder.stat().st_mode & 0o077 for folder in (home.root, home.run, home.kernels, kernel_of(worker))} == {0}
 
 
+async def test_an_agent_whose_supervisor_was_killed_stays_the_only_one(client: Any, worker: Any) -> None:
+    """It keeps the lock in the supervisor's place."""
+    await client.start()
+    await client.run("x = 41")
+    agent = client.link.agent["pid"]
+    worker.kill(worker.supervisor_pid())
+    for _ in range(2):
+        worker.cut()
+        await client.run("print(x + 1)")
+        await asyncio.sleep(2)  # as long as it takes to prepare the worker behind a link that is up already
+    assert client.printed() == "42\n" * 2
+    assert client.link.agent["pid"] == agent
+    assert [process.pid for process in worker.processes() if "agent" in process.cmdline()] == [agent]
+
+
 async def test_what_a_kernel_had_printed_is_kept_when_its_agents_folder_is_removed(client: Any, worker: Any) -> None:
     await client.start()
     await client.run("print('before')")
