@@ -56,8 +56,9 @@ class Spare:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether packages or startup files have changed since it read them, or its sockets were removed."""
-        return not self.sockets.is_dir() or any(_changed_at(path) != then for path, then in self.watched.items())
+        """Whether packages or startup files have changed since it read them, or its files were removed."""
+        are_there = self.sockets.is_dir() and self.output.exists()
+        return not are_there or any(_changed_at(path) != then for path, then in self.watched.items())
 
     async def hear(self, timeout_s: float) -> dict[str, Any]:
         """The next thing it says.
@@ -133,8 +134,8 @@ class Spares:
         spare = self._fitting(launch)
         if spare is None:
             return None
-        folder.take_over(spare.sockets, spare.output)
         try:
+            folder.take_over(spare.sockets, spare.output)
             await spare.become(
                 {
                     "env": dict(env),

@@ -135,3 +135,12 @@ async def test_the_notebook_of_a_kernel_made_of_a_spare_is_known_to_others(clien
     await client.start(env={"JPY_SESSION_NAME": "/home/ada/digits.ipynb"})
     kernels = Path(spare.environ()["HOME"]) / ".jupyter-tpu" / "kernels"
     assert find_holder(spare.pid, kernels=kernels).notebook == "/home/ada/digits.ipynb"
+
+
+async def test_a_start_does_not_fail_because_the_spares_files_were_removed(client: Any, worker: Any) -> None:
+    await spare_of(client)
+    for log in (worker.home / ".jupyter-tpu").glob("spare-*.log"):
+        log.unlink()
+    await client.start()
+    await client.run("print('it runs')")
+    assert client.printed() == "it runs\n"
