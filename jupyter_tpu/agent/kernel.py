@@ -16,7 +16,14 @@ from jupyter_tpu.agent.checkpoint import Checkpoint
 from jupyter_tpu.agent.folder import KernelFolder
 from jupyter_tpu.agent.heard import Heard
 from jupyter_tpu.agent.intake import Intake
-from jupyter_tpu.agent.jupyter_messages import asks_to_restart, header_place, is_execute_request, without_content
+from jupyter_tpu.agent.jupyter_messages import (
+    asks_to_restart,
+    header_place,
+    is_execute_request,
+    json_object,
+    text_of,
+    without_content,
+)
 from jupyter_tpu.agent.launch import Launch
 from jupyter_tpu.agent.launcher import Launcher
 from jupyter_tpu.agent.loose_ends import LooseEnds, abort_all
@@ -25,7 +32,7 @@ from jupyter_tpu.agent.process import Exit, Process, ReportedExits, boot_id
 from jupyter_tpu.agent.record import Record
 from jupyter_tpu.agent.replies import Replies
 from jupyter_tpu.agent.sockets import KernelSockets
-from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.errors import EnvironmentFailed, TpuError
 from jupyter_tpu.wire.messages import Channel
 
 Caller: TypeAlias = "tuple[str, int]"
@@ -125,13 +132,22 @@ class Kernel:
             try:
                 if self._was_launched_for(caller):
                     return
-                await self._around.launcher.wait_for_code()
-                self._folder.check_room()
+                await self._prepare_restart()
                 await self._end()
                 if not self.is_closed:
                     await self._launch(launch, caller)
             finally:
                 self.expect_no_start()
+
+    async def _prepare_restart(self) -> None:
+        """Make sure that another process could follow; if not, cells that were meant for that one are aborted."""
+        try:
+            await self._around.launcher.wait_for_code()
+            self._folder.check_room()
+        except TpuError:
+            for parts in self._take_waiting_cells():
+                self._replies().abort(parts)
+            raise
 
     def check_restart(self) -> None:
         """Make sure that another process could follow: else the one there is must not end. The record says why.
@@ -264,7 +280,7 @@ class Kernel:
         `asked_at` (Unix seconds) is given of one that a cut held up: had it come then, a failure before it would have
         aborted it.
         """
-        if not self._folder.is_new_request(client_id, number):
+        if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
         if channel == Channel.CONTROL and asks_to_restart(parts):
             try:
@@ -272,7 +288,7 @@ class Kernel:
             except EnvironmentFailed:
                 return
         self._record_request(channel, parts)
-        is_cell = channel == Channel.SHELL and is_execute_request(parts)
+        is_cell = _is_cell(channel, parts)
         if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
             if is_cell:
                 self._replies().abort(parts)
@@ -292,12 +308,14 @@ class Kernel:
         """Answer cells that wait for a process that nobody starts; what else waits, waits on."""
         if self.is_alive or self.is_closed:
             return
-        waiting, self._waiting = self._waiting, []
-        for channel, parts in waiting:
-            if channel == Channel.SHELL and is_execute_request(parts):
-                self._replies().fail(parts, "KernelEnded", self._why_not_run())
-            else:
-                self._waiting.append((channel, parts))
+        for parts in self._take_waiting_cells():
+            self._replies().fail(parts, "KernelEnded", self._why_not_run())
+
+    def _take_waiting_cells(self) -> list[list[bytes]]:
+        """The cells among what waits for a process; the rest waits on."""
+        cells = [parts for channel, parts in self._waiting if _is_cell(channel, parts)]
+        self._waiting = [(channel, parts) for channel, parts in self._waiting if not _is_cell(channel, parts)]
+        return cells
 
     def _replies(self) -> Replies:
         return Replies(self._intake, self._folder.signer())
@@ -311,7 +329,7 @@ class Kernel:
 
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
         """Cells and answers to ``input()``, before they are passed on; of a password only that it came."""
-        if channel == Channel.SHELL and is_execute_request(parts):
+        if _is_cell(channel, parts):
             self._intake.take(Channel.REQUEST, [parts])
             self.asked += 1
         elif channel == Channel.STDIN and (place := header_place(parts)):
@@ -490,7 +508,10 @@ class Kernel:
             "stderr": self._why_ended or self._folder.last_words(),
         }
         self._folder.save(pid=None, exit=outcome)
-        self._intake.event("exited", pid=pid, generation=self._folder.state["generation"], **outcome)
+        # Cells that wait for the next process are not lost with this one: a later agent must find them queued.
+        kept = [_msg_id_of(parts) for channel, parts in self._waiting if _is_cell(channel, parts)]
+        generation = self._folder.state["generation"]
+        self._intake.event("exited", pid=pid, generation=generation, **outcome, **({"kept": kept} if kept else {}))
         self._ended.set()
 
     async def _end(self) -> None:
@@ -503,6 +524,14 @@ class Kernel:
         """How a process ended that an earlier agent had started is still being asked; it is no end of the next one."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
+
+
+def _is_cell(channel: Channel, parts: list[bytes]) -> bool:
+    return channel == Channel.SHELL and is_execute_request(parts)
+
+
+def _msg_id_of(parts: list[bytes]) -> str:
+    return text_of(json_object(parts[header_place(parts)]), "msg_id")
 
 
 def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:

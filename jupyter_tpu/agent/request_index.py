@@ -283,8 +283,9 @@ class RequestIndex:
         self.state_since = time
         self.generation = int(event.get("generation", 0))
         if event["event"] == "exited":
+            kept = event.get("kept") or ()
             for request in self._requests.values():
-                if request.state != "done":
+                if request.state != "done" and request.msg_id not in kept:
                     request.state, request.ended_at, request.input_seq = "done", time, None
                     request.status = request.status or "lost"
 

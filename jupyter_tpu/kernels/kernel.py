@@ -18,6 +18,7 @@ from jupyter_tpu.agent.jupyter_messages import json_object
 from jupyter_tpu.errors import (
     LONGEST_WORDS,
     NEEDS_REPAIR,
+    EnvironmentFailed,
     KernelFailed,
     NodeNotFound,
     TpuError,
@@ -238,13 +239,13 @@ class RemoteKernel:
             raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
         if (refusal := self.refusal) and _asks_to_run(channel, parts):
             raise refusal
-        if self._starting and not self._starting.done() and _asks_to_run(channel, parts):
-            self._asked_ahead.append(parts)
         stream = self._following.stream
         if (stream is None or stream.is_closed) and _asks_to_run(channel, parts):
             raise KernelFailed("The kernel does not run.", exists=self.reason, hint="Restart it.")
         if stream and not (channel == "control" and self.exit_code is not None):
             stream.send(channel, parts)
+            if self._is_on_its_way and _asks_to_run(channel, parts):
+                self._asked_ahead.append(parts)
 
     def close(self) -> None:
         """Leave the kernel; it goes on."""
@@ -282,17 +283,37 @@ class RemoteKernel:
         await asyncio.sleep(0)  # so that the call goes out before everything that follows it
 
     async def _start_behind(self, method: str, launch: Launch) -> None:
-        """Start without anybody who waits for it: a failure is a death."""
+        """Start without anybody who waits for it: a failure is a death, unless the process to be replaced goes on."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
+            if self._following.stream is None:  # the record had gone, and the kernel has begun another one
+                self._following.connect(self._attach, self._receive)
             await self._first_sign.wait()
         except TpuError as error:
-            self._die(LOST, str(error))
+            is_refusal = method == "restart_kernel" and isinstance(error, (EnvironmentFailed, KernelFailed))
+            if not (is_refusal and await self._goes_on()):
+                self._die(LOST, str(error))
+                self._refuse(self._asked_ahead, error)
             self._following.tell("words", message=str(error))
-            self._refuse(self._asked_ahead, error)
         self._asked_ahead = []
         if self.exit_code is None:
             self._tell(_READY)
+
+    async def _goes_on(self) -> bool:
+        """Whether the agent has refused a restart before it ended the process; it has aborted the cells then."""
+        try:
+            is_alive = bool((await self.call("kernel_info", {}))["alive"])
+        except TpuError:
+            return False
+        if is_alive:
+            self._asked_generation = self.generation
+            self._first_sign.set()
+        return is_alive
+
+    @property
+    def _is_on_its_way(self) -> bool:
+        """Whether a start that nobody waits for is under way."""
+        return self._starting is not None and not self._starting.done()
 
     @property
     def refusal(self) -> TpuError | None:
@@ -303,7 +324,9 @@ class RemoteKernel:
     def refuse_waiting(self, error: TpuError) -> None:
         """Answer the cells that wait for a link which will not come, or not soon."""
         if stream := self._following.stream:
-            self._refuse(stream.take_back_cells(), error)
+            cells = stream.take_back_cells()
+            self._asked_ahead = [asked for asked in self._asked_ahead if asked not in cells]
+            self._refuse(cells, error)
 
     def _refuse(self, asked: Sequence[Sequence[bytes]], error: TpuError) -> None:
         """Answer the cells among these requests, which the kernel does not get."""
@@ -385,7 +408,9 @@ class RemoteKernel:
             self._die(exit_code_of(event), last_words_of(event))
         elif kind == "restart_refused":
             self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
-        elif kind == "gone" and not (self._starting and not self._starting.done()):  # else the start tells why
+        elif kind == "gone" and self._is_on_its_way:  # the start tells why it fails, or begins another record
+            self.generation, self._seen_generation, self._asked_generation = 0, 0, 1
+        elif kind == "gone":
             self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:

@@ -16,7 +16,8 @@ or raise.
 An ``event`` has one part, a JSON object with the key ``event``:
 
 - ``started`` {pid, generation}
-- ``exited`` {pid, generation, exit_code, signal, stderr, asked}
+- ``exited`` {pid, generation, exit_code, signal, stderr, asked, kept}; ``kept`` has the msg_ids of the cells that wait
+  for the next process, and is left out where there are none
 - ``disk_full`` {message}: what the kernel says is held in the agent's memory only; once until the disk has room again
 - ``cut`` {first_seq, last_seq}: messages the worker no longer has, or has damaged
 - ``gone`` {message, error}: the worker knows no such kernel; the stream is closed

@@ -91,8 +91,10 @@ class Reducer:
     def _take_event(self, _seq: int, parts: Sequence[bytes]) -> None:
         event = json_object(parts[0]) if parts else {}
         if event.get("event") == "exited":
-            for request in self.requests.values():
-                request.lose()
+            kept = event.get("kept")  # cells that wait for the next process
+            for msg_id, request in self.requests.items():
+                if not isinstance(kept, list) or msg_id not in kept:
+                    request.lose()
         elif event.get("event") == "gap":
             self._tell_gap(event)
 

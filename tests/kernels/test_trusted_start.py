@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, TpuError, WorkerUnreachable
+from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, NodeNotFound, TpuError, WorkerUnreachable
 from jupyter_tpu.kernels.following import Following
 from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.launch import Launch
@@ -52,6 +52,7 @@ class NotedStream:
         self._on_message = on_message
         self.applied_seq = 0
         self.is_closed, self.has_begun = False, True
+        self._sent: list[list[bytes]] = []
 
     def bring(self, channel: str, parts: list[bytes]) -> None:
         self.applied_seq += 1
@@ -66,7 +67,12 @@ class NotedStream:
 
     def take_back(self) -> None: ...
 
-    def send(self, channel: str, parts: list[bytes]) -> None: ...
+    def send(self, channel: str, parts: list[bytes]) -> None:
+        self._sent.append(parts)
+
+    def take_back_cells(self) -> list[list[bytes]]:
+        taken, self._sent = self._sent, []
+        return taken
 
     def close(self) -> None:
         self.is_closed = True
@@ -178,6 +184,67 @@ async def test_a_restart_while_the_link_is_cut_waits_for_nothing_and_the_old_end
     link.answers[1].set_result({"generation": 2})
     assert [(await started.told.get())["phase"] for _ in range(2)] == ["ready", "ready"]
     started.kernel.close()
+
+
+async def restarted_while_cut() -> tuple[NotedLink, RemoteKernel, list[Any]]:
+    """A kernel of generation 3 that is asked to restart while its link is cut, and what its readers are told."""
+    link, following, events = NotedLink(), Following(), list[Any]()
+    following.read(lambda _seq, channel, parts: events.append(json.loads(parts[0])) if channel == "event" else None, 0)
+    kernel = RemoteKernel(link, following, lambda _progress: None, generation=2)  # type: ignore[arg-type]
+    starting = asyncio.create_task(kernel.start(LAUNCH))
+    await link.is_asked.wait()
+    link.answers[0].set_result({"generation": 3, "execution_state": "idle"})
+    await starting
+    await kernel.wait_until_up()
+    link.is_up = False
+    await kernel.restart(LAUNCH)
+    return link, kernel, events
+
+
+async def turns() -> None:
+    """Let the tasks do what they can."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+async def test_a_restart_that_the_agent_refuses_ends_no_kernel_that_goes_on() -> None:
+    link, kernel, events = await restarted_while_cut()
+    kernel.send("shell", CELL)
+    link.answers[1].set_exception(EnvironmentFailed("The disk is full."))
+    await turns()
+    link.answers[2].set_result({"alive": True, "generation": 3})
+    await turns()
+    assert link.asked[-1] == "kernel_info"
+    assert kernel.exit_code is None
+    assert [(event["event"], event["message"]) for event in events] == [("words", "The disk is full.")]
+    link.streams[0].event(event="exited", generation=3, exit_code=1)
+    assert kernel.exit_code == 1
+    kernel.close()
+
+
+async def test_a_restart_while_the_record_goes_is_followed_in_the_new_record() -> None:
+    link, kernel, _ = await restarted_while_cut()
+    link.streams[0].is_closed = True
+    link.streams[0].event(event="gone", message="The worker knows no such kernel.")
+    link.answers[1].set_result({"generation": 1})
+    await turns()
+    _, stream = link.streams
+    kernel.send("shell", CELL)
+    stream.event(event="started", generation=1)
+    stream.bring("iopub", STATUS)
+    stream.event(event="exited", generation=1, exit_code=1)
+    assert kernel.exit_code == 1
+    kernel.close()
+
+
+async def test_a_cell_behind_a_restart_is_answered_once_when_the_link_is_lost() -> None:
+    link, kernel, events = await restarted_while_cut()
+    kernel.send("shell", CELL)
+    kernel.refuse_waiting(error := NodeNotFound("The node is gone."))
+    link.answers[1].set_exception(error)
+    await kernel.wait()
+    await turns()
+    assert [event["event"] for event in events] == ["not_run", "words"]
 
 
 async def test_a_kernel_that_is_asked_for_on_a_lost_link_is_refused() -> None:

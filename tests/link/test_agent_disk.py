@@ -122,3 +122,15 @@ async def test_a_start_on_a_full_disk_says_why_and_leaves_nothing(kernel_on_full
     with pytest.raises(EnvironmentFailed, match=r"disk|cannot be used"):
         await link.call("start_kernel", {"kernel_id": "kernel-2", "key": "secret"})
     assert [kernel["kernel_id"] for kernel in (await link.call("list_kernels"))["kernels"]] == ["kernel-1"]
+
+
+async def test_a_cell_for_the_process_after_a_refused_restart_is_aborted(kernel_on_full_disk: Any) -> None:
+    client = kernel_on_full_disk
+    restarting = asyncio.create_task(client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": "secret"}))
+    await asyncio.sleep(0)
+    cell = client.execute("print('in the process that was to end')")
+    with pytest.raises(EnvironmentFailed):
+        await restarting
+    assert (await client.reply(cell))["content"]["status"] == "aborted"
+    await client.run("print(x + 1)")
+    assert client.printed() == "42\n"

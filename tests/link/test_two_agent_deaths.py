@@ -168,6 +168,21 @@ async def test_a_restart_that_an_agent_has_done_before_it_died_is_not_done_again
     assert client.printed() == "there\n"
 
 
+async def test_a_cell_asked_in_a_restart_runs_when_the_agent_dies_before_the_new_process_has_read_it(
+    client: Any, worker: Any
+) -> None:
+    await client.start()
+    await client.run("x = 1")
+    restarting = asyncio.create_task(client.link.call("restart_kernel", KERNEL))
+    await asyncio.sleep(0)
+    cell = client.execute("print('x' in globals())")
+    await client.wait(lambda message: message.get("event") == "started" and message["generation"] == 2)
+    worker.kill(client.link.agent["pid"])
+    await restarting
+    assert (await client.reply(cell))["content"]["status"] == "ok"
+    assert client.printed() == "False\n"
+
+
 @asynccontextmanager
 async def hand_made_client(path: str, client_id: str) -> AsyncIterator[Callable[..., Any]]:
     """Calls the agent under numbers of one's own."""
