@@ -67,11 +67,9 @@ def kill(place: Place, seed: int) -> tuple[Kill, list[str]]:
     chosen = Kill(verb, node_id, rng.random() < 1 / 3, rng.uniform(0, LATEST_KILL_S))
     (_kill_server if chosen.by_server else _kill_command)(place, chosen)
     try:
-        wait_for(lambda: not _open_wishes(place) and not _complaints(place), lambda: "", WITHIN_S)
+        wait_for(lambda: not _wrong(place, chosen), lambda: "", WITHIN_S)
     except AssertionError:
-        return chosen, [*_open_wishes(place), *_complaints(place)] or ["it came to rest late"]
-    if verb == "delete" and node_id in _states(place) and _was_wished(place, chosen):
-        return chosen, [f"{node_id} is still there: {_states(place)[node_id]}"]
+        return chosen, _wrong(place, chosen) or ["it came to rest late"]
     return chosen, []
 
 
@@ -128,6 +126,14 @@ def _was_wished(place: Place, chosen: Kill) -> bool:
 def _states(place: Place) -> dict[str, str]:
     """Of the nodes, by the books of the emulated cloud."""
     return {node["name"].rpartition("/")[2]: node["state"] for node in place.cloud.state()["nodes"]}
+
+
+def _wrong(place: Place, chosen: Kill) -> list[str]:
+    """What is not at rest, or not as it should be. The server may not have read yet what a command had written down."""
+    state = _states(place).get(chosen.node_id)
+    is_left = chosen.verb == "delete" and state is not None and _was_wished(place, chosen)
+    left = [f"{chosen.node_id} is still there: {state}"] if is_left else []
+    return [*_open_wishes(place), *_complaints(place), *left]
 
 
 def _open_wishes(place: Place) -> list[str]:
