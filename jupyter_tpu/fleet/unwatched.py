@@ -32,7 +32,7 @@ async def write_down(cloud: CloudApi, books: Books, look: Look) -> None:
     Raises:
         JournalUnwritable: nothing was written down.
     """
-    outcome = await asyncio.to_thread(books.outcome, look)
+    outcome = await asyncio.to_thread(books.outcome, replace(look, now=cloud.clock.now()))
     closed = [span for span in outcome.closed if span.unwatched_s]
     opened = [span for span in outcome.opened if span.unwatched_s]
     if closed or opened:
@@ -40,7 +40,8 @@ async def write_down(cloud: CloudApi, books: Books, look: Look) -> None:
         look = replace(
             look, ended=_ends(closed, told), ready=tuple(_bounded(sight, look, told) for sight in look.ready)
         )
-    await asyncio.to_thread(books.take_in, look)
+    # not the time of the look: this process may have slept since, and another one has looked meanwhile
+    await asyncio.to_thread(books.take_in, replace(look, now=cloud.clock.now()))
 
 
 async def _told(cloud: CloudApi, zones: Iterable[str]) -> Operations:

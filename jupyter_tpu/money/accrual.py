@@ -14,7 +14,7 @@ from jupyter_tpu.money.spans import Span
 from jupyter_tpu.provisioning import Provisioning
 
 _NO_LOOK_IS_SO_LATE_S = 600.0
-"""What the ledger knows of a time later than that was written while the clock was wrong."""
+"""What the ledger knows of a time so much later than now was written while the clock was wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,11 +42,13 @@ class Look:
     """A look at all nodes of a project.
 
     Attributes:
-        as_of: when it was asked for (Unix seconds).
+        as_of: when it was asked for (Unix seconds); 0 where nothing but the nodes of `looked_at` was looked at.
         ready: the nodes that were READY.
         unreachable: zones that did not answer; what was READY there is taken as READY still.
         looked_at: nodes that were looked at by themselves later, and when; also in vain.
         ended: nodes that are READY no more, and when the cloud says that this ended at the latest.
+        now: when it is taken in, which may be long after; what the ledger knows of a later time is wrong. By default
+            nothing is.
     """
 
     as_of: float
@@ -54,6 +56,11 @@ class Look:
     unreachable: tuple[str, ...] = ()
     looked_at: Mapping[NodeName, float] = field(default_factory=dict)
     ended: Mapping[NodeName, float] = field(default_factory=dict)
+    now: float = float("inf")
+
+    def is_ahead(self, at: float) -> bool:
+        """Whether the ledger has such a moment from a clock that was wrong."""
+        return at - self.now > _NO_LOOK_IS_SO_LATE_S
 
     def seen_at(self, name: NodeName) -> float:
         """When that node, or its absence, was seen."""
@@ -75,7 +82,9 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
     extended, closed, opened = list[Span](), list[Span](), list[Span]()
     for name, span in spans.items():
         at, sight = look.seen_at(name), ready.get(name)
-        if span.ended_at - at > _NO_LOOK_IS_SO_LATE_S:
+        if not at:
+            continue  # nobody looked at it
+        if look.is_ahead(span.ended_at):
             span = replace(span, began_at=min(span.began_at, at), ended_at=at)
         elif at <= span.ended_at:
             continue
@@ -90,7 +99,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
     free = ready.keys() - (spans.keys() - {span.name for span in closed})
     for name in sorted(free):
         at, gone = look.seen_at(name), gone_at.get(name, float("-inf"))
-        watched_s = at - gone if gone - at <= _NO_LOOK_IS_SO_LATE_S else float("inf")
+        watched_s = float("inf") if look.is_ahead(gone) else at - gone
         if watched_s > 0:
             sight = ready[name]
             opened.append(_opened(replace(sight, unwatched_s=min(sight.unwatched_s, watched_s)), at))

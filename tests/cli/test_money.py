@@ -38,6 +38,26 @@ def test_what_a_node_costs_is_shown_while_it_lives_and_after(terminal: Terminal)
     assert spent["total"]["usd"] >= node["usd"]
 
 
+def test_a_look_at_some_nodes_leaves_what_the_others_cost(terminal: Terminal) -> None:
+    def kept() -> list[tuple[float, float, bool]]:
+        other = "SELECT began_at, ended_at, is_open FROM spans WHERE node_name LIKE '%/other' ORDER BY began_at"
+        with sqlite3.connect(terminal.home / "tpu" / "journal.db") as database:
+            return database.execute(other).fetchall()
+
+    there = ("--zone", "europe-west4-b")
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    assert terminal.tpu("create", "other", "--type", "v5litepod-8", *there).returncode == 0
+    assert terminal.tpu("cost").returncode == 0
+    before = kept()
+    assert [is_open for *_, is_open in before] == [True]
+    assert terminal.tpu("describe", "my-node", *HERE).returncode == 0
+    assert kept() == before
+    assert terminal.tpu("list", *HERE).returncode == 0
+    assert kept() == before
+    terminal.tpu("delete", "my-node", *HERE, "--yes")
+    terminal.tpu("delete", "other", *there, "--yes")
+
+
 def test_prices_of_today_are_shown_with_their_day_and_are_what_the_cloud_charges(terminal: Terminal) -> None:
     assert terminal.tpu("create", "my-node", *V5E).returncode == 0
     assert terminal.tpu_json("cost")["nodes"][-1]["price_source"].startswith("list ")

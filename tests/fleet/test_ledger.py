@@ -17,6 +17,7 @@ from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import JournalUnwritable, NodeNotFound
 from jupyter_tpu.fleet.books import Books, look_of
 from jupyter_tpu.fleet.brake_book import BrakeBook
+from jupyter_tpu.fleet.unwatched import write_down
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import Look, Sight
@@ -171,6 +172,17 @@ async def test_the_ledger_of_a_missing_node_ends(bench: Any, journals: tuple[Jou
     books.take_in(look(100.0, "1"))
     books.take_in(look_of(await bench.cloud.list_nodes(), as_of=200.0))
     assert spans(books) == [("1", 100.0, 100.0, False)]
+
+
+async def test_a_look_that_is_written_down_an_hour_late_changes_nothing(
+    bench: Any, journals: tuple[Journal, Journal]
+) -> None:
+    books = Books(journals[0], PLACE)
+    listed, now = await bench.cloud.list_nodes(), bench.cloud.clock.now()
+    books.take_in(look(now - 9000.0, "1"))
+    books.take_in(look(now - 10.0, "1"))  # by another process, while this one slept
+    await write_down(bench.cloud, books, look_of(listed, as_of=now - 3600.0))
+    assert spans(books) == [("1", now - 9000.0, now - 10.0, True)]
 
 
 def test_what_nobody_watched_is_read_from_ledgers_of_versions_that_wrote_one_number(

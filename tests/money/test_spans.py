@@ -150,14 +150,29 @@ def test_a_look_at_one_node_counts_when_it_was_made() -> None:
 @pytest.mark.parametrize("is_ready", [True, False])
 def test_a_span_that_was_written_a_day_ahead_ends_at_the_next_look(is_ready: bool) -> None:
     ahead = span(began_at=100.0, ended_at=86_500.0, is_open=True)
-    found = accrue({ahead.name: ahead}, {}, look(160.0, *([sight()] if is_ready else [])))
+    found = accrue({ahead.name: ahead}, {}, look(160.0, *([sight()] if is_ready else []), now=161.0))
     (changed,) = found.extended + found.closed
     assert (changed.began_at, changed.ended_at, changed.is_open) == (100.0, 160.0, is_ready)
 
 
 def test_a_node_that_was_seen_to_end_a_day_ahead_is_charged_for_again() -> None:
-    (opened,) = accrue({}, {NAME: 86_500.0}, look(160.0, sight())).opened
+    (opened,) = accrue({}, {NAME: 86_500.0}, look(160.0, sight(), now=161.0)).opened
     assert (opened.began_at, opened.is_open) == (160.0, True)
+
+
+@pytest.mark.parametrize("now", [3100.0, float("inf")])
+def test_a_look_at_one_node_leaves_the_spans_of_the_others_alone(now: float) -> None:
+    spans = [span(is_open=True, ended_at=2000.0), span(name=OTHER, is_open=True, ended_at=2000.0)]
+    one, other = looked(spans, look(0.0, sight(), looked_at={NAME: 3000.0}, now=now))
+    assert (one.ended_at, one.is_open) == (3000.0, True)
+    assert other == spans[1]
+
+
+def test_a_look_that_is_taken_in_a_day_late_changes_nothing() -> None:
+    spans = [span(is_open=True, ended_at=86_400.0)]
+    assert looked(spans, look(2000.0, now=86_401.0)) == spans
+    assert looked(spans, look(2000.0, sight(uid="0"), now=86_401.0)) == spans
+    assert looked([], look(2000.0, sight(), now=86_401.0), gone_at={NAME: 86_400.0}) == []
 
 
 lives = st.lists(st.integers(1, 60), min_size=1, max_size=12)
