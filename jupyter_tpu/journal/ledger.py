@@ -90,9 +90,17 @@ class Ledger:
 
     def _save(self, database: sqlite3.Connection, spans: Iterable[Span], look: Look) -> None:
         database.executemany(
-            "UPDATE spans SET ended_at = ?, is_open = ?, body = ? WHERE endpoint = ? AND node_name = ? AND is_open = 1",
+            "UPDATE spans SET began_at = ?, ended_at = ?, is_open = ?, body = ?"
+            " WHERE endpoint = ? AND node_name = ? AND is_open = 1",
             [
-                (span.ended_at, span.is_open, _body(span, look.seen_at(span.name)), self._endpoint, str(span.name))
+                (
+                    span.began_at,  # an earlier one where it was written while the clock was ahead
+                    span.ended_at,
+                    span.is_open,
+                    _body(span, look.seen_at(span.name)),
+                    self._endpoint,
+                    str(span.name),
+                )
                 for span in spans
             ],
         )

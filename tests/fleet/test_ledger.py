@@ -185,6 +185,19 @@ async def test_a_look_that_is_written_down_an_hour_late_changes_nothing(
     assert spans(books) == [("1", now - 9000.0, now - 10.0, True)]
 
 
+async def test_a_span_that_began_a_day_ahead_is_kept_as_of_the_next_look(
+    bench: Any, journals: tuple[Journal, Journal]
+) -> None:
+    books = Books(journals[0], PLACE)
+    node = Node(name=NAME, state="READY", accelerator_type="v5litepod-8", uid="1")
+    await bench.cloud.list_nodes()
+    now = bench.cloud.clock.now()
+    books.take_in(look_of(NodeList(nodes=(node,)), as_of=now + 86_400.0))
+    for as_of in (now - 60.0, now):
+        await write_down(bench.cloud, books, look_of(NodeList(nodes=(node,)), as_of=as_of))
+    assert spans(books) == [("1", now - 60.0, now, True)]
+
+
 def test_what_nobody_watched_is_read_from_ledgers_of_versions_that_wrote_one_number(
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
