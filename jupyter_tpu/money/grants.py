@@ -244,7 +244,7 @@ def _device(device: Any, generation: str) -> str:
             f"{str(device)[:40]!r} is not an accelerator type of {generation}.",
             "Leave the field 'device' out where nodes of any size are granted.",
         )
-    return str(device)
+    return kind.type if kind else ""  # as nodes have it, also where it was sent as v5e-8
 
 
 def _refuse_unknown(data: Mapping[str, Any], fields: tuple[str, ...], what: str) -> None:

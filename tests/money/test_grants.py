@@ -165,6 +165,13 @@ def test_devices_are_for_nodes_of_their_type_only() -> None:
     assert allotment.used_of(grant, 0) == 4
 
 
+def test_a_device_may_be_named_as_its_generation_is() -> None:
+    row = {"chips": 8, "generation": "v5e", "spot": True, "zone": "us-central1-a", "device": "v5e-8"}
+    grant = grant_from_json("trc", {**TRC, "rows": [row]})
+    assert grant.rows[0].device == "v5litepod-8"
+    assert allot([grant], [node("a", "v5litepod-8")], today=TODAY).used_of(grant, 0) == 8
+
+
 def test_what_is_not_known_is_not_counted() -> None:
     grant = grant_from_json("trc", TRC)
     assert allot([grant], None, today=TODAY).free_of(grant, 0) is None
