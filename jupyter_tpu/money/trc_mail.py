@@ -118,7 +118,7 @@ def _opened(text: str) -> tuple[str, str | None]:
         part = mail.get_body(("plain", "html")) if mail["MIME-Version"] or mail["Content-Type"] else None
         body = part.get_content() if part is not None else text
         stated = mail["Date"] if part is not None else None
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):  # no mail, or a broken one
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):  # no mail, or broken
         body, stated = text, None
     found = _DATE.search(text) if stated is None else None
     return (body if isinstance(body, str) else text), _day(str(stated or (found[1] if found else "")))
