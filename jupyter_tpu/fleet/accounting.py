@@ -106,8 +106,9 @@ class Accounting:
         """Nodes that cost the user nothing; none where a budget counts hours, which these nodes use too."""
         if any(budget.unit != "usd" for budget, _ in used_up):
             return frozenset()
-        coming = [node for node in snapshot.nodes if _is_on_its_way(snapshot, node)]
-        return await asyncio.to_thread(self._books.granted, coming, now)
+        # READY nodes too: the ledger may have no open span of one that another process saw ending a moment ago
+        nodes = [node for node in snapshot.nodes if node.is_billed or _is_on_its_way(snapshot, node)]
+        return await asyncio.to_thread(self._books.granted, nodes, now)
 
     async def _take_in(self, snapshot: FleetSnapshot) -> None:
         """A look that was taken in already is not looked at again."""

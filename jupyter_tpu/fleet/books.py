@@ -119,16 +119,16 @@ class Books:
         """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""
         return as_billed(self._grants.read().grants, self._ledger.spans(), now)
 
-    def granted(self, coming: Iterable[Node], now: float) -> frozenset[NodeName]:
-        """The nodes that a TRC grant pays for now, of those that are READY and those that are `coming`.
+    def granted(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
+        """The nodes that a TRC grant pays for now, of those that the ledger has as READY and of these `nodes`.
 
         Raises:
             JournalUnwritable: the ledger or the grants cannot be read.
         """
         ready = [span for span in self._ledger.spans() if span.is_open]
         known = {span.name for span in ready}
-        coming_spans = [_coming(node, now) for node in coming if node.name not in known]
-        return paid_by_grants(self._grants.read().grants, [*ready, *coming_spans], now)
+        others = [_as_ready(node, now) for node in nodes if node.name not in known]
+        return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
 
     def node_costs(self, now: float) -> NodeCosts:
         """What each node has cost; empty where the ledger cannot be read."""
@@ -244,8 +244,8 @@ def look_of(listed: NodeList, *, as_of: float, is_first: bool = False, **changes
     return Look(as_of=as_of, ready=ready, unreachable=listed.unreachable, **changes)
 
 
-def _coming(node: Node, now: float) -> Span:
-    """A node that is not READY yet, as if it were."""
+def _as_ready(node: Node, now: float) -> Span:
+    """A node that the ledger does not have as READY, as if it became so now."""
     return Span(
         name=node.name,
         uid=node.uid,

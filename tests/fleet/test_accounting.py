@@ -20,6 +20,7 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import Node
+from jupyter_tpu.money.accrual import Look
 from jupyter_tpu.money.days import day_of, day_text
 from jupyter_tpu.money.grants import grant_from_json
 
@@ -245,6 +246,20 @@ async def test_a_used_up_budget_stops_only_what_no_grant_pays_for(desk: Desk) ->
     desk.budget(NO_AMOUNT, unit="hours")  # which the free node uses as well
     await desk.tick(1.0)
     assert ("stop", "free") in await desk.asked()
+
+
+async def test_a_used_up_budget_spares_what_a_grant_pays_for_though_the_ledger_has_it_as_ended(desk: Desk) -> None:
+    grant(desk, V5E_ROW)
+    free = await desk.ready("free")
+    await desk.ready("paid", spot=True)
+    await desk.tick(1.0)
+    await desk.tick(1.0)
+    desk.books.take_in(Look(as_of=0.0, looked_at={free.name: desk.now + 300.0}))  # by a clock that is 5 min ahead
+    desk.budget(NO_AMOUNT)
+    await desk.tick(1.0)
+    assert [span.name.node_id for span in desk.books.account(desk.now).spans if span.is_open] == ["paid"]
+    assert await desk.asked() == [("delete", "paid")]
+    assert any("A grant pays for free" in notice for notice in desk.fleet.snapshot().notices)
 
 
 async def test_a_used_up_budget_allows_what_a_grant_pays_for(desk: Desk) -> None:
