@@ -118,8 +118,9 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 async def _removed(options: argparse.Namespace) -> None:
-    async with books_of_cloud(options) as (_, books):
-        await asyncio.to_thread(books.remove_grant, options.name, now=time.time())
+    async with books_of_cloud(options) as (cloud, books):
+        await warn_unseen(cloud)  # its answer tells the time by which the ledger counts
+        await asyncio.to_thread(books.remove_grant, options.name, now=cloud.clock.now())
 
 
 _ACTIONS = {"list": _list, "add": _add, "remove": _remove}

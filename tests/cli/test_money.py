@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -196,3 +197,22 @@ def test_a_single_answer_with_a_wrong_date_charges_nothing(terminal: Terminal) -
     finally:
         terminal.cloud.clear_faults()
         terminal.tpu("delete", "my-node", *HERE, "--yes")
+
+
+def test_a_grant_is_removed_by_the_clouds_clock(terminal: Terminal) -> None:
+    """By this computer's the node that the grant pays for would have been READY for an hour more, over the budget."""
+    day_before = time.strftime("%Y-%m-%d", time.gmtime(time.time() - 86_400))
+    row = ("--row", "8 on-demand v5e us-central1-a")
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    assert terminal.tpu("grant", "add", "trc", *row, "--starts-on", day_before, "--days", "90").returncode == 0
+    terminal.tpu("budget", "set", "mine", "--usd", "5", "--per", "total")
+    with sqlite3.connect(terminal.home / "tpu" / "journal.db") as database:
+        database.execute("UPDATE spans SET began_at = began_at - 3600, ended_at = ended_at - 3600")
+    terminal.cloud.add_fault("*", "clock_skew", seconds=-3600)
+    try:
+        removed = terminal.tpu("grant", "remove", "trc")
+        assert removed.returncode == 0, removed.stderr
+    finally:
+        terminal.cloud.clear_faults()
+        terminal.tpu("delete", "my-node", *HERE, "--yes")
+        terminal.tpu("budget", "remove", "mine")
