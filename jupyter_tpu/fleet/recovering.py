@@ -116,7 +116,6 @@ class Recovering:
         node = await self._node(recovery.name)
         missing_s = self._missing_s(recovery.name, node, now)
         wishes = await asyncio.to_thread(self._recoveries.wishes, recovery)
-        chosen = replace(recovery, chosen_at=self._cloud.clock.of_cloud(recovery.chosen_at))  # as the ledger counts
         return Seen(
             at=now,
             node=node,
@@ -126,8 +125,14 @@ class Recovering:
             deletion=next((wish for wish in wishes if wish.verb == "delete"), None),
             stop=next((wish for wish in wishes if wish.verb == "stop" and not wish.error), None),
             making=_making(recovery, wishes),
-            spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, chosen),
+            spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, recovery.name, self._chosen_at(recovery)),
         )
+
+    def _chosen_at(self, recovery: Recovery) -> float:
+        """By the cloud's clock, as the ledger counts; this computer's may have been set since."""
+        if recovery.chosen_at_of_cloud is not None:
+            return recovery.chosen_at_of_cloud
+        return self._cloud.clock.of_cloud(recovery.chosen_at)
 
     def _is_witnessed(self, name: NodeName, now: float) -> bool:
         """Whether it went while this process looked: one that slept through it knows as little as one that starts."""
@@ -273,6 +278,7 @@ async def choose(
         was_ready=node.state == "READY" or is_lost(node),
         is_queued=await queued_of(cloud, name) is not None,
         chosen_at=now,
+        chosen_at_of_cloud=cloud.clock.of_cloud(now),
         since=now,
     )
     chosen = replace(recovery, message=watching_text(recovery)) if is_on else _off(recovery, now)

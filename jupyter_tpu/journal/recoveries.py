@@ -98,8 +98,8 @@ class Recoveries:
             ).fetchall()
         return tuple(Intent.from_json(json.loads(row[0])) for row in rows)
 
-    def spent_usd(self, recovery: Recovery) -> float | None:
-        """What nodes of that name have cost the user since the choice, in US dollars; None where that is not known.
+    def spent_usd(self, name: NodeName, since: float) -> float | None:
+        """What nodes of that name have cost the user since then by the cloud's clock; None where that is not known.
 
         Times for which a TRC grant paid cost nothing.
         """
@@ -109,8 +109,8 @@ class Recoveries:
             return None
         now = max((span.ended_at for span in spans), default=0.0)
         billed = as_billed(self._grants.read().grants, spans, now)
-        own = (span for span in billed if span.name == recovery.name)
-        return cost(own, Window(starts_at=recovery.chosen_at), now).usd
+        own = (span for span in billed if span.name == name)
+        return cost(own, Window(starts_at=since), now).usd
 
 
 def _text(recovery: Recovery) -> str:

@@ -34,7 +34,7 @@ class Recovery:
         choice_id: tells the attempts of this choice from those of all others.
         spec: what to make again.
         max_attempts: how often in all, failed attempts too.
-        max_usd: not made again once it has cost this much since `chosen_at`; None = no such cap.
+        max_usd: not made again once it has cost this much since the choice; None = no such cap.
         message: one sentence for people about the phase.
         uid: the node that is watched, or the husk that is cleared.
         was_ready: whether that node was READY, so that there is something to make again.
@@ -43,6 +43,7 @@ class Recovery:
         retry_at: when the next one begins, at the earliest (Unix seconds).
         asked_at: when the husk's deletion was asked for last (Unix seconds); 0 = never.
         chosen_at, since: when the choice was made, when the phase began (Unix seconds).
+        chosen_at_of_cloud: when the choice was made, by the cloud's clock, as what nodes cost; None = not known.
         owner: the process that acts on it now, see `jupyter_tpu.journal.owner`; empty = none.
     """
 
@@ -60,6 +61,7 @@ class Recovery:
     retry_at: float = 0.0
     asked_at: float = 0.0
     chosen_at: float = 0.0
+    chosen_at_of_cloud: float | None = None
     since: float = 0.0
     owner: str = ""
 
@@ -83,7 +85,11 @@ class Recovery:
         return self.is_on and self.phase in ("clearing", "waiting", "making")
 
     def to_json(self) -> dict[str, Any]:
-        """All of it; `from_json` reads it back."""
+        """All of it; `from_json` reads it back.
+
+        Journals of versions before have no `chosen_at_of_cloud`: what was read there must be written the same.
+        """
+        of_cloud = {} if self.chosen_at_of_cloud is None else {"chosen_at_of_cloud": self.chosen_at_of_cloud}
         return {
             "choice_id": self.choice_id,
             "spec": self.spec.to_json(),
@@ -99,6 +105,7 @@ class Recovery:
             "retry_at": self.retry_at,
             "asked_at": self.asked_at,
             "chosen_at": self.chosen_at,
+            **of_cloud,
             "since": self.since,
             "owner": self.owner,
         }

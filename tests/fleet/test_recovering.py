@@ -241,9 +241,9 @@ async def test_a_cap_counts_only_what_no_grant_has_paid_for(bench: Any, choices:
     for hour in (0.0, 1.0):
         books.take_in(look_of(NodeList(nodes=(node,)), as_of=recovery.chosen_at + hour * 3600.0))
     recoveries = Recoveries(choices.journal, **place)
-    assert recoveries.spent_usd(recovery) == 0.0
+    assert recoveries.spent_usd(name, recovery.chosen_at) == 0.0
     Grants(choices.journal, **place).remove("trc", now=2.0)
-    assert recoveries.spent_usd(recovery) is None
+    assert recoveries.spent_usd(name, recovery.chosen_at) is None
 
 
 async def test_what_can_be_no_choice_is_refused(bench: Any, choices: Choices) -> None:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
+from jupyter_tpu.fleet.recovering import choose
+from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.money.spans import EVER, cost
 
@@ -20,6 +23,8 @@ SPEC = NodeSpec(
     accelerator_type="v5litepod-8",
     runtime_version="v2-alpha-tpuv5-lite",
 )
+
+SPOT = replace(SPEC, spot=True)
 
 
 def spent(world: World, process: Process) -> float:
@@ -108,5 +113,30 @@ def test_a_session_is_as_long_as_it_was_though_the_clock_was_set(world: World, l
         assert [each.state for each in process.fleet.snapshot().nodes] == ["READY"]
         await asyncio.sleep(1.5 * HOUR_S)
         assert [each.state for each in process.fleet.snapshot().nodes] != ["READY"]
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(("ahead_s", "then_s", "phase"), [(2 * HOUR_S, 0.0, "given_up"), (0.0, 2 * HOUR_S, "watching")])
+def test_a_cap_of_what_a_node_costs_counts_from_the_choice_though_the_clock_was_set(
+    world: World, ahead_s: float, then_s: float, phase: str
+) -> None:
+    """Two hours cost more than the cap of $5: they come after the choice, or before it."""
+
+    async def story() -> None:
+        process = await world.open()
+        await process.does(process.fleet.create(SPOT))
+        place = {"endpoint": process.cloud.settings.endpoint, "project": process.cloud.settings.project}
+        await asyncio.sleep(600.0 if phase == "given_up" else 2 * HOUR_S)
+        world.clock_ahead_s = ahead_s
+        now = world.now + ahead_s
+        await process.does(choose(process.cloud, process.journal, SPOT.name, is_on=True, max_usd=5.0, now=now))
+        await asyncio.sleep(2 * HOUR_S if phase == "given_up" else 60.0)
+        world.clock_ahead_s = then_s
+        await world.preempt(str(SPOT.name))
+        await asyncio.sleep(HOUR_S)
+        after = Recoveries(process.journal, **place).get(SPOT.name)
+        assert after is not None
+        assert after.phase == phase, after.message
 
     world.run(story())
