@@ -21,7 +21,6 @@ from jupyter_tpu.money.spending import Account, NodeCosts, node_cost
 if TYPE_CHECKING:
     from jupyter_tpu.brakes import Reminder
     from jupyter_tpu.cloud.api import CloudApi
-    from jupyter_tpu.cloud.settings import CloudSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,16 +110,23 @@ async def _costs(cloud: CloudApi, look: Look) -> NodeCosts:
         return books.node_costs(cloud.clock.now())
 
 
-def reminders_of(
-    settings: CloudSettings, nodes: tuple[Node, ...], costs: NodeCosts, now: float
-) -> dict[NodeName, Reminder]:
-    """The nodes that were billed for a day or more without a human act that anybody on this machine has heard of."""
+def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
+    """The nodes that were billed for a day or more without a human act that anybody on this machine has heard of.
+
+    What the ledger knows is by the cloud's clock, as `as_of` is; people act by that of this computer.
+    """
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:  # its notices have been shown with the costs
         try:
-            laid = BrakeBook(journal, settings).read(nodes)
+            laid = BrakeBook(journal, cloud.settings).read(nodes)
         except JournalUnwritable:  # the notice of the journal has said so
             return {}
-    due = [(node, reminder_of(each := laid[str(node.name)], each.ready_since, None, now)) for node in nodes]
-    return {node.name: replace(found, usd=node_cost(costs, node)) for node, found in due if found is not None}
+    now = cloud.clock.of_here(as_of)
+    reminders: dict[NodeName, Reminder] = {}
+    for node in nodes:
+        each = laid[str(node.name)]
+        ready_since = None if each.ready_since is None else cloud.clock.of_here(each.ready_since)
+        if found := reminder_of(each, ready_since, None, now):
+            reminders[node.name] = replace(found, usd=node_cost(costs, node))
+    return reminders

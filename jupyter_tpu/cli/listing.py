@@ -81,7 +81,7 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts,
         warn_of_clock(cloud)
         asked_at = cloud.clock.moment(asked).wall
         costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
-        return listed, costs, reminders_of(cloud.settings, listed.nodes, costs, asked_at)
+        return listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at)
 
 
 def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:

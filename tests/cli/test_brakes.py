@@ -55,6 +55,16 @@ def test_the_list_reminds_of_a_node_that_was_billed_for_a_day_without_a_human_ac
     terminal.tpu("keep", "billed")
     assert terminal.tpu_json("list")["reminders"] == []
 
+    with closing(sqlite3.connect(terminal.home / "tpu" / "journal.db")) as database, database:
+        database.execute("UPDATE spans SET began_at = began_at - 26 * 3600 WHERE node_name LIKE '%/billed'")
+        database.execute("UPDATE documents SET updated_at = updated_at - 25 * 3600 WHERE name LIKE '%/billed'")
+    terminal.cloud.add_fault("*", "clock_skew", seconds=-3 * 3600)  # people act by this computer's clock
+    try:
+        (reminded,) = terminal.tpu_json("list")["reminders"]
+        assert reminded["days"] == 1
+    finally:
+        terminal.cloud.clear_faults()
+
 
 @pytest.mark.parametrize("text", ["18", "25:00", "noon", "18:60", ""])
 def test_what_is_no_time_of_a_day_is_refused(text: str) -> None:
