@@ -66,10 +66,27 @@ class _Changes:
                 raise web.HTTPError(error.status) from error
             except Exception as error:
                 raise web.HTTPError(500, "Exception restarting kernel") from error
+            finally:
+                _let_end(kernels, kernel_id)
 
 
 def _is_on_node(kernels: Any, kernel_id: str) -> bool:
     return kernel_id in kernels and isinstance(kernels.get_kernel(kernel_id).provisioner, TPUProvisioner)
+
+
+def _let_end(kernels: Any, kernel_id: str) -> None:
+    """Forget that a restart or a shutdown of a kernel on a node has failed.
+
+    Jupyter takes a kernel that has failed off its list without ending it: it takes it for one that never started. Ours
+    may run on, and hold the chips.
+    """
+    if not _is_on_node(kernels, kernel_id):
+        return
+    manager = kernels.get_kernel(kernel_id)
+    has_failed = manager.ready.done() and not manager.ready.cancelled() and manager.ready.exception() is not None
+    if has_failed and manager.has_kernel:
+        manager._ready = asyncio.get_running_loop().create_future()
+        manager._ready.set_result(None)
 
 
 class RestartHandler(KernelActionHandler):
@@ -104,6 +121,7 @@ class ShutdownHandler(KernelHandler):
     @authorized
     async def delete(self, kernel_id: str) -> None:
         async with _Changes.of(self).turn(kernel_id):
+            _let_end(self.kernel_manager, kernel_id)
             await ensure_async(super().delete(kernel_id))
 
 
@@ -119,6 +137,7 @@ class SessionShutdownHandler(SessionHandler):
         except KeyError as error:
             raise web.HTTPError(410, "Kernel deleted before session") from error
         async with _Changes.of(self).turn(session["kernel"]["id"]):
+            _let_end(self.kernel_manager, session["kernel"]["id"])
             await ensure_async(super().delete(session_id))
 
 

@@ -515,6 +515,33 @@ async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell
     assert restarted.status == 200
 
 
+async def test_a_kernel_whose_restart_has_failed_ends_when_it_is_shut_down(
+    server: Server, cloud: Cloud, open_page: OpenPages
+) -> None:
+    kernel_id = server.request("POST", "api/kernels", {"name": "tpu-my-node-us-central1-a"}).json["id"]
+    page = await open_page(server, kernel_id)
+    await page.until_idle(page.execute("1"))
+    (node,) = server.tpu("GET", "nodes").json["nodes"]
+    (worker,) = cloud.control.workers(node["name"])
+    agent = next(process for process in processes_of([worker["token"]]) if "agent" in process.cmdline())
+    agent.suspend()  # it answers too late whether a restart is possible, so that is tried
+    restart = asyncio.create_task(asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart"))
+    await asyncio.wait([restart], timeout=7)
+    agent.rlimit(psutil.RLIMIT_FSIZE, (1, psutil.RLIM_INFINITY))  # fails as a full disk does
+    agent.resume()
+    try:
+        assert (await restart).status == 502
+    finally:
+        agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
+    await page.until_idle(page.execute("1"))  # it goes on
+
+    deleted = await asyncio.to_thread(server.request, "DELETE", f"api/kernels/{kernel_id}")
+
+    assert deleted.status == 204
+    folder = Path(worker["home"]) / ".jupyter-tpu" / "kernels" / kernel_id
+    await asyncio.to_thread(until, lambda: not folder.exists())
+
+
 async def test_a_page_that_opens_while_a_dead_kernel_is_being_started_again_does_not_hear_that_it_is_dead(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
