@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import Any
+from typing import Any, cast
 from weakref import WeakValueDictionary
 
 from jupyter_client.jsonutil import json_default
@@ -125,8 +125,20 @@ class ShutdownHandler(KernelHandler):
             await ensure_async(super().delete(kernel_id))
 
 
-class SessionShutdownHandler(SessionHandler):
-    """The same, by the kernel's session."""
+class SessionChangeHandler(SessionHandler):
+    """The same, by the kernel's session, also where that gets another kernel, which ends the one before."""
+
+    @web.authenticated
+    @authorized
+    async def patch(self, session_id: str) -> None:
+        asked = self.get_json_body()
+        if not isinstance(asked, dict) or "kernel" not in asked:  # a notebook's new name need not wait
+            await ensure_async(super().patch(session_id))
+            return
+        session = await cast(Any, self.session_manager).get_session(session_id=session_id)
+        async with _Changes.of(self).turn(session["kernel"]["id"]):
+            _let_end(self.kernel_manager, session["kernel"]["id"])
+            await ensure_async(super().patch(session_id))
 
     @web.authenticated
     @authorized
@@ -145,5 +157,5 @@ _ID = r"\w+-\w+-\w+-\w+-\w+"
 KERNEL_CHANGE_ROUTES = (
     (rf"/api/kernels/(?P<kernel_id>{_ID})/restart", RestartHandler),
     (rf"/api/kernels/(?P<kernel_id>{_ID})", ShutdownHandler),
-    (rf"/api/sessions/(?P<session_id>{_ID})", SessionShutdownHandler),
+    (rf"/api/sessions/(?P<session_id>{_ID})", SessionChangeHandler),
 )

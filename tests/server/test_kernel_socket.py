@@ -489,6 +489,25 @@ async def test_restarts_and_shutdowns_that_overlap_come_one_after_the_other_and_
     assert server.request("GET", route).status == 404
 
 
+async def test_a_notebook_that_gets_another_kernel_while_its_own_is_restarted_leaves_none(
+    server: Server, cloud: Cloud
+) -> None:
+    body = {"path": "n.ipynb", "name": "n", "type": "notebook", "kernel": {"name": "tpu-my-node-us-central1-a"}}
+    session = server.request("POST", "api/sessions", body).json
+    route, kernel = f"api/sessions/{session['id']}", f"api/kernels/{session['kernel']['id']}"
+    restart = asyncio.create_task(asyncio.to_thread(server.request, "POST", f"{kernel}/restart"))
+    await asyncio.wait([restart], timeout=0.2)
+    changed = await asyncio.to_thread(server.request, "PATCH", route, {"kernel": {"name": "python3"}})
+
+    assert changed.json["kernel"]["name"] == "python3"
+    assert (await restart).status == 200
+    (worker,) = cloud.control.workers("projects/demo-project/locations/us-central1-a/nodes/my-node")
+    folder = Path(worker["home"]) / ".jupyter-tpu" / "kernels" / session["kernel"]["id"]
+    await asyncio.to_thread(until, lambda: not folder.exists())
+    assert server.request("GET", kernel).status == 404
+    server.request("DELETE", route)
+
+
 async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell_goes_on(
     server: Server, cloud: Cloud, kernel_id: str, cell: Cell, open_page: OpenPages
 ) -> None:
