@@ -385,7 +385,9 @@ class Page:
         """A session that has neither got nor asked anything stays a new one."""
         if self._has_heard or self._has_asked:
             arrived = self._receipts.arrived if self._has_heard else self._begun_behind
-            cursor = Cursor(arrived, self._receipts.written, has_heard=self._has_heard)
+            # an older connection may have written more than this one has until now
+            written = max(self._receipts.written, self._floods.repeated_until)
+            cursor = Cursor(arrived, written, has_heard=self._has_heard)
             self._cursors.move(self._kernel_id, self._session_id, cursor)
 
     def _plan_renewal(self) -> None:

@@ -245,6 +245,28 @@ async def test_a_page_that_knows_no_seqs_shows_once_what_it_had_read_before_its_
     assert shown([*first.heard, *news], msg_id).splitlines(keepends=True) == LINES
 
 
+async def test_a_page_whose_connection_breaks_again_at_once_shows_once_what_it_had_read_before(
+    server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
+) -> None:
+    async with proxy_before(server) as (proxy, address):
+        first = await open_page(server, kernel_id, address=address)
+        await first.until_idle(first.execute("pass"))
+        await first.settle()
+        msg_id = first.execute(cell.code)
+        await first.until(lambda message: parent_of(message) == msg_id)
+        proxy.apply(LinkFault(verb="stall", direction="up"))  # it reads, and the server does not hear that it did
+        await first.until(lambda _: first.text(msg_id).endswith("line 49\n"))
+        proxy.apply(LinkFault(verb="reset"))
+        await first.close()
+    with deaf_page(server, kernel_id, first.session_id) as ask:
+        ask("pass")
+    again = await open_page(server, kernel_id, first.session_id)
+    cell.go_on()
+    await again.until_idle(msg_id)
+
+    assert shown([*first.heard, *again.heard], msg_id).splitlines(keepends=True) == LINES
+
+
 @pytest.mark.parametrize("is_heard", [False, True], ids=["at once", "when the cell is done"])
 async def test_a_page_that_drops_before_its_first_pong_comes_back_to_all_answers(
     server: Server, kernel_id: str, open_page: OpenPages, tmp_path: Path, is_heard: bool
