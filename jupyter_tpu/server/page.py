@@ -278,7 +278,7 @@ class Page:
         """Called by the follower; the next batch comes when the page has taken this one."""
         await self._is_told.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
-        if batch[0].seq <= self._floods.repeated_until:
+        if any(message.seq <= self._floods.repeated_until for message in batch):  # the first may be an early one
             refused = self._refusals.smallest(self._kernel_id, self._session_id)
             wanted = await with_cells_refilled(
                 self._kernel, wanted, self._floods.repeated_until, self._make_header, refused
