@@ -239,7 +239,7 @@ class Page:
         except TpuError as error:
             log.warning("a page of kernel %s cannot be told what runs there: %s", self._kernel_id, error)
             opening = [status_message(self._make_header, "unknown")]
-        await self._write(opening, before_seq - 1)
+        await self._write([each for message in opening for each in self._unless_refused(message)], before_seq - 1)
 
     def _is_asked_here(self, session_id: bytes) -> bool:
         """By another page than this one, which is open too."""
@@ -293,9 +293,12 @@ class Page:
         if event.get("event") == NOT_RUN:
             return self._not_run(event)
         found = self._learn(event) if event else self._found(message)
-        if found and self._refusals.has(self._place_of(found), found.size):
-            return self._in_its_place(found)
-        return [found] if found else []
+        return self._unless_refused(found) if found else []
+
+    def _unless_refused(self, message: PageMessage) -> list[PageMessage]:
+        if self._refusals.has(self._place_of(message), message.size):
+            return self._in_its_place(message)
+        return [message]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
         """Words in the cell; and of a reply, for which somebody waits, what is small."""

@@ -379,6 +379,25 @@ async def test_a_message_that_is_too_large_for_a_client_is_left_out_by_name_when
     assert is_readable == (size < 4_000_000)
 
 
+async def test_a_client_for_which_the_last_output_is_too_large_opens_with_words_in_its_place(
+    server: Server, kernel_id: str, open_page: OpenPages
+) -> None:
+    first = await open_page(server, kernel_id)
+    msg_id = first.execute("print('before'); display({'text/plain': 'x' * 300_000}, raw=True)")
+    await first.until_idle(msg_id)
+    page = await open_page(server, kernel_id, largest_message=100_000)
+    for _ in range(10):
+        if not await ends_before(page, msg_id):
+            break
+        page = await open_page(server, kernel_id, page.session_id, largest_message=100_000)
+
+    assert not page.is_closed
+    streams = [message["content"] for message in page.heard if message["msg_type"] == "stream"]
+    assert [each["text"] for each in streams if each["name"] == "stdout"] == ["before\n"]
+    (words,) = (each["text"] for each in streams if each["name"] == "stderr")
+    assert f"({size_in_words(300_000)}) was left out: " in words
+
+
 async def test_every_message_says_where_it_stands_in_the_record(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages
 ) -> None:
