@@ -15,7 +15,7 @@ from contextlib import AbstractContextManager, suppress
 from typing import Any, ClassVar, Literal, Protocol
 
 from jupyter_tpu.agent.jupyter_messages import json_object
-from jupyter_tpu.errors import TpuError
+from jupyter_tpu.errors import LinkDown, TpuError
 from jupyter_tpu.kernels.follower import Deliver, Follower, KernelMessage
 from jupyter_tpu.kernels.not_run import NOT_RUN, answers, asked_by, not_run
 from jupyter_tpu.kernels.words import event_words, unreadable_event
@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 _OPEN_LINKS = ("live", "resuming")
 _MOST_WAITING = 10_000
+_RETRY_S = 1.0
 
 
 class Kernel(Protocol):
@@ -119,14 +120,12 @@ class Page:
         """Begin where the session left off, or tell a new one how things are and go on from there."""
         cursor = self._cursors.find(self._kernel_id, self._session_id)
         try:
-            if cursor and cursor.has_heard:
-                await self._go_on(cursor)
-            else:
-                await self._begin(cursor)
+            await self._follow_when_possible(cursor)
         except TpuError as error:
             await self._write([self._words(str(error))])
+            self.refuse(error)
         self._is_told.set()
-        if cursor:
+        if cursor and self._follower:
             await self.ask_again()
 
     def ask(self, channel: str, parts: Sequence[bytes]) -> None:
@@ -194,6 +193,17 @@ class Page:
             await self._follower.close()
 
     # -- opening -------------------------------------------------------------------------------------------------------
+
+    async def _follow_when_possible(self, cursor: Cursor | None) -> None:
+        """Over a link that is cut meanwhile it is tried again, but only for what was asked: that waits for it."""
+        while True:
+            try:
+                return await (self._go_on(cursor) if cursor and cursor.has_heard else self._begin(cursor))
+            except LinkDown as error:
+                if not self._asked:
+                    raise
+                log.info("a page of kernel %s is connected later: %s", self._kernel_id, error)
+            await asyncio.sleep(_RETRY_S)
 
     async def _go_on(self, cursor: Cursor) -> None:
         """What the page has not got, and, when its connection was cut, perhaps what it just got."""
