@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Coroutine
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from functools import partial
 from typing import Any, cast
 
 from jupyter_events import EventLogger
@@ -140,7 +141,7 @@ class TPUApp(ExtensionApp):
         """Called by the server to learn the routes."""
         self.handlers.extend([*ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         if address := emulator_address(self._settings_or_none(), os.environ):
-            self.emulator = EmulatorClient(address, emulator_authorization(os.environ))
+            self.emulator = EmulatorClient(address, partial(emulator_authorization, os.environ))
             self.handlers.extend(SWITCHBOARD_ROUTES)
         self._adopt_kernels()
 

@@ -6,7 +6,7 @@ A plain pass-through of what is listed here and nothing else: the emulator itsel
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError, HTTPResponse
@@ -27,11 +27,15 @@ _TIMEOUT_S = 30.0
 
 
 class EmulatorClient:
-    """`address` and `headers` are what `jupyter_tpu.cloud.emulator_address` gives."""
+    """`address` is what `jupyter_tpu.cloud.emulator_address` gives.
 
-    def __init__(self, address: str, headers: Mapping[str, str]) -> None:
+    Args:
+        authorize: gives the headers that the emulator asks for; called at each request, which fails where it raises.
+    """
+
+    def __init__(self, address: str, authorize: Callable[[], Mapping[str, str]]) -> None:
         self._base = f"{address}/emulator/v1"
-        self._headers = headers
+        self._authorize = authorize
 
     async def ask(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
         """What the control API answers to ``VERB /emulator/v1/PART``, which must be `ALLOWED`.
@@ -39,6 +43,7 @@ class EmulatorClient:
         `item` is the number of one of the things that the part has.
 
         Raises:
+            CredentialsMissing: its token cannot be read.
             BadInput: it says what is wrong with the body.
             NodeNotFound: what the body names is not there.
             CloudUnavailable: it does not answer, or not with JSON.
@@ -47,7 +52,7 @@ class EmulatorClient:
             raise ValueError(f"{verb} {part} is not passed on")
         data = None if body is None else json.dumps(body).encode()
         query = f"?id={int(item)}" if item else ""
-        headers = {**self._headers, **({"Content-Type": "application/json"} if data is not None else {})}
+        headers = {**self._authorize(), **({"Content-Type": "application/json"} if data is not None else {})}
         try:
             answer = await AsyncHTTPClient().fetch(
                 f"{self._base}/{part}{query}",

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, emulator_address
+from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE, emulator_address
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.server.emulator_client import ALLOWED
 
@@ -65,6 +66,18 @@ async def test_a_node_that_is_taken_back_is_listed_so_at_once(board: Server) -> 
 
         await events.until_true(lambda: becomes("PREEMPTED"))
     board.tpu("POST", "emulator/reset", {})
+
+
+def test_a_token_that_cannot_be_read_is_told_where_it_is_needed_and_nowhere_else(
+    cloud: Cloud, start_server: StartServer, tmp_path: Path
+) -> None:
+    variables = {ADDRESS_VARIABLE: cloud.rest, TOKEN_FILE_VARIABLE: str(tmp_path / "nowhere")}
+    server = start_server(**cloud.variables, **variables)
+
+    assert server.tpu("GET", "status").json["switchboard"] is True
+    answer = server.tpu("GET", "emulator/state")
+    assert (answer.status, answer.json["reason"]) == (401, "credentials_missing")
+    assert "nowhere" in answer.json["message"]
 
 
 def test_the_words_of_a_refusal_come_through(board: Server) -> None:
