@@ -6,6 +6,9 @@ import { TranslationBundle } from '@jupyterlab/translation';
 import { ISignal, Signal } from '@lumino/signaling';
 import { IRefusedRestarts } from './tokens';
 
+/** In the answers of our half of the server; a proxy in between also answers with errors, and knows nothing. */
+const REFUSED = 'Jupyter-TPU-Error';
+
 /**
  * JupyterLab ends in the page whatever ran before it asks for a restart, and leaves it so when the restart fails: the
  * notebook stays at "Restarting", and only the browser's console has the reason.
@@ -50,26 +53,35 @@ export class RefusedRestarts implements IRefusedRestarts {
         await restart();
       } catch (error) {
         // kernelspecs may have come only after the kernel, so this is the time to ask
-        if (error instanceof ServerConnection.ResponseError && this._concerns(kernel)) {
-          this._onRefusal(kernel, error);
+        if (this._concerns(kernel)) {
+          this._onFailure(kernel, error);
         }
         throw error;
       }
     };
   }
 
-  private _onRefusal(kernel: Kernel.IKernelConnection, error: Error): void {
-    this._refusals.set(kernel, error);
+  private _onFailure(kernel: Kernel.IKernelConnection, error: unknown): void {
     if (!kernel.isDisposed) {
       // a new connection is told whether the kernel is idle or busy
       kernel.reconnect().catch(() => undefined); // then JupyterLab or the reconnector tries again
-      this._refused.emit(kernel);
     }
-    void showErrorMessage(this._trans.__('Kernel not restarted'), error.message);
+    if (isRefusal(error)) {
+      this._refusals.set(kernel, error);
+      if (!kernel.isDisposed) {
+        this._refused.emit(kernel);
+      }
+      void showErrorMessage(this._trans.__('Kernel not restarted'), error.message);
+    }
   }
 
   private readonly _refused = new Signal<this, Kernel.IKernelConnection>(this);
   private readonly _wrapped = new WeakSet<Kernel.IKernelConnection>();
   /** Why the last restart of a kernel was refused. */
   private readonly _refusals = new WeakMap<Kernel.IKernelConnection, Error>();
+}
+
+/** Whether the server has said that the kernel goes on; JupyterLab has read the answer's body already. */
+function isRefusal(error: unknown): error is ServerConnection.ResponseError {
+  return error instanceof ServerConnection.ResponseError && error.response.headers.has(REFUSED);
 }

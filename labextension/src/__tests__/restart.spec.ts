@@ -5,7 +5,11 @@ import { Signal } from '@lumino/signaling';
 import { RefusedRestarts } from '../restart';
 
 const REASON = 'The kernel was not restarted. The disk of the worker takes no files.';
-const refusal = new ServerConnection.ResponseError(new Response(null, { status: 502 }), REASON);
+const headers = { 'Jupyter-TPU-Error': 'environment_failed' };
+const refusal = new ServerConnection.ResponseError(
+  new Response(null, { status: 502, headers }),
+  REASON
+);
 
 /** A kernel's connection whose server answers as a test wants. */
 class Connection {
@@ -96,9 +100,22 @@ describe('a restart', () => {
     expect(dialogs()).toEqual([]);
   });
 
-  it('of which nobody knows what became is no refusal', async () => {
-    session.session.kernel.answer = new TypeError('Failed to fetch');
-    await session.restartKernel();
-    expect(refused).toEqual([]);
-  });
+  it.each([
+    ['nothing', new TypeError('Failed to fetch')],
+    [
+      'an error of a proxy',
+      new ServerConnection.ResponseError(new Response('timed out', { status: 504 }))
+    ]
+  ])(
+    'that gets %s for an answer is no refusal, but connects the notebook again',
+    async (_, answer) => {
+      const { kernel } = session.session;
+      kernel.answer = answer;
+      await session.restartKernel();
+      await shown();
+      expect(kernel.reconnect).toHaveBeenCalledTimes(1);
+      expect(refused).toEqual([]);
+      expect(dialogs()).toEqual([]);
+    }
+  );
 });
