@@ -357,9 +357,9 @@ for line in range({LINES}):
         limits = []
         for agent in self._place.agents():
             with suppress(ProcessLookupError):
-                _, most = limit = resource.prlimit(agent.pid, resource.RLIMIT_FSIZE)
+                _, most = resource.prlimit(agent.pid, resource.RLIMIT_FSIZE)
                 resource.prlimit(agent.pid, resource.RLIMIT_FSIZE, (4096, most))
-                limits.append((agent.pid, limit))
+                limits.append((agent.pid, (most, most)))  # what it had may be the limit of another fill
         self._later(for_s, lambda: _lift(limits))
 
     def _later(self, for_s: float, act: Any) -> None:
