@@ -11,10 +11,11 @@ from typing import Any
 
 from jupyter_tpu.agent.checkpoint import Checkpoint
 from jupyter_tpu.agent.heard import Heard
-from jupyter_tpu.agent.jupyter_messages import header_place
+from jupyter_tpu.agent.jupyter_messages import AGENT_SESSION, header_place, json_object
 from jupyter_tpu.agent.line import ATTACH, parse_head
 from jupyter_tpu.agent.record import Record
 from jupyter_tpu.agent.request_index import RequestIndex
+from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.messages import Channel
 
 log = logging.getLogger(__name__)
@@ -78,7 +79,7 @@ class Intake:
         for entry, size in self._record.entries(min(seq, self._heard.next_seq)):
             if entry.seq >= seq:
                 self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
-            if entry.seq >= self._heard.next_seq and entry.channel in _ON_THE_LINE:
+            if entry.seq >= self._heard.next_seq and entry.channel in _ON_THE_LINE and not _is_agents(entry):
                 self._number += 1
 
     def begin_line(self) -> None:
@@ -173,6 +174,12 @@ class Intake:
 
 def _ignore(channel: int, parts: list[bytes]) -> None:
     """Nobody asked, or an agent that is gone."""
+
+
+def _is_agents(entry: Entry) -> bool:
+    """Whether the agent has answered in the kernel's place: the kernel has not counted that."""
+    place = header_place(entry.parts)
+    return bool(place) and json_object(entry.parts[place]).get("session") == AGENT_SESSION
 
 
 def _event(name: str, content: dict[str, Any]) -> list[bytes]:

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from jupyter_tpu.agent.kernel import Kernel, Surroundings
-from jupyter_tpu.errors import BadInput, KernelFailed
+from jupyter_tpu.errors import BadInput, KernelFailed, TpuError
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ class Kernels:
         for folder in sorted(self._around.home.kernels.iterdir()):
             try:
                 self._adopt_one(folder.name)
-            except (OSError, ValueError, KeyError, BadInput) as error:
+            except (OSError, ValueError, KeyError, TpuError) as error:
                 log.error("kernel folder %s cannot be used: %s", folder, error)
 
     def _adopt_one(self, kernel_id: str) -> None:

@@ -34,3 +34,17 @@ async def test_the_agents_files_are_closed_and_a_kernel_has_the_users_umask(
     paths = [path for path in root.rglob("*") if not path.is_symlink() and not {"env", "__pycache__"} & {*path.parts}]
     assert len(paths) > 10
     assert [str(path) for path in paths if path.stat().st_mode & 0o077] == []
+
+
+async def test_a_kernels_folder_that_was_opened_to_others_keeps_no_agent_from_the_other_kernels(
+    client: Any, worker: Any
+) -> None:
+    other = type(client)(client.link, "kernel-2")
+    for each in (client, other):
+        await each.start()
+        await each.run("x = 41")
+    kernels = Path(worker.home) / ".jupyter-tpu" / "kernels"
+    (kernels / "kernel-1").chmod(0o750)
+    worker.kill(client.link.agent["pid"])
+    await other.run("print(x + 1)")
+    assert other.printed() == "42\n"

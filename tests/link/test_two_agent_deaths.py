@@ -230,6 +230,30 @@ async def test_a_cell_asked_in_a_cut_is_aborted_when_one_before_it_fails_meanwhi
     assert client.printed() == "later\n"
 
 
+async def test_what_a_kernel_says_first_after_an_agent_has_answered_in_its_place_and_died_is_kept(
+    client: Any, worker: Any, gate: Gate
+) -> None:
+    await client.start()
+    failing = client.execute(f"{gate.code}\n1/0", stop_on_error=True)
+    await until_running(client, failing)
+    worker.refuses_connections = True
+    worker.cut()
+    behind = [client.execute("print('behind')", stop_on_error=True) for _ in range(3)]
+    await gate.open()
+    async with hand_made_client(client.link.agent["socket"], "ab" * 16) as call:
+        for number in itertools.count(1):
+            (request,) = (await call(number, "list_requests", kernel_id="kernel-1"))["result"]["requests"]
+            if request["state"] == "done":
+                break
+    worker.refuses_connections = False
+    for each in behind:
+        assert (await client.reply(each))["content"]["status"] == "aborted"
+
+    await kill_agent(client, worker)
+    assert (await client.run("print('next')"))["content"]["status"] == "ok"
+    assert client.printed() == "next\n"
+
+
 async def test_a_cell_asked_in_a_cut_runs_behind_a_failure_that_ends_no_others(
     client: Any, worker: Any, gate: Gate
 ) -> None:
