@@ -34,7 +34,7 @@ class LocalClients:
     def let_replies_pass(self) -> None:
         """Deliver replies from now on though output waits."""
         if self._replies is None and self._all.next_seq is not None:
-            self._replies = self._following.read(self._deliver_reply, self._all.next_seq)
+            self._replies = self._following.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
 
     def close(self) -> None:
         self._all.close()
@@ -54,5 +54,6 @@ class LocalClients:
     def _meet(self) -> None:
         """Where output has come as far as replies, they go on together."""
         if self._replies and not self._is_held and self._all.next_seq == self._replies.next_seq:
+            self._all.early |= self._replies.early
             self._replies.close()
             self._replies = None

@@ -7,7 +7,7 @@ stream of its own: it costs the link something, but nobody waits for anybody els
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, Literal
 
@@ -77,11 +77,12 @@ class Following:
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
-            reader.next_seq = 1
+            reader.begin_anew()
 
-    def read(self, take: OnMessage, from_seq: Seq) -> Reader:
-        """A new reader from `from_seq`, or from what the live stream brings next."""
+    def read(self, take: OnMessage, from_seq: Seq, *, early: Iterable[int] = ()) -> Reader:
+        """A new reader from `from_seq`, or from what the live stream brings next; it has the seqs `early` already."""
         reader = Reader(self, take, None if from_seq == "end" else max(from_seq, 1))
+        reader.early |= {*early}
         self._readers.append(reader)
         reader.catch_up()
         self.balance()
@@ -133,6 +134,7 @@ class Reader:
 
     Attributes:
         next_seq: the first message that was not taken yet; None for whatever comes first.
+        early: those behind it that were taken ahead of their turn.
     """
 
     def __init__(self, following: Following, take: OnMessage, next_seq: int | None) -> None:
@@ -144,7 +146,7 @@ class Reader:
         self._slack = SLACK_BYTES
         self._own: KernelStream | None = None
         self._opened = 0
-        self._early: set[int] = set()
+        self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
         """Whether it waits for the live stream, there or ahead of it."""
@@ -185,6 +187,11 @@ class Reader:
             receive = partial(self._receive, self._opened)
             self._own = self._following.open_stream(self.next_seq, receive, self.offer_early)
 
+    def begin_anew(self) -> None:
+        """The next record counts from 1."""
+        self.next_seq = 1
+        self.early.clear()
+
     def fall_out(self) -> None:
         """Leave all streams; the place is kept."""
         self._is_live = False
@@ -206,8 +213,8 @@ class Reader:
 
     def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
         """A message has overtaken others; in its turn it comes again."""
-        if seq >= (self.next_seq or 1) and seq not in self._early:
-            self._early.add(seq)
+        if seq >= (self.next_seq or 1) and seq not in self.early:
+            self.early.add(seq)
             self._take(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
@@ -237,7 +244,7 @@ class Reader:
         self._own = None
         if self.next_seq != 1:
             self.tell([json.dumps({"event": "new_record"}).encode()])
-            self.next_seq = 1
+            self.begin_anew()
             self.catch_up()
 
     def _join(self) -> None:
@@ -249,8 +256,8 @@ class Reader:
         if self.next_seq and seq < self.next_seq:
             return
         self.next_seq = seq + 1
-        if seq in self._early and channel != "event":
-            self._early.discard(seq)
+        if seq in self.early and channel != "event":
+            self.early.discard(seq)
             return
         self._take(seq, channel, parts)
         if self._is_paused:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -255,6 +256,19 @@ def test_readers_follow_a_kernel_that_was_forgotten_into_its_next_record() -> No
     assert noter.seqs == [1, 2, 3, 4, 5, 1, 2]
 
 
+def test_a_seq_that_was_taken_early_of_a_record_that_is_gone_is_taken_of_the_next_one() -> None:
+    readers = Readers()
+    noter = readers.read(1)
+    readers.record.next_seq = 4
+    readers.record.streams[0].overtake(1)
+    readers.record.streams[0].refuse()
+    readers.record = NotedRecord()
+    readers.connect()
+    readers.record.next_seq = 5
+    readers.settle()
+    assert noter.seqs == [2, 1, 2, 3, 4]
+
+
 class NotedBridge:
     """A bridge whose clients read no output while it is full."""
 
@@ -285,3 +299,21 @@ def test_replies_that_were_let_past_output_are_not_delivered_again(first: int, s
     output = [seq for seq, channel in bridge.delivered if channel == "iopub"]
     assert output == sorted(output)
     assert len(readers.record.open_streams) == 1
+
+
+@pytest.mark.parametrize("is_early", ["before replies pass", "while they pass"])
+def test_a_reply_that_overtook_output_is_not_delivered_again_when_replies_are_let_past(is_early: str) -> None:
+    readers, bridge = Readers(), NotedBridge()
+    readers.record.size = SLACK_BYTES
+    clients = LocalClients(bridge, readers.following, 0)  # type: ignore[arg-type]
+    clients.hold()
+    readers.record.grow(6)
+    if is_early == "before replies pass":
+        readers.record.streams[0].overtake(0)
+    clients.let_replies_pass()
+    if is_early == "while they pass":
+        readers.record.streams[-1].overtake(0)
+    readers.settle()
+    clients.resume()
+    readers.settle()
+    assert sorted(seq for seq, _ in bridge.delivered) == list(range(1, 7))
