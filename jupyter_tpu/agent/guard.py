@@ -62,13 +62,15 @@ class Guard:
         """Until cancelled."""
         self._load()
         while True:
+            turn_s = _LONGEST_TURN_S
             try:
                 await self._turn()
+                turn_s = self._turn_s()
             except Exception:  # the node must not outlive its rules because one turn failed
                 log.exception("the guard failed")
             self._news.clear()
             with suppress(asyncio.TimeoutError, TimeoutError):
-                await asyncio.wait_for(self._news.wait(), self._turn_s())
+                await asyncio.wait_for(self._news.wait(), turn_s)
 
     def _turn_s(self) -> float:
         """Short idle times are looked at more often; the end, and the time of the hooks before it, are met."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -58,6 +59,21 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
     await link.call("set_brakes", {"rules": A_SECOND, "revision": 2})
     await link.close()
 
+    await comes_true(lambda: not cloud.is_billed(node))
+
+
+async def test_a_guard_that_could_open_no_file_for_a_while_still_ends_the_node(
+    cloud: Any, make_node: Any, open_link: Any
+) -> None:
+    node = await make_node("no-files")
+    link = await open_link(node)
+    await link.call("set_brakes", {"rules": {**A_SECOND, "idle_after_s": 10}, "revision": 1})
+    agent = link.agent["pid"]
+    await link.close()
+    _, most = before = resource.prlimit(agent, resource.RLIMIT_NOFILE)
+    resource.prlimit(agent, resource.RLIMIT_NOFILE, (3, most))
+    await asyncio.sleep(4)  # the guard looks each second
+    resource.prlimit(agent, resource.RLIMIT_NOFILE, before)
     await comes_true(lambda: not cloud.is_billed(node))
 
 
