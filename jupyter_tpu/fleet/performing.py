@@ -76,7 +76,7 @@ async def _seen(cloud: CloudApi, at_what: Look, clock: Clock) -> Event:
         case GetWorkerIdentities(name):
             node = await cloud.get_node(name)
             identities = await cloud.get_worker_identities(name)
-            return KeysSeen(at=clock(), published=_are_published(node, identities))
+            return KeysSeen(at=clock(), node=node, published=_are_published(node, identities))
 
 
 async def _operation_seen(cloud: CloudApi, name: str, clock: Clock) -> Event:

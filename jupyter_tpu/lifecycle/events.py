@@ -65,8 +65,9 @@ class NodeMissing(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysSeen(Event):
-    """The workers' guest attributes were read; `published` = every worker has shown its host keys."""
+    """The workers' guest attributes were read; `published` = every worker of the `node` has shown its host keys."""
 
+    node: Node
     published: bool
 
 

@@ -82,7 +82,9 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
         return _ended(intent, event)
     if event.node.state == fall.under_way:
         return moved(intent, event.at, fall.phase, f"The node is {fall.under_way}.", cause=None), ()
-    if not _was_unanswered(intent) or event.at - intent.created_at > limits.change_s:
+    # It is given up in time, but not for the time in which nobody asked, as in a sleep of this computer.
+    is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
+    if not _was_unanswered(intent) or is_late:
         return failed(intent, event.at, _cause(intent), exists=words.node_exists(event.node))
     if event.at - intent.asked_at < limits.ask_again_s:
         return unchanged(intent)

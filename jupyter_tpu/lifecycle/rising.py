@@ -30,24 +30,13 @@ def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     intent = seen(intent)
     state = event.node.state
     if state == "READY":
-        return _ready(intent, event, limits)
+        message = "The node is READY; its workers are booting."
+        return moved(intent, event.at, BOOTING, message, operation="", cause=None), ()
     if state in _LOST:
         return failed(intent, event.at, _preempted(event.node), exists=words.node_exists(event.node))
     if state in _HALTED:
         return _halted(intent, event, limits)
     return _coming(intent, event, limits)
-
-
-def _ready(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    if intent.phase == BOOTING and event.at - intent.phase_since > limits.boot_s:
-        error = WorkerUnreachable(
-            f"The node {event.node.name.node_id} is READY, but its workers published no SSH host keys within "
-            f"{limits.boot_s / 60:.0f} minutes."
-        )
-        hint = words.delete_hint(event.node.name)
-        return failed(intent, event.at, error, exists=words.node_exists(event.node), hint=hint)
-    message = "The node is READY; its workers are booting."
-    return moved(intent, event.at, BOOTING, message, operation="", cause=None), ()
 
 
 def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
@@ -105,7 +94,15 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
     """Published host keys are what makes a node usable: nothing is trusted without them."""
     if event.published:
         return done(intent, event.at, READY, "The node is ready.")
-    return unchanged(intent)
+    # Not when the node is seen: nobody may have looked at its keys for as long, as in a sleep of this computer.
+    if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
+        return unchanged(intent)
+    error = WorkerUnreachable(
+        f"The node {event.node.name.node_id} is READY, but its workers published no SSH host keys within "
+        f"{limits.boot_s / 60:.0f} minutes."
+    )
+    hint = words.delete_hint(event.node.name)
+    return failed(intent, event.at, error, exists=words.node_exists(event.node), hint=hint)
 
 
 def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:

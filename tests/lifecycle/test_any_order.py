@@ -58,7 +58,7 @@ events: st.SearchStrategy[Event] = st.one_of(
     st.builds(Unanswered, at=at, error=silence),
     st.builds(NodeSeen, at=at, node=nodes),
     st.builds(NodeMissing, at=at),
-    st.builds(KeysSeen, at=at, published=st.booleans()),
+    st.builds(KeysSeen, at=at, node=nodes, published=st.booleans()),
     st.builds(OperationSeen, at=at, operation=operations),
     st.builds(Silent, at=at, error=refusals | silence),
 )

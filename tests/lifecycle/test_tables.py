@@ -46,8 +46,8 @@ def test_a_creation_goes_through_its_phases(make: Any) -> None:
         *created(make),
         NodeSeen(at=2, node=make.node("CREATING")),
         NodeSeen(at=9, node=make.node("READY")),
-        KeysSeen(at=10, published=False),
-        KeysSeen(at=11, published=True),
+        KeysSeen(at=10, node=make.node("READY"), published=False),
+        KeysSeen(at=11, node=make.node("READY"), published=True),
     ]
     intent, asked = tell(make.intent(), *events)
     assert asked == [CreateNode(make.spec)]
@@ -126,12 +126,20 @@ def test_a_creation_without_end_is_given_up_with_the_node_named(make: Any) -> No
 
 def test_a_node_without_host_keys_is_given_up_with_its_cost(make: Any) -> None:
     ready = make.node("READY")
-    intent, _ = tell(make.intent(), *created(make), NodeSeen(at=10, node=ready), NodeSeen(at=611, node=ready))
+    keys = [KeysSeen(at=at, node=ready, published=False) for at in (10, 611)]
+    intent, _ = tell(make.intent(), *created(make), NodeSeen(at=10, node=ready), *keys)
     assert intent.error is not None
     assert (intent.error.code, intent.error.exists) == (
         "worker_unreachable",
         "The node my-node exists and costs $9.60 per hour.",
     )
+
+
+def test_a_node_that_nobody_looked_at_while_it_booted_is_ready_once_its_keys_are_seen(make: Any) -> None:
+    ready = make.node("READY")
+    seen = [NodeSeen(at=at, node=ready) for at in (10, 5000)]
+    intent, _ = tell(make.intent(), *created(make), *seen, KeysSeen(at=5001, node=ready, published=True))
+    assert (intent.phase, intent.succeeded) == ("ready", True)
 
 
 @pytest.mark.parametrize(("state", "code"), [("PREEMPTED", "out_of_capacity"), ("STOPPED", "wrong_state")])
@@ -147,6 +155,16 @@ def test_a_deletion_overrules_everything_but_a_deletion(make: Any) -> None:
         assert (intent.phase, asked) == ("cancelled", [])
     with pytest.raises(IllegalEvent):
         step(make.intent("delete"), Overruled(at=1))
+
+
+@pytest.mark.parametrize("verb", ["delete", "stop"])
+def test_an_end_that_was_not_answered_is_asked_for_again_though_nobody_looked_for_hours(make: Any, verb: str) -> None:
+    ready = make.node("READY")
+    lost = [Taken(at=0), Unanswered(at=1, error=NO_ANSWER), *(Silent(at=at, error=NO_ANSWER) for at in (9, 900))]
+    intent, asked = tell(make.intent(verb), *lost, NodeSeen(at=9000, node=ready))
+    assert (intent.phase, len(asked)) == ("asking", 2)
+    intent, asked = tell(intent, Unanswered(at=9001, error=NO_ANSWER), NodeSeen(at=9100, node=ready))
+    assert (intent.succeeded, asked) == (False, []), "that somebody looked, and it helped nothing"
 
 
 @pytest.mark.parametrize("again", [Resumed(at=99), Unanswered(at=1, error=NO_ANSWER)])
@@ -199,7 +217,7 @@ def test_each_phase_says_what_to_look_at(make: Any) -> None:
 
 def test_an_illegal_event_changes_nothing(make: Any) -> None:
     with pytest.raises(IllegalEvent, match="KeysSeen in phase requested of create"):
-        step(make.intent(), KeysSeen(at=1, published=True))
+        step(make.intent(), KeysSeen(at=1, node=make.node("READY"), published=True))
 
 
 def test_an_intent_survives_its_json(make: Any) -> None:
