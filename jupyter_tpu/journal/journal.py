@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from jupyter_tpu.journal.paths import data_dir, data_path
 from jupyter_tpu.lifecycle.conflicts import settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "journal.db"
 
@@ -144,8 +147,7 @@ class Journal:
                 " ORDER BY created_at, intent_id",
                 (endpoint, failed_since),
             ).fetchall()
-        intents = (_read(row) for row in rows)
-        ours = (each for each in intents if each.node_name.project == project)
+        ours = (each for each in intents_of(rows) if each.node_name.project == project)
         return tuple(each for each in ours if not each.settled or each.error)
 
     def meant(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
@@ -156,7 +158,7 @@ class Journal:
                 " ORDER BY created_at DESC, intent_id",
                 (endpoint, str(name), since),
             ).fetchall()
-        return tuple(_read(row) for row in rows)
+        return tuple(intents_of(rows))
 
     def history(self, intent_id: str) -> tuple[dict[str, Any], ...]:
         """What happened to an intent, oldest first."""
@@ -221,12 +223,21 @@ def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
 
 def _open_intents(database: sqlite3.Connection) -> list[Intent]:
     rows = database.execute("SELECT body, owner FROM intents WHERE settled = 0").fetchall()
-    return [_read(row) for row in rows]
+    return list(intents_of(rows))
 
 
 def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
     row = database.execute("SELECT body, owner FROM intents WHERE intent_id = ?", (intent_id,)).fetchone()
     return _read(row) if row else None
+
+
+def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
+    """Of bodies and owners. One that is damaged is left out: it must keep nobody from what the others are about."""
+    for row in rows:
+        try:
+            yield _read(row)
+        except (ValueError, LookupError, TypeError, AttributeError, RecursionError, TpuError):
+            log.exception("an intent in the journal is damaged, and left out: %s", row[0][:200])
 
 
 def _read(row: tuple[str, str]) -> Intent:

@@ -14,7 +14,7 @@ from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Documents
 from jupyter_tpu.journal.grants import Grants
-from jupyter_tpu.journal.journal import Journal
+from jupyter_tpu.journal.journal import Journal, intents_of
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.journal.owner import is_gone
 from jupyter_tpu.lifecycle.intents import Intent
@@ -92,11 +92,11 @@ class Recoveries:
         """What was meant for the node since the choice was made, settled or not, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(
-                "SELECT body FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
+                "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
                 " ORDER BY created_at DESC, intent_id",
                 (self._place[0], str(recovery.name), recovery.chosen_at),
             ).fetchall()
-        return tuple(Intent.from_json(json.loads(row[0])) for row in rows)
+        return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
         """What nodes of that name have cost the user since then by the cloud's clock; None where that is not known.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
 import sqlite3
@@ -172,6 +173,17 @@ def test_open_and_failed_intents_are_listed_until_dismissed(journal: Journal) ->
         journal.dismiss("b")
     journal.save(replace(second, settled=True, phase="ready"))
     assert journal.listed(0.0, **HERE) == ()
+
+
+@pytest.mark.parametrize("body", ["{", "[]", '{"intent_id": "a"}', "null"])
+def test_a_damaged_intent_keeps_nobody_from_the_others(journal: Journal, tmp_path: Path, body: str) -> None:
+    journal.begin(wish("a"))
+    other = journal.begin(wish("b", "delete", node_name=replace(NAME, node_id="other"), spec=None))
+    with contextlib.closing(sqlite3.connect(tmp_path / "journal.db")) as database, database:
+        database.execute("UPDATE intents SET body = ? WHERE intent_id = 'a'", (body,))
+    assert journal.listed(0.0, **HERE) == (other,)
+    assert journal.meant(NAME, endpoint=HERE["endpoint"], since=0.0) == ()
+    assert journal.begin(wish("c", "delete", spec=None)).intent_id == "c"
 
 
 def test_the_history_keeps_every_phase(journal: Journal) -> None:
