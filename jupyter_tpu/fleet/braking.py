@@ -15,13 +15,14 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from jupyter_tpu.brakes import Activity, Keep, Moment, Reminder, Rules, Verdict, earliest_end, judge, span_text
-from jupyter_tpu.errors import CloudRefused, JournalUnwritable, TpuError
+from jupyter_tpu.errors import JournalUnwritable, TpuError
 from jupyter_tpu.fleet.accounting import can_stop
 from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.fleet.brake_book import BrakeBook, Laid, reminder_of
 from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
 from jupyter_tpu.fleet.brake_past import JSON, past_view
 from jupyter_tpu.fleet.saving import HOOK_S, Saving
+from jupyter_tpu.fleet.stopping import NEVER_ASKED, Asked
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.rising import BOOTING
@@ -64,13 +65,6 @@ class Brake:
     reminder: Reminder | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
-    intent_id: str
-    at: float
-    was_refused: bool
-
-
 class Braking:
     """Keeper of a fleet, see `Keeper`.
 
@@ -103,7 +97,7 @@ class Braking:
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf
         self._first_seen: dict[tuple[object, ...], Moment] = {}
-        self._asked: dict[tuple[str, str], _Asked] = {}
+        self._asked: dict[tuple[str, str], Asked] = {}
         self._warned: set[tuple[str, str]] = set()
 
     async def tick(self, fleet: Fleet, now: float) -> None:
@@ -256,22 +250,29 @@ class Braking:
         open_intents = [each for each in fleet.snapshot().intents if each.node_name == node.name and not each.settled]
         if any(not _can_overrule(brake.rules.action, each) for each in open_intents):
             return
-        asked = self._asked.get(key)
-        if asked is not None and math.fabs(now - asked.at) < _AGAIN_AFTER_S:
+        asked, steady = self._asked.get(key, NEVER_ASKED), self._clocks().steady
+        if asked.times and steady - asked.at < _AGAIN_AFTER_S:
             return
-        refused = asked is not None and await self._was_refused(fleet, asked)
-        verb = "delete" if refused else brake.rules.action
+        asked = await self._heard(fleet, asked)
+        why_delete = asked.why_delete(steady)
+        verb = "delete" if why_delete else brake.rules.action
         intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
-        self._asked[key] = _Asked(intent_id=intent.intent_id, at=now, was_refused=refused)
-        log.warning("%s ends by its rules: %s", node.name, why_text(brake))
+        self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
+        reason = f"{why_text(brake)} {why_delete}".strip()
+        log.warning("%s ends by its rules: %s", node.name, reason)
         if intent.owner == self._owner:
-            entry = Entry(at=now, action=verb, subject=str(node.name), reason=why_text(brake))
+            entry = Entry(at=now, action=verb, subject=str(node.name), reason=reason)
             await asyncio.to_thread(self._book.note, entry)
 
-    async def _was_refused(self, fleet: Fleet, asked: _Asked) -> bool:
-        """What the cloud would not stop is deleted."""
-        intent = await fleet.intent(asked.intent_id)
-        return asked.was_refused or (intent is not None and isinstance(intent.error, CloudRefused))
+    @staticmethod
+    async def _heard(fleet: Fleet, asked: Asked) -> Asked:
+        """With what became of the last request."""
+        intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
+        if intent is None or intent.verb == "delete":
+            return asked
+        if intent.error is None:
+            return replace(asked, refused_since=None)
+        return asked.refused(intent.verb, intent.error)
 
 
 def _can_overrule(action: str, intent: Intent) -> bool:

@@ -64,6 +64,43 @@ def test_at_the_cap_a_refusal_that_passes_by_deletes_nothing(world: World, kind:
     world.run(story())
 
 
+async def end_by_rules(process: Process) -> None:
+    (node,) = process.fleet.snapshot().nodes
+    await process.braking.set_rules(node, {"idle_after_s": None, "session_s": 1.0, "action": "stop"})
+
+
+@pytest.mark.parametrize(("kind", "options"), PASSING)
+def test_a_rule_deletes_no_node_because_of_a_refusal_that_passes_by(
+    world: World, kind: str, options: dict[str, Any]
+) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", kind, times=2, **options)
+        await end_by_rules(process)
+        await asyncio.sleep(240.0)
+        assert states(world) == [State.STOPPED]
+        assert noted(process, "delete") == []
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "within_s"), [("permission_denied", {}, 600.0), ("error", FOR_GOOD, 150.0)]
+)
+def test_a_node_that_its_rule_cannot_stop_is_deleted(
+    world: World, kind: str, options: dict[str, Any], within_s: float
+) -> None:
+    async def story() -> None:
+        process = await ready(world)
+        world.fault("StopNode", kind, times=None, **options)
+        await end_by_rules(process)
+        await asyncio.sleep(within_s)
+        assert states(world) == []
+        assert any("so it is deleted" in entry.reason for entry in noted(process, "delete"))
+
+    world.run(story())
+
+
 def test_at_the_cap_a_node_is_deleted_when_its_stop_is_refused_for_minutes(world: World) -> None:
     async def story() -> None:
         process = await ready(world)
