@@ -15,6 +15,7 @@ from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Document, Documents
 from jupyter_tpu.journal.ledger import Ledger
 from jupyter_tpu.models import Node
+from jupyter_tpu.money.spans import ready_since
 
 DEADLINE_LABEL = "jupyter-tpu-deadline"
 """A node that carries it ends then (Unix seconds), whichever server sees it."""
@@ -71,11 +72,11 @@ class BrakeBook:
             JournalUnwritable: the journal cannot be read, so nothing is known of any.
         """
         rules, keeps, acts = self._found(_RULES), self._found(_KEEP), self._found(_ACT)
-        ready = {(str(span.name), span.uid): span.began_at for span in self._ledger.readable_spans() if span.is_open}
+        ready = ready_since(self._ledger.readable_spans())
         return {
             str(node.name): replace(
                 self._laid(
-                    node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((str(node.name), node.uid))
+                    node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((node.name, node.uid))
                 ),
                 acted_at=_acted_at(acts.get(str(node.name)), node),
             )

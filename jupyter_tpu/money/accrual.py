@@ -79,7 +79,7 @@ class Accrual:
 def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], look: Look) -> Accrual:
     """What a look means for the open `spans`; `gone_at` says when a node was last seen not READY any more."""
     ready = {sight.name: sight for sight in look.ready}
-    extended, closed, opened = list[Span](), list[Span](), list[Span]()
+    extended, closed, opened, repriced = list[Span](), list[Span](), list[Span](), set[NodeName]()
     for name, span in spans.items():
         at, sight = look.seen_at(name), ready.get(name)
         if not at:
@@ -94,6 +94,7 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
             closed.append(_closed(span, _ended_at_latest(span, sight, look)))
         elif sight.usd_per_hour != span.usd_per_hour:
             closed.append(replace(span, ended_at=at, is_open=False))
+            repriced.add(name)
         else:
             extended.append(replace(span, ended_at=at, price_source=sight.price_source))
     free = ready.keys() - (spans.keys() - {span.name for span in closed})
@@ -102,7 +103,8 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
         watched_s = float("inf") if look.is_ahead(gone) else at - gone
         if watched_s > 0:
             sight = ready[name]
-            opened.append(_opened(replace(sight, unwatched_s=min(sight.unwatched_s, watched_s)), at))
+            unwatched_s = 0.0 if name in repriced else min(sight.unwatched_s, watched_s)
+            opened.append(_opened(replace(sight, unwatched_s=unwatched_s), at))
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
 
 

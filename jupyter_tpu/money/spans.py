@@ -150,3 +150,21 @@ def _chips_at_most(accelerator_type: str) -> int:
         return kind.chips
     size = _SIZE.fullmatch(accelerator_type.rpartition("-")[2])
     return max(1, int(size[1][:9])) if size else max(kind.chips for kind in accelerators.accelerators().values())
+
+
+def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
+    """Since when the nodes of open spans have been READY, by name and uid; `spans` in the order in which they began.
+
+    A new price begins a new span where the old one ends, and the node goes on.
+    """
+    began: dict[tuple[NodeName, str], float] = {}
+    ended: dict[tuple[NodeName, str], float] = {}
+    open_ones = set[tuple[NodeName, str]]()
+    for span in spans:
+        key = span.name, span.uid
+        if ended.get(key) != span.began_at:
+            began[key] = span.began_at
+        ended[key] = span.ended_at
+        if span.is_open:
+            open_ones.add(key)
+    return {key: began[key] for key in open_ones}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jupyter_tpu.accelerators import list_price
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.accrual import Accrual, Look, Sight, accrue
-from jupyter_tpu.money.spans import EVER, Span, Window, at_worst, cost, dearest_usd_per_hour
+from jupyter_tpu.money.spans import EVER, Span, Window, at_worst, cost, dearest_usd_per_hour, ready_since
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 OTHER = NodeName(project="demo-project", zone="europe-west4-a", node_id="other")
@@ -133,6 +133,18 @@ def test_a_zone_that_does_not_answer_is_taken_as_ready_still() -> None:
 def test_a_new_price_begins_a_new_span() -> None:
     old, new = looked([span(is_open=True)], look(5000.0, sight(price=5.0)))
     assert (old.ended_at, old.is_open, new.began_at, new.usd_per_hour) == (5000.0, False, 5000.0, 5.0)
+
+
+def test_a_new_price_seen_by_the_first_look_of_a_process_counts_no_time_twice() -> None:
+    first = replace(sight(price=5.0), unwatched_s=4000.0)  # since it was created
+    old, new = looked([span(is_open=True)], look(5000.0, first))
+    assert (old.ended_at, new.unwatched_before_s) == (5000.0, 0.0)
+
+
+def test_a_node_is_ready_since_before_its_price_changed() -> None:
+    spans = looked([span(is_open=True)], look(5000.0, sight(price=5.0)))
+    assert ready_since([span(began_at=10.0, ended_at=500.0), *spans]) == {(NAME, "1"): 1000.0}
+    assert ready_since([span()]) == {}
 
 
 def test_an_old_look_changes_nothing() -> None:
