@@ -87,6 +87,8 @@ export class KernelStatus extends ReactWidget {
   private _onStatus(_: ISessionContext, status: string): void {
     if (status === 'idle' || status === 'busy') {
       this._show(null);
+    } else if (status === 'dead') {
+      this._setConnection({ offlineSince_ms: null });
     }
   }
 
@@ -94,7 +96,7 @@ export class KernelStatus extends ReactWidget {
     if (status === 'connected') {
       this._setConnection({ offlineSince_ms: null });
       void this._look();
-    } else if (this._connection.offlineSince_ms === null && this._isOnNode) {
+    } else if (this._connection.offlineSince_ms === null && this._isOnNode && !this._isDead) {
       this._setConnection({ offlineSince_ms: Date.now() });
     }
   }
@@ -107,6 +109,12 @@ export class KernelStatus extends ReactWidget {
   private get _isOnNode(): boolean {
     const name = this._session.session?.kernel?.name;
     return name !== undefined && mayRunOnNode(name, this._session.specsManager.specs);
+  }
+
+  /** JupyterLab itself ends the connection with a kernel that is dead for good: the server has not gone. */
+  private get _isDead(): boolean {
+    const kernel = this._session.session?.kernel;
+    return kernel?.status === 'dead' || kernel?.isDisposed === true;
   }
 
   private _setConnection(change: Partial<IConnection>): void {

@@ -10,7 +10,9 @@ import { trans } from './fixtures';
 
 /** A session whose kernel is `k1`. */
 class Session {
-  session: { kernel: { id: string; name: string } } | null = { kernel: { id: 'k1', name: 'spec' } };
+  session: { kernel: { id: string; name: string; status?: string } } | null = {
+    kernel: { id: 'k1', name: 'spec' }
+  };
   readonly specsManager = { specs: null };
   readonly kernelDisplayName = 'Spec';
   readonly statusChanged = new Signal<this, string>(this);
@@ -142,6 +144,17 @@ describe('the status in a notebook', () => {
   it('says nothing of a kernel that the server cannot tell of', async () => {
     await after(() => session.kernelChanged.emit());
     expect(await after(() => widget.update())).toBe('');
+  });
+
+  it('does not say of a kernel that is dead for good that the server is away', async () => {
+    const told = jest.spyOn(Date, 'now');
+    const now = Date.now();
+    await after(() => session.connectionStatusChanged.emit('connected'));
+    session.session!.kernel.status = 'dead';
+    await after(() => session.connectionStatusChanged.emit('disconnected'));
+    told.mockReturnValue(now + 12_000);
+    expect(await after(() => widget.update())).toBe('');
+    told.mockRestore();
   });
 
   it('says when the server itself does not answer, but not while a page is new', async () => {

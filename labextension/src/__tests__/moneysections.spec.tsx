@@ -2,6 +2,7 @@ import { act, cleanup, fireEvent, render, screen, within } from '@testing-librar
 import { Signal } from '@lumino/signaling';
 import React from 'react';
 import { facesOf } from '../money/faces';
+import { IParsedMail } from '../money/grantrecords';
 import { IMoneyActs } from '../money/sections/section';
 import { Item } from '../money/statusitem';
 import { IMoneyModel, IPart, IParts, SectionName } from '../money/tokens';
@@ -344,6 +345,32 @@ describe('the section of grants', () => {
     expect(doing.onSaveGrant).toHaveBeenCalledWith('trc', {
       ...{ kind: 'trc', starts_on: '2026-11-22', days: 30, rows }
     });
+  });
+});
+
+describe('the form of a grant', () => {
+  it('takes no name that is there, and says what would be replaced', async () => {
+    show({ grants: answered({ grants: [grant({ name: 'trc' })] }) }, 'grants');
+    await click('Add a grant or credit…');
+    screen.getByDisplayValue('trc-2');
+    fill('Name', 'trc');
+    screen.getByText('Replaces the grant of this name.');
+  });
+
+  it('keeps what is typed while a mail is read', async () => {
+    const doing = show({ grants: answered({ grants: [] }) }, 'grants');
+    let answer: (parsed: IParsedMail) => void = () => undefined;
+    doing.onParseGrant.mockReturnValue(new Promise(resolve => (answer = resolve)));
+    await click('Add a grant or credit…');
+    fill('Text of the mail', '64 spot v5e');
+    await click('Read the mail');
+    fill('First day', '2026-11-22');
+    await act(() => {
+      answer({ rows: [], days: 30, problems: [] });
+      return Promise.resolve();
+    });
+    screen.getByDisplayValue('2026-11-22');
+    screen.getByDisplayValue('30');
   });
 });
 

@@ -214,6 +214,12 @@ export function nearestEnd(brakes: readonly IBrake[]): IBrake | undefined {
     .sort((left, right) => (left.ends_at ?? 0) - (right.ends_at ?? 0))[0];
 }
 
+/** A name that is not taken: the base, or the base with a number. */
+export function freeName(base: string, taken: readonly string[]): string {
+  const names = [base, ...taken.map((_, index) => `${base}-${index + 2}`)];
+  return names.find(name => !taken.includes(name)) ?? base;
+}
+
 export function formatGrantRow(row: IGrantRow, trans: TranslationBundle): string {
   const chips = trans._n('%1 chip', '%1 chips', row.chips);
   const kind = row.spot ? trans.__('spot') : trans.__('on demand');

@@ -5,6 +5,7 @@ import { Field, Select } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { BudgetAction, BudgetPeriod, BudgetUnit, IBudgetTerms } from '../records';
+import { freeName } from '../words';
 
 interface IProps {
   taken: readonly string[];
@@ -36,7 +37,7 @@ const DRAFT: IDraft = {
 /** Asks how much may be spent, how often anew, and what happens then. */
 export function BudgetForm({ taken, trans, onSet, onClose }: IProps): JSX.Element {
   const heading = useId();
-  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName(taken) });
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('budget', taken) });
   const { isSending, problem, send } = useSending();
   const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
   const amount = Number(draft.amount);
@@ -175,13 +176,6 @@ function termsOf(draft: IDraft, amount: number): IBudgetTerms {
     ...(period === 'week' ? { resets_on } : {}),
     ...(period === 'total' ? {} : { resets_at })
   };
-}
-
-function freeName(taken: readonly string[]): string {
-  const isFree = (name: string): boolean => !taken.includes(name);
-  return isFree('budget')
-    ? 'budget'
-    : `budget-${taken.map((_, index) => index + 2).find(number => isFree(`budget-${number}`))}`;
 }
 
 function daysOf(trans: TranslationBundle): [string, string][] {

@@ -5,11 +5,13 @@ import { Field, Select } from '../../components/field';
 import { Problem } from '../../components/problem';
 import { useSending } from '../../components/sending';
 import { IGrantRow, IGrantTerms, IParsedMail } from '../grantrecords';
-import { textOf } from '../words';
+import { freeName, textOf } from '../words';
 import { Text } from './budgetform';
 import { GrantRows } from './grantrows';
 
 interface IProps {
+  /** The names of grants that are there. */
+  taken: readonly string[];
   trans: TranslationBundle;
   onParse: (text: string) => Promise<IParsedMail>;
   onSave: (name: string, terms: IGrantTerms) => Promise<void>;
@@ -25,14 +27,15 @@ interface IDraft {
   usd: string;
 }
 
-const DRAFT: IDraft = { kind: 'trc', name: 'trc', rows: [], starts_on: '', days: '', usd: '' };
+const DRAFT: IDraft = { kind: 'trc', name: '', rows: [], starts_on: '', days: '', usd: '' };
 
 /** Asks what was granted. Start and term are asked for: mails do not always say them. */
-export function GrantForm({ trans, onParse, onSave, onClose }: IProps): JSX.Element {
+export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): JSX.Element {
   const heading = useId();
-  const [draft, setDraft] = useState<IDraft>(DRAFT);
+  const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('trc', taken) });
   const { isSending, problem, send } = useSending();
-  const change = (part: Partial<IDraft>): void => setDraft({ ...draft, ...part });
+  // of what the draft is by then: a mail is read while the user goes on typing
+  const change = (part: Partial<IDraft>): void => setDraft(now => ({ ...now, ...part }));
   const terms = termsOf(draft);
   return (
     <form
@@ -53,7 +56,7 @@ export function GrantForm({ trans, onParse, onSave, onClose }: IProps): JSX.Elem
       <Select
         label={trans.__('Kind')}
         value={draft.kind}
-        onChange={kind => change({ kind: kind as IDraft['kind'], name: kind })}
+        onChange={kind => change({ kind: kind as IDraft['kind'], name: freeName(kind, taken) })}
       >
         <option value="trc">{trans.__('TRC grant (chips for a time)')}</option>
         <option value="credit">{trans.__('Credit (money until a day)')}</option>
@@ -68,7 +71,12 @@ export function GrantForm({ trans, onParse, onSave, onClose }: IProps): JSX.Elem
           onChange={usd => change({ usd })}
         />
       )}
-      <Text label={trans.__('Name')} value={draft.name} onChange={name => change({ name })} />
+      <Text
+        label={trans.__('Name')}
+        value={draft.name}
+        complaint={taken.includes(draft.name) ? trans.__('Replaces the grant of this name.') : ''}
+        onChange={name => change({ name })}
+      />
       <div className="jp-tpu-Pair">
         <Text
           label={trans.__('First day')}
@@ -107,7 +115,7 @@ function Chips({ draft, change, trans, onParse }: IChipsProps): JSX.Element {
   const read = async (): Promise<void> => {
     const answer = await onParse(mail);
     setParsed(answer);
-    change({ rows: answer.rows, days: answer.days === null ? draft.days : String(answer.days) });
+    change({ rows: answer.rows, ...(answer.days === null ? {} : { days: String(answer.days) }) });
   };
   return (
     <>

@@ -49,6 +49,7 @@ export function GrantsSection({ model, acts, trans }: ISectionProps): JSX.Elemen
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
       {isAsking ? (
         <GrantForm
+          taken={(model.parts.grants.dated?.data.grants ?? []).map(({ name }) => name)}
           trans={trans}
           onParse={acts.onParseGrant}
           onSave={acts.onSaveGrant}
