@@ -283,7 +283,7 @@ class RemoteKernel:
         await asyncio.sleep(0)  # so that the call goes out before everything that follows it
 
     async def _start_behind(self, method: str, launch: Launch) -> None:
-        """Start without anybody who waits for it: a failure is a death, unless the process to be replaced goes on."""
+        """Start in the background. A failure ends the kernel, unless the old process of a restart still runs."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
             if self._following.stream is None:  # the record had gone, and the kernel has begun another one
@@ -300,7 +300,7 @@ class RemoteKernel:
             self._tell(_READY)
 
     async def _goes_on(self) -> bool:
-        """Whether the agent has refused a restart before it ended the process; it has aborted the cells then."""
+        """Whether the old process still runs: the agent refused the restart before ending it, and aborted the cells."""
         try:
             is_alive = bool((await self.call("kernel_info", {}))["alive"])
         except TpuError:

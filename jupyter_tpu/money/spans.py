@@ -155,7 +155,7 @@ def _chips_at_most(accelerator_type: str) -> int:
 def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
     """Since when the nodes of open spans have been READY, by name and uid; `spans` in the order in which they began.
 
-    A new price begins a new span where the old one ends, and the node goes on.
+    A new price begins a new span where the old one ends, while the node stays READY.
     """
     began: dict[tuple[NodeName, str], float] = {}
     ended: dict[tuple[NodeName, str], float] = {}

@@ -81,7 +81,7 @@ export class RefusedRestarts implements IRefusedRestarts {
   private readonly _refusals = new WeakMap<Kernel.IKernelConnection, Error>();
 }
 
-/** Whether the server has said that the kernel goes on; JupyterLab has read the answer's body already. */
+/** Whether our server refused, so the old kernel still runs. By a header: JupyterLab has consumed the body. */
 function isRefusal(error: unknown): error is ServerConnection.ResponseError {
   return error instanceof ServerConnection.ResponseError && error.response.headers.has(REFUSED);
 }

@@ -34,7 +34,7 @@ export function GrantForm({ taken, trans, onParse, onSave, onClose }: IProps): J
   const heading = useId();
   const [draft, setDraft] = useState<IDraft>({ ...DRAFT, name: freeName('trc', taken) });
   const { isSending, problem, send } = useSending();
-  // of what the draft is by then: a mail is read while the user goes on typing
+  // Based on the draft at that moment: the user may type while a mail is being read.
   const change = (part: Partial<IDraft>): void => setDraft(now => ({ ...now, ...part }));
   const terms = termsOf(draft);
   return (
