@@ -49,7 +49,7 @@ class HomeWatch:
         self._kernels = kernels
         self._serve = serve
         self._hang_up = hang_up
-        self._code = (_CODE / ARCHIVE).read_bytes()
+        self._code = _archive()
         self._supervisor = os.getppid()
         self._socket: tuple[int, int] | None = None
         self._lock: int | None = None
@@ -88,7 +88,7 @@ class HomeWatch:
 
     def _restore_code(self) -> None:
         """No kernel starts without it, and a client of another version would bring its own only."""
-        if not Path(__file__).exists():
+        if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
             self._hang_up()
@@ -104,6 +104,13 @@ class HomeWatch:
             self._has_told = True
             log.error("%s cannot be restored: %s", self._home.root, reason)
             self._kernels.tell(_CANNOT.format(root=self._home.root, reason=reason.rstrip(".")))
+
+
+def _archive() -> bytes:
+    """The agent's own code, about 300 KB; empty if it was removed already, since an agent is needed even so."""
+    with suppress(OSError):
+        return (_CODE / ARCHIVE).read_bytes()
+    return b""
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

@@ -205,6 +205,14 @@ async def hand_made_client(path: str, client_id: str) -> AsyncIterator[Callable[
         await writer.wait_closed()
 
 
+async def until_done(call: Callable[..., Any]) -> None:
+    """The kernel's only cell has ended."""
+    for number in itertools.count(1):
+        (request,) = (await call(number, "list_requests", kernel_id="kernel-1"))["result"]["requests"]
+        if request["state"] == "done":
+            return
+
+
 async def test_a_cell_asked_in_a_cut_is_aborted_when_one_before_it_fails_meanwhile_and_a_later_one_runs(
     client: Any, worker: Any, gate: Gate
 ) -> None:
@@ -217,10 +225,7 @@ async def test_a_cell_asked_in_a_cut_is_aborted_when_one_before_it_fails_meanwhi
     behind = client.execute("print('behind')", stop_on_error=True)
     await gate.open()
     async with hand_made_client(path, "ab" * 16) as call:
-        for number in itertools.count(1):
-            (request,) = (await call(number, "list_requests", kernel_id="kernel-1"))["result"]["requests"]
-            if request["state"] == "done":
-                break
+        await until_done(call)
     later = client.execute("print('later')", stop_on_error=True)
     worker.refuses_connections = False
 
@@ -241,10 +246,7 @@ async def test_what_a_kernel_says_first_after_an_agent_has_answered_in_its_place
     behind = [client.execute("print('behind')", stop_on_error=True) for _ in range(3)]
     await gate.open()
     async with hand_made_client(client.link.agent["socket"], "ab" * 16) as call:
-        for number in itertools.count(1):
-            (request,) = (await call(number, "list_requests", kernel_id="kernel-1"))["result"]["requests"]
-            if request["state"] == "done":
-                break
+        await until_done(call)
     worker.refuses_connections = False
     for each in behind:
         assert (await client.reply(each))["content"]["status"] == "aborted"

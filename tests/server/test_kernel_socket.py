@@ -215,18 +215,24 @@ async def test_a_connection_that_hangs_in_the_air_is_replaced_by_the_next_and_lo
     assert shown([*first.heard, *again.heard], msg_id).splitlines(keepends=True) == LINES
 
 
+async def read_unheard(page: Page, proxy: FaultProxy, cell: Cell) -> str:
+    """The page reads the first half of the cell, and the server does not hear that it did; the cell's msg_id."""
+    await page.until_idle(page.execute("pass"))
+    await page.settle()
+    msg_id = page.execute(cell.code)
+    await page.until(lambda message: parent_of(message) == msg_id)
+    proxy.apply(LinkFault(verb="stall", direction="up"))
+    await page.until(lambda _: page.text(msg_id).endswith("line 49\n"))
+    return msg_id
+
+
 @pytest.mark.parametrize("is_over", [False, True], ids=["while it runs", "when it is over"])
 async def test_a_page_that_knows_no_seqs_shows_once_what_it_had_read_before_its_connection_broke(
     server: Server, kernel_id: str, cell: Cell, open_page: OpenPages, is_over: bool
 ) -> None:
     async with proxy_before(server) as (proxy, address):
         first = await open_page(server, kernel_id, address=address)
-        await first.until_idle(first.execute("pass"))
-        await first.settle()
-        msg_id = first.execute(cell.code)
-        await first.until(lambda message: parent_of(message) == msg_id)
-        proxy.apply(LinkFault(verb="stall", direction="up"))  # it reads, and the server does not hear that it did
-        await first.until(lambda _: first.text(msg_id).endswith("line 49\n"))
+        msg_id = await read_unheard(first, proxy, cell)
         if is_over:
             cell.go_on()
             await first.until_idle(msg_id)
@@ -250,12 +256,7 @@ async def test_a_page_whose_connection_breaks_again_at_once_shows_once_what_it_h
 ) -> None:
     async with proxy_before(server) as (proxy, address):
         first = await open_page(server, kernel_id, address=address)
-        await first.until_idle(first.execute("pass"))
-        await first.settle()
-        msg_id = first.execute(cell.code)
-        await first.until(lambda message: parent_of(message) == msg_id)
-        proxy.apply(LinkFault(verb="stall", direction="up"))  # it reads, and the server does not hear that it did
-        await first.until(lambda _: first.text(msg_id).endswith("line 49\n"))
+        msg_id = await read_unheard(first, proxy, cell)
         proxy.apply(LinkFault(verb="reset"))
         await first.close()
     with deaf_page(server, kernel_id, first.session_id) as ask:
@@ -594,7 +595,7 @@ async def test_a_kernel_whose_restart_has_failed_ends_when_it_is_shut_down(
         assert (await restart).status == 502
     finally:
         agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
-    await page.until_idle(page.execute("1"))  # it goes on
+    await page.until_idle(page.execute("1"))  # the kernel still runs
 
     deleted = await asyncio.to_thread(server.request, "DELETE", f"api/kernels/{kernel_id}")
 
