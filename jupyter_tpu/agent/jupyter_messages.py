@@ -10,6 +10,7 @@ import hmac
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 DELIMITER = b"<IDS|MSG>"
@@ -47,6 +48,16 @@ def asks_to_restart(parts: Sequence[bytes]) -> bool:
     place = header_place(parts)
     is_end = bool(place) and json_object(parts[place]).get("msg_type") == "shutdown_request"
     return is_end and json_object(parts[place + 3]).get("restart") is True
+
+
+def date_of(parts: Sequence[bytes]) -> datetime | None:
+    """When a message was made, by the clock of whoever made it; None if it does not say."""
+    place = header_place(parts)
+    try:
+        date = datetime.fromisoformat(text_of(json_object(parts[place]), "date").replace("Z", "+00:00"))
+    except ValueError:
+        return None
+    return date if date.tzinfo else None
 
 
 def text_of(header: dict[str, Any], name: str) -> str:

@@ -12,9 +12,10 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any
 
-from jupyter_tpu.agent.jupyter_messages import json_object
+from jupyter_tpu.agent.jupyter_messages import asks_to_restart, date_of, json_object
 from jupyter_tpu.errors import (
     LONGEST_WORDS,
     NEEDS_REPAIR,
@@ -89,6 +90,7 @@ class RemoteKernel:
         self._asked_generation = generation + 1
         self._seen_generation = 0
         self._abort_until: int | None = None
+        self._launched_at = datetime.min.replace(tzinfo=UTC)
         self._starting: asyncio.Task[None] | None = None
         self._asked_ahead: list[Sequence[bytes]] = []
         self._is_up = False
@@ -235,6 +237,8 @@ class RemoteKernel:
             BadInput: the message is larger than the link carries.
             TpuError: a cell is to be run, and nothing is there that could run it, or it cannot be reached.
         """
+        if channel == "control" and self._is_late_goodbye(parts):
+            return
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
         if (refusal := self.refusal) and _asks_to_run(channel, parts):
@@ -258,6 +262,7 @@ class RemoteKernel:
         self._asked_generation = self.generation + 1
         self._is_up = self.is_asked_to_end = False
         self._revive()
+        self._launched_at = datetime.now(UTC)
         self._abort_until = None
         if method == "restart_kernel" and self._following.stream:
             self._abort_until = self._following.stream.take_back()  # also the message that asked the process to end
@@ -267,6 +272,14 @@ class RemoteKernel:
             await self._make_sure(method, launch)
         if self._following.stream is None:
             self._following.connect(self._attach, self._receive)
+
+    def _is_late_goodbye(self, parts: Sequence[bytes]) -> bool:
+        """Whether this asked the process before the last launch to end, and was slower than the launch.
+
+        Jupyter does not wait for a dead process to hear it. Both times are of one program: it sends and it launches.
+        """
+        asked_at = date_of(parts) if asks_to_restart(parts) else None
+        return asked_at is not None and asked_at < self._launched_at
 
     def _is_trusted_to_come(self, method: str, launch: Launch) -> bool:
         """A spare that waits on the worker saves a round trip; a wish to restart outlives a cut of the link."""

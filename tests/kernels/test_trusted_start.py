@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -245,6 +246,28 @@ async def test_a_cell_behind_a_restart_is_answered_once_when_the_link_is_lost() 
     await kernel.wait()
     await turns()
     assert [event["event"] for event in events] == ["not_run", "words"]
+
+
+def goodbye(after_s: float, *, restart: bool = True) -> list[bytes]:
+    """What Jupyter sends before it ends a process, made so many seconds from now."""
+    date = (datetime.now(UTC) + timedelta(seconds=after_s)).isoformat().replace("+00:00", "Z")
+    header = {"msg_type": "shutdown_request", "msg_id": "2", "date": date}
+    return [b"page", b"<IDS|MSG>", b"", *(json.dumps(part).encode() for part in (header, {}, {}, {"restart": restart}))]
+
+
+@pytest.mark.parametrize(
+    ("message", "arrives"),
+    [(goodbye(-60), False), (goodbye(60), True), (goodbye(-60, restart=False), True)],
+    ids=["made before the launch", "made after it", "a shutdown by a client whose clock is behind"],
+)
+async def test_a_request_to_end_that_is_slower_than_the_restart_does_not_end_the_new_process(
+    message: list[bytes], arrives: bool
+) -> None:
+    link, kernel, _ = await restarted_while_cut()
+    link.streams[0].take_back_cells()
+    kernel.send("control", message)
+    assert link.streams[0].take_back_cells() == ([message] if arrives else [])
+    kernel.close()
 
 
 async def test_a_kernel_that_is_asked_for_on_a_lost_link_is_refused() -> None:
