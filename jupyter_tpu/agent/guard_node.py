@@ -13,6 +13,8 @@ import urllib.request
 from collections.abc import Mapping
 from typing import Any
 
+from jupyter_tpu.agent.jupyter_messages import json_object
+
 API = "https://tpu.googleapis.com/"
 API_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
 """Where the API is, for gcloud and for us, when it is not Google's."""
@@ -31,7 +33,7 @@ class CannotEnd(Exception):
     """The node cannot be ended from here; the text says why.
 
     Attributes:
-        is_refused: the API does not want this action, whoever asks.
+        is_refused: the API does not want this action of a READY node, whoever asks; in a passing state it may later.
     """
 
     def __init__(self, reason: str, *, is_refused: bool = False) -> None:
@@ -64,10 +66,15 @@ class OwnNode:
         Raises:
             CannotEnd: it was not accepted.
         """
-        if action == "stop":
-            self._call("POST", f"{self._name()}:stop", b"{}")
-        else:
-            self._call("DELETE", self._name())
+        name = self._name()
+        try:
+            if action == "stop":
+                self._call("POST", f"{name}:stop", b"{}")
+            else:
+                self._call("DELETE", name)
+        except CannotEnd as error:
+            error.is_refused = error.is_refused and self._call("GET", name).get("state") == "READY"
+            raise
 
     def _name(self) -> str:
         env = dict(_lines(self._told("instance/attributes/tpu-env")))
@@ -104,13 +111,13 @@ class OwnNode:
         except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise CannotEnd("the metadata server gives no token of the node's service account") from error
 
-    def _call(self, method: str, path: str, body: bytes | None = None) -> None:
+    def _call(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
         request = urllib.request.Request(f"{self._safe_api()}/v2/{path}", data=body, method=method)
         request.add_header("Authorization", f"Bearer {self._token()}")
         request.add_header("Content-Type", "application/json")
         try:
             with urllib.request.urlopen(request, timeout=_API_S) as answer:
-                answer.read(_LONGEST_ANSWER)
+                return json_object(answer.read(_LONGEST_ANSWER))
         except urllib.error.HTTPError as error:
             with error:
                 raise CannotEnd(_refusal(error), is_refused=error.code in (400, 412)) from error

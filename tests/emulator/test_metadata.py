@@ -120,6 +120,26 @@ async def test_the_agents_guard_finds_its_node_and_the_api_by_what_a_login_is_to
     await asyncio.wait_for(worker.connection.wait_closed(), 20)
 
 
+@pytest.mark.parametrize(
+    ("fields", "is_asked_before", "is_refused"),
+    [({}, True, False), ({"accelerator_type": "v2-32"}, False, True)],
+    ids=["already stopping", "a pod cannot be stopped"],
+)
+async def test_a_stop_that_is_refused_in_a_passing_state_is_no_refusal_for_good(
+    make_worker: Any, cloud: Any, fields: dict[str, str], is_asked_before: bool, is_refused: bool
+) -> None:
+    """The guard deletes a node that refuses to be stopped, with its disk."""
+    worker = await make_worker(**fields)
+    node = OwnNode({"GCE_METADATA_HOST": worker.address, API_VARIABLE: cloud.emulator.rest})
+    cloud.control.pause()
+    if is_asked_before:
+        await asyncio.to_thread(node.end, "stop")
+    with pytest.raises(CannotEnd, match="HTTP 400") as refused:
+        await asyncio.to_thread(node.end, "stop")
+    assert refused.value.is_refused == is_refused
+    cloud.control.resume()
+
+
 async def test_the_agents_guard_says_that_the_nodes_account_lacks_the_scope(make_worker: Any, cloud: Any) -> None:
     worker = await make_worker(service_account=tpu_v2.ServiceAccount(scope=[STORAGE]))
     environ = {"GCE_METADATA_HOST": worker.address, API_VARIABLE: cloud.emulator.rest}
