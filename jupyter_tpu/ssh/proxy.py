@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import socket
 
 from jupyter_tpu.errors import WorkerUnreachable
@@ -22,6 +24,7 @@ class ProxyCommand:
         self.sock = sock
         self._process = process
         self._words = b""
+        self._waiter = asyncio.create_task(process.wait())
         self._listener = asyncio.create_task(self._listen())
 
     @classmethod
@@ -58,24 +61,21 @@ class ProxyCommand:
         return self._words.decode(errors="replace").strip()
 
     async def close(self) -> None:
-        """End the command, by the end of its input or else by signals, and reap it."""
+        """End the command and what it has started, by the end of its input or else by signals, and reap it."""
         self.sock.close()
-        # Not signalled at once: `terminate` reaps a command that has just ended before asyncio does, which then warns.
-        for end in (self._process.terminate, self._process.kill):
+        for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._ends_soon():
-                break
+                return
             with contextlib.suppress(ProcessLookupError):
-                end()
-        await self._process.wait()
-        await self._listener
+                os.killpg(self._process.pid, number)
+        await self._waiter
+        if not await self._ends_soon():
+            self._listener.cancel()  # a process that left the group holds the standard error
 
     async def _ends_soon(self) -> bool:
-        try:
-            async with asyncio.timeout(_END_GRACE_S):
-                await self._process.wait()
-        except TimeoutError:
-            return False
-        return True
+        """Whether the command has ended, and with it everybody who may write to its standard error."""
+        done, _ = await asyncio.wait((self._waiter, self._listener), timeout=_END_GRACE_S)
+        return len(done) == 2
 
     async def _listen(self) -> None:
         assert self._process.stderr is not None

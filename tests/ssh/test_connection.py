@@ -271,6 +271,18 @@ async def test_a_proxy_command_that_does_not_end_with_its_connection_is_ended(
     assert [child for child in psutil.Process().children() if str(script) in child.cmdline()] == []
 
 
+async def test_what_the_wrapper_of_a_proxy_command_has_started_is_ended_too(
+    address: WorkerAddress, user_key: UserKey, tmp_path: Path
+) -> None:
+    script, wrapper = tmp_path / "relay.py", tmp_path / "wrapper.sh"
+    script.write_text(f"{RELAY}\nimport signal\nsignal.pause()\n")
+    wrapper.write_text(f"{sys.executable} {script} $1 $2; true\n")
+    opened = await connect(address, user_key, proxy_command=f"sh {wrapper} %h %p", config_files=())
+    async with asyncio.timeout(30):
+        await opened.close()
+    assert [each for each in psutil.process_iter(["cmdline"]) if str(script) in (each.info["cmdline"] or ())] == []
+
+
 @pytest.mark.system("sshd")
 async def test_a_jump_host_of_the_users_ssh_configuration_is_gone_through(
     openssh_address: WorkerAddress, user_key: UserKey, tmp_path: Path
