@@ -57,6 +57,7 @@ class _Changes:
 
     async def _in_turn(self, kernel_id: str, kernels: Any) -> None:
         async with self.turn(kernel_id):
+            await _restarted_by_jupyter(kernels, kernel_id)
             if kernel_id not in kernels:
                 raise web.HTTPError(404, f"Kernel does not exist: {kernel_id}")
             try:
@@ -72,6 +73,12 @@ class _Changes:
 
 def _is_on_node(kernels: Any, kernel_id: str) -> bool:
     return kernel_id in kernels and isinstance(kernels.get_kernel(kernel_id).provisioner, TPUProvisioner)
+
+
+async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
+    """Wait while Jupyter starts a kernel on a node again that has died: it can neither end nor restart it meanwhile."""
+    while _is_on_node(kernels, kernel_id) and not (ready := kernels.get_kernel(kernel_id).ready).done():
+        await asyncio.wait([ready])
 
 
 def _let_end(kernels: Any, kernel_id: str) -> None:
@@ -122,6 +129,7 @@ class ShutdownHandler(KernelHandler):
     @authorized
     async def delete(self, kernel_id: str) -> None:
         async with _Changes.of(self).turn(kernel_id):
+            await _restarted_by_jupyter(self.kernel_manager, kernel_id)
             _let_end(self.kernel_manager, kernel_id)
             await ensure_async(super().delete(kernel_id))
 
@@ -138,6 +146,7 @@ class SessionChangeHandler(SessionHandler):
             return
         session = await cast(Any, self.session_manager).get_session(session_id=session_id)
         async with _Changes.of(self).turn(session["kernel"]["id"]):
+            await _restarted_by_jupyter(self.kernel_manager, session["kernel"]["id"])
             _let_end(self.kernel_manager, session["kernel"]["id"])
             await ensure_async(super().patch(session_id))
 
@@ -150,6 +159,7 @@ class SessionChangeHandler(SessionHandler):
         except KeyError as error:
             raise web.HTTPError(410, "Kernel deleted before session") from error
         async with _Changes.of(self).turn(session["kernel"]["id"]):
+            await _restarted_by_jupyter(self.kernel_manager, session["kernel"]["id"])
             _let_end(self.kernel_manager, session["kernel"]["id"])
             await ensure_async(super().delete(session_id))
 

@@ -419,8 +419,15 @@ for line in range({LINES}):
             await asyncio.to_thread(wait_for, folder.exists, lambda: "the agent's code does not come back")
         for page in [self._page, *(page for page, _ in self._others)]:
             await page.close()
-        with suppress(RuntimeError, OSError):
-            await asyncio.to_thread(self._place.ask, "DELETE", f"api/kernels/{self._kernel_id}")
+        await asyncio.to_thread(self._end_kernel)
+
+    def _end_kernel(self) -> None:
+        """The next schedule would get it otherwise."""
+        try:
+            self._place.ask("DELETE", f"api/kernels/{self._kernel_id}")
+        except RuntimeError as refusal:
+            if ": 404 " not in str(refusal):
+                raise
 
 
 def _continue(stopped: Sequence[psutil.Process]) -> None:

@@ -604,6 +604,25 @@ async def test_a_kernel_whose_restart_has_failed_ends_when_it_is_shut_down(
     await asyncio.to_thread(until, lambda: not folder.exists())
 
 
+async def test_a_kernel_is_shut_down_while_jupyter_starts_it_again(
+    server: Server, cloud: Cloud, open_page: OpenPages
+) -> None:
+    kernel_id = server.request("POST", "api/kernels", {"name": "tpu-my-node-us-central1-a"}).json["id"]
+    page = await open_page(server, kernel_id)
+    (node,) = server.tpu("GET", "nodes").json["nodes"]
+    (worker,) = cloud.control.workers(node["name"])
+    agent = next(process for process in processes_of([worker["token"]]) if "agent" in process.cmdline())
+    page.execute("import os; os.kill(os.getpid(), 9)")
+    await page.until(lambda message: message["content"].get("execution_state") == "restarting")
+    agent.suspend()  # so that the start takes a while
+    deleting = asyncio.create_task(asyncio.to_thread(server.request, "DELETE", f"api/kernels/{kernel_id}"))
+    await asyncio.wait([deleting], timeout=1)
+    agent.resume()
+    assert (await deleting).status == 204
+    folder = Path(worker["home"]) / ".jupyter-tpu" / "kernels" / kernel_id
+    await asyncio.to_thread(until, lambda: not folder.exists())
+
+
 async def test_a_page_that_opens_while_a_dead_kernel_is_being_started_again_does_not_hear_that_it_is_dead(
     server: Server, kernel_id: str, open_page: OpenPages
 ) -> None:
