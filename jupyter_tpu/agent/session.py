@@ -97,6 +97,7 @@ class Session:
         self._tick_s = silence_s / _TICKS
         self._silent_ticks = 0
         self._is_draining = False
+        self._owes_sign = False
         self._streams: dict[int, Stream] = {}
         self._pages: int | None = None
         self._window = Window()
@@ -159,6 +160,8 @@ class Session:
         while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
             await asyncio.sleep(self._tick_s)
             self._silent_ticks += 1
+            if self._owes_sign and self.client_id:  # its ping may wait behind a long message on a slow path
+                self._give_sign()
         log.info("client %s is silent", self.client_id)
         self.end()
 
@@ -167,7 +170,7 @@ class Session:
     async def _receive(self) -> None:
         decoder = FrameDecoder(FROM_CLIENT)
         while data := await self._reader.read(_READ_BYTES):
-            self._silent_ticks = 0
+            self._silent_ticks, self._owes_sign = 0, True
             for frame in decoder.feed(data):
                 self._handle(frame)
             # Not for output on its way: an interrupt must not wait until a flood has drained.
@@ -288,7 +291,11 @@ class Session:
         self._writer.write(encode_frame(Kind.REQACK, frame.stream, frame.number))
 
     def _ping(self, frame: Frame) -> None:
-        self._writer.write(encode_frame(Kind.PONG, number=frame.number))
+        self._give_sign(frame.number)
+
+    def _give_sign(self, number: int = 0) -> None:
+        self._owes_sign = False
+        self._writer.write(encode_frame(Kind.PONG, number=number))
 
     # -- out -------------------------------------------------------------------------------------------------------
 

@@ -106,6 +106,23 @@ async def test_a_client_that_leaves_without_a_word_does_not_flood_the_log(worker
     assert "socket.send() raised exception" not in (worker.home / ".jupyter-tpu/agent.log").read_text()
 
 
+async def test_a_client_hears_that_the_agent_lives_while_its_long_message_is_on_its_way(dial: Dial) -> None:
+    raw = await dial()
+    raw.greet()
+    await raw.frame(Kind.HELLO)
+    request = encode_frame(Kind.REQUEST, 1, 1, b"x" * 100)
+
+    async def drip() -> None:
+        for byte in request[:-1]:
+            raw.write(bytes([byte]))
+            await asyncio.sleep(0.1)
+
+    sending = asyncio.create_task(drip())
+    await raw.frame(Kind.PONG)
+    assert not sending.done()
+    sending.cancel()
+
+
 async def test_requests_for_no_stream_and_odd_acknowledgements_are_ignored(dial: Dial) -> None:
     raw = await dial()
     raw.greet()
