@@ -71,17 +71,22 @@ class Dialogue:
             ProtocolError: the agent broke the protocol.
         """
         self._heard_at = asyncio.get_running_loop().time()
+        receiving = asyncio.create_task(self._receive(handle, after_batch))
         pulse = asyncio.create_task(self._pulse())
         try:
-            for frame in self._early:
-                handle(frame)
-            after_batch()
-            await self._receive(handle, after_batch)
+            # A stream with unsent bytes may not end by being closed, so the pulse ends the reading as well.
+            await asyncio.wait((receiving, pulse), return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                receiving.result()
         finally:
+            receiving.cancel()
             pulse.cancel()
             self.close()
 
     async def _receive(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
+        for frame in self._early:
+            handle(frame)
+        after_batch()
         while data := await self._read():
             self._heard_at = asyncio.get_running_loop().time()
             for frame in self._decoder.feed(data):
@@ -103,7 +108,6 @@ class Dialogue:
         while (left_s := self._heard_at + self._silence_s - loop.time()) > 0:
             self.send(encode_frame(Kind.PING))
             await asyncio.sleep(min(left_s, self._silence_s / 3))
-        self.close()
 
     def probe(self) -> None:
         """Ask for a sign of life now, and wait for it a third of the usual time."""

@@ -229,8 +229,19 @@ async def test_the_remote_command_is_always_the_same() -> None:
     await link.close()
 
 
-async def test_a_path_that_falls_silent_is_taken_as_dead() -> None:
-    worker = EvilWorker()
+class Clogged(Scripted):
+    """With unsent bytes a channel's end does not come, however often it is closed."""
+
+    def close(self) -> None: ...
+
+
+class CloggedWorker(EvilWorker):
+    async def open_unix(self, path: str) -> Scripted:
+        return Clogged(HELLO, then_silent=True)
+
+
+@pytest.mark.parametrize("worker", [EvilWorker(), CloggedWorker()], ids=["silent", "silent and clogged"])
+async def test_a_path_that_falls_silent_is_taken_as_dead(worker: EvilWorker) -> None:
     states: list[str] = []
     back = asyncio.Event()
 
