@@ -43,7 +43,7 @@ class AttachedNodes:
         found = [spec for spec in known if _is_meant(spec, node, zone)]
         names = sorted({spec.node_name for spec in found})
         if len(names) > 1:
-            hint = f"Name one, as in %%tpu {names[0]}."
+            hint = "Name the one that you mean."
             raise BadInput("Several nodes are meant.", exists=f"They are {', '.join(names)}.", hint=hint)
         return _only(found, node, environment)
 

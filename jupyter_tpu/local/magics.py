@@ -18,6 +18,8 @@ from jupyter_tpu.notebook.magic_complete import register_completion
 
 _HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable that comes back."
 
+_MOST_NAMES = 2
+
 
 def register_magics(shell: Any) -> None:
     """Add our magics to an IPython shell."""
@@ -45,7 +47,8 @@ class LocalMagics:
 
         ``%tpu COMMAND …`` does what ``jupyter tpu COMMAND …`` does in a terminal: ``%tpu list``, ``%tpu create``,
         ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` chooses the node of the cells that follow, ``%tpu attach
-        NODE FRAMEWORK`` its environment for a framework as well; ``%tpu detach`` ends its kernel.
+        NODE FRAMEWORK`` its environment for a framework as well; ``%tpu detach`` ends its kernel there,
+        ``%tpu detach NODE`` or ``%tpu detach NODE FRAMEWORK`` another one.
 
         ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one (``%%tpu NODE FRAMEWORK`` in the environment
         for that framework), in a kernel that lives as long as this one and keeps its variables. ``-o NAME`` brings a
@@ -57,8 +60,8 @@ class LocalMagics:
             self._run_cell(words, cell)
         elif words[:1] == ["attach"]:
             self._attach(words[1:])
-        elif words == ["detach"]:
-            self._detach()
+        elif words[:1] == ["detach"]:
+            self._detach(words[1:])
         elif run_command(words or ["list"]):
             raise CommandFailed
 
@@ -75,10 +78,14 @@ class LocalMagics:
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
 
-    def _detach(self) -> None:
-        spec = self._nodes.find("")
+    def _detach(self, words: list[str]) -> None:
+        if len(words) > _MOST_NAMES:
+            raise BadInput(
+                "That is too much to detach at once.", hint="%tpu detach NODE, or %tpu detach NODE FRAMEWORK."
+            )
+        spec = self._nodes.find(*words or [""])
         ended = self._nodes.forget(spec)
-        self._say(f"The kernel on {spec.display_name} has ended." if ended else "No kernel on a node is in use here.")
+        self._say(f"The kernel on {spec.display_name} {'has ended' if ended else 'is not in use here'}.")
 
     def _run_cell(self, words: list[str], cell: str) -> None:
         (node, environment), wanted = _cell_words(words)

@@ -246,10 +246,15 @@ def test_the_words_of_the_command_line_complete(local: LocalKernel) -> None:
     assert "--session" in matches("%tpu brakes --se")
 
 
-def test_the_kernel_on_the_node_ends_when_it_is_detached(local: LocalKernel, cloud: Cloud, node: Node) -> None:
+@pytest.mark.parametrize("line", ["%tpu detach", "%tpu detach my-node"])
+def test_the_kernel_on_the_node_ends_when_it_is_detached(
+    local: LocalKernel, cloud: Cloud, node: Node, line: str
+) -> None:
     assert local.run("%tpu attach my-node").status == "ok"
     assert local.run("%%tpu\nkept = 1").status == "ok"
-    assert "has ended" in local.run("%tpu detach").data[0]["text/plain"]
+    assert "No node other" in local.run("%tpu detach other").traceback
+    assert "has ended" in local.run(line).data[0]["text/plain"]
+    assert "is not in use here" in local.run(line).data[0]["text/plain"]
     assert local.run("%%tpu my-node\nkept").status == "error"
 
 
