@@ -1,15 +1,21 @@
+import { JupyterFrontEnd } from '@jupyterlab/application';
 import type { CodeCell } from '@jupyterlab/cells';
-import { cleanup, fireEvent, render, screen } from '@testing-library/react';
-import { Panel } from '@lumino/widgets';
+import { INotebookTracker } from '@jupyterlab/notebook';
+import { cleanup, fireEvent, render, screen, waitFor } from '@testing-library/react';
+import { CommandRegistry } from '@lumino/commands';
+import { Signal } from '@lumino/signaling';
+import { Panel, Widget } from '@lumino/widgets';
 import React from 'react';
 import { ChoiceList } from '../replay/dialog';
 import { CutMarks } from '../replay/marks';
 import { Notice } from '../replay/notice';
 import { choicesOf } from '../replay/plan';
+import { replay as plugin } from '../replay/plugin';
 import { ILostRun, IReplay } from '../replay/records';
 import { IReplaySource, NotebookReplay } from '../replay/replay';
 import { markText, noticeText } from '../replay/words';
 import { trans } from './fixtures';
+import { reply, Server } from './server';
 
 afterEach(cleanup);
 
@@ -175,5 +181,62 @@ describe('the mark under a cell that was cut', () => {
     marks.show([cut]);
     marks.show([]);
     expect(shown()).toEqual(['', '']);
+  });
+});
+
+/** An open notebook whose kernel was lost with its node. */
+class TestPanel {
+  readonly context: { path: string };
+  readonly contentHeader = new Panel();
+  readonly content = { widgets: [] };
+  readonly disposed = new Signal<this, void>(this);
+  readonly sessionContext;
+
+  constructor(path: string, kernelId: string) {
+    this.context = { path };
+    this.sessionContext = {
+      kernelChanged: new Signal<object, void>({}),
+      session: { kernel: { id: kernelId, name: 'tpu-a' } }
+    };
+  }
+}
+
+describe('the notices of open notebooks', () => {
+  const panels: TestPanel[] = [];
+  const widgetAdded = new Signal<object, TestPanel>({});
+  const find = (fits: (panel: TestPanel) => boolean): TestPanel | undefined => panels.find(fits);
+  const server = new Server();
+  const app = {
+    commands: new CommandRegistry(),
+    serviceManager: {
+      serverSettings: server.settings,
+      events: { stream: new Signal({}) },
+      kernelspecs: { specs: null }
+    }
+  };
+
+  /** Open a notebook and wait for its notice. */
+  async function open(path: string, kernelId: string): Promise<TestPanel> {
+    const route = `kernels/${kernelId}/replay`;
+    server.answers[`GET ${route}`] = () => reply({ ...lost(run('a')), kernel_id: kernelId });
+    server.answers[`DELETE ${route}`] = () => reply({});
+    const panel = new TestPanel(path, kernelId);
+    panels.push(panel);
+    Widget.attach(panel.contentHeader, document.body);
+    widgetAdded.emit(panel);
+    await waitFor(() => expect(screen.getAllByText('Dismiss')).toHaveLength(panels.length));
+    return panel;
+  }
+
+  it('act on their own notebook when another has its old path', async () => {
+    const tracker = { widgetAdded, find, currentWidget: null } as unknown as INotebookTracker;
+    void plugin.activate(app as unknown as JupyterFrontEnd, tracker, null);
+    const renamed = await open('a.ipynb', 'k1');
+    renamed.context.path = 'b.ipynb';
+    await open('a.ipynb', 'k2');
+    fireEvent.click(screen.getAllByText('Dismiss')[0]);
+    const dismissed = (): string[] =>
+      server.asked.filter(({ method }) => method === 'DELETE').map(({ route }) => route);
+    await waitFor(() => expect(dismissed()).toEqual(['kernels/k1/replay']));
   });
 });

@@ -38,10 +38,12 @@ export const replay: JupyterFrontEndPlugin<void> = {
       replays.set(panel, own);
       follow(panel, own, serviceManager);
       mark(panel, own, cells, trans);
-      const args = { path: panel.context.path };
+      // the path at the time of the click: a notebook may be renamed
+      const execute = (id: string) => (): void =>
+        void commands.execute(id, { path: panel.context.path });
       const acts = {
-        onRun: () => void commands.execute(ReplayCommandIDs.run, args),
-        onDismiss: () => void commands.execute(ReplayCommandIDs.dismiss, args)
+        onRun: execute(ReplayCommandIDs.run),
+        onDismiss: execute(ReplayCommandIDs.dismiss)
       };
       panel.contentHeader.addWidget(new ReplayNotice(own, acts, trans));
     });
