@@ -1,5 +1,5 @@
 import { fireEvent, screen } from '@testing-library/react';
-import { Event } from '@jupyterlab/services';
+import { Event as ServerEvent } from '@jupyterlab/services';
 import { CommandRegistry } from '@lumino/commands';
 import { Signal } from '@lumino/signaling';
 import {
@@ -34,9 +34,11 @@ import { offer, OFFERS, STOCKOUT, trans } from './fixtures';
 import { brake, item, limit, NODE, spend } from './moneyfixtures';
 import { reply, Server } from './server';
 
+const MINUTE_MS = 60_000;
+
 let server: Server;
 let model: MoneyModel;
-let events: Signal<Event.IManager, Event.Emission>;
+let events: Signal<ServerEvent.IManager, ServerEvent.Emission>;
 
 function until(isSo: () => boolean): Promise<void> {
   return new Promise(resolve => {
@@ -51,6 +53,13 @@ function until(isSo: () => boolean): Promise<void> {
   });
 }
 
+/** Let the tab be seen, or not. */
+function show(state: DocumentVisibilityState): void {
+  jest.spyOn(document, 'visibilityState', 'get').mockReturnValue(state);
+  jest.spyOn(document, 'hidden', 'get').mockReturnValue(state === 'hidden');
+  document.dispatchEvent(new Event('visibilitychange'));
+}
+
 function asked(): string[] {
   return server.asked.map(({ method, route }) => `${method} ${route}`);
 }
@@ -61,12 +70,16 @@ beforeEach(() => {
   server.answers['GET brakes'] = () => reply({ as_of: 1, nodes: [brake()] });
   server.answers['GET recovery'] = () => reply({ choices: [] });
   server.answers['GET searches'] = () => reply({ searches: [] });
-  events = new Signal<Event.IManager, Event.Emission>({} as Event.IManager);
+  events = new Signal<ServerEvent.IManager, ServerEvent.Emission>({} as ServerEvent.IManager);
   const client = new MoneyClient(new TpuClient(server.settings));
-  model = new MoneyModel(client, events as unknown as Event.Stream);
+  model = new MoneyModel(client, events as unknown as ServerEvent.Stream);
 });
 
-afterEach(() => model.dispose());
+afterEach(() => {
+  model.dispose();
+  jest.useRealTimers();
+  show('visible');
+});
 
 describe('the model of money', () => {
   it('asks nothing before it is started', () => {
@@ -112,11 +125,29 @@ describe('the model of money', () => {
   });
 
   it('asks again when something has happened to the nodes', async () => {
-    const event = { schema_id: FLEET_SCHEMA } as Event.Emission;
+    const event = { schema_id: FLEET_SCHEMA } as ServerEvent.Emission;
     events.emit(event);
     events.emit(event);
     await until(() => model.parts.spend.dated !== null);
     expect(asked().filter(one => one === 'GET spend')).toHaveLength(1);
+  });
+
+  it('asks when the tab is seen again, if something has happened while it was hidden', async () => {
+    jest.useFakeTimers();
+    const isBilledNow = (): boolean => model.parts.spend.dated?.data.usd_per_hour === 9.6;
+    const event = { schema_id: FLEET_SCHEMA } as ServerEvent.Emission;
+    server.answers['GET spend'] = () => reply(spend({ usd_per_hour: 0 }));
+    model.start();
+    show('hidden');
+    events.emit(event);
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    server.answers['GET spend'] = () => reply(spend());
+    events.emit(event);
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(isBilledNow()).toBe(false);
+    show('visible');
+    await jest.advanceTimersByTimeAsync(MINUTE_MS);
+    expect(isBilledNow()).toBe(true);
   });
 
   it('knows where a node was looked for last, and tells of a new place', () => {

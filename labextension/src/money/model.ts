@@ -53,9 +53,15 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
       name: 'jupyter-tpu:money',
       factory: () => this._tick(),
       frequency: { interval: INTERVAL_MS, backoff: true, max: LONGEST_INTERVAL_MS },
-      standby: () => (this._isWatched || this._isRunning ? 'when-hidden' : true)
+      standby: () => (this._isDue || this._isWatched || this._isRunning ? 'when-hidden' : true)
     });
-    const refetch = (): Promise<void> => (document.hidden ? Promise.resolve() : this.refresh());
+    const refetch = async (): Promise<void> => {
+      if (document.hidden) {
+        this._isDue = true;
+      } else {
+        await this.refresh();
+      }
+    };
     this._refetch = new Throttler(refetch, { limit: BURST_MS, edge: 'trailing' });
     this._settle = new Throttler(refetch, { limit: SETTLED_MS, edge: 'trailing' });
   }
@@ -145,11 +151,14 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
 
   /** The poll backs off when nothing answers. */
   private async _tick(): Promise<void> {
+    const isDue = this._isDue;
     const isOften = this._isWatched || this._isWarning;
-    if (!isOften && Date.now() - this._asked_ms < UNWATCHED_MS) {
+    if (!isDue && !isOften && Date.now() - this._asked_ms < UNWATCHED_MS) {
       return;
     }
+    this._isDue = false;
     if (!(await this._ask(this._wanted))) {
+      this._isDue ||= isDue;
       throw new Error('No part of the money sections was answered.');
     }
   }
@@ -209,6 +218,8 @@ export class MoneyModel extends VDomModel implements IMoneyModel {
   private _open: ReadonlySet<SectionName> = new Set<SectionName>(['spend']);
   private _chosenZone = '';
   private _isWatched = false;
+  /** Something has happened while the tab was hidden: the poll asks when it is visible. */
+  private _isDue = false;
   private _asked_ms = 0;
   private _turn = 0;
 }
