@@ -4,6 +4,10 @@ import { TpuRequestError, asProblem } from '../request';
 import { TestNotebook, TestSource } from './notebook';
 import { answer, display, message, request, status, stream, text } from './records';
 
+function refusal(code: string): TpuRequestError {
+  return new TpuRequestError(asProblem({ code, message: 'The link is down.' }));
+}
+
 /** What outlives a page. */
 class Memory {
   text: string | null = null;
@@ -273,6 +277,40 @@ describe('the restorer of a notebook', () => {
     expect(restorer.shortened.map(({ msg_id }) => msg_id)).toEqual(['1']);
   });
 
+  it('speaks of a shortened output until its cell is run again', async () => {
+    const told = jest.fn();
+    await restore(request('1', 'a', { omitted_bytes: 5 }), request('2', 'b', { omitted_bytes: 5 }));
+    restorer.changed.connect(told);
+    notebook.kernel.send('3', 'a');
+    expect(restorer.shortened.map(({ msg_id }) => msg_id)).toEqual(['2']);
+    expect(told).toHaveBeenCalledTimes(1);
+  });
+
+  it('speaks of no shortened output of a cell that now shows a newer run', async () => {
+    await restore(request('1', 'a', { omitted_bytes: 5 }));
+    await restore(request('2', 'a'));
+    expect(restorer.shortened).toEqual([]);
+  });
+
+  it('says nothing of the kernel that the notebook had before', async () => {
+    jest.useFakeTimers();
+    const told = jest.fn();
+    await restore(request('1', 'a', { omitted_bytes: 5 }));
+    source.meanwhile = () => Promise.reject(refusal('link_down'));
+    await restorer.restore();
+    source.isOurs = false;
+    restorer.changed.connect(told);
+    notebook.sessionContext.session.kernel = null;
+    notebook.sessionContext.kernelChanged.emit();
+    const timers = jest.getTimerCount();
+    jest.useRealTimers();
+    const { restoredCells, shortened, problem } = restorer;
+    expect({ restoredCells, shortened, problem, timers }).toEqual({
+      ...{ restoredCells: 0, shortened: [], problem: null, timers: 0 }
+    });
+    expect(told).toHaveBeenCalled();
+  });
+
   it('asks nobody about kernels that run elsewhere', async () => {
     source.isOurs = false;
     await restorer.restore();
@@ -290,6 +328,49 @@ describe('the restorer of a notebook', () => {
     jest.useRealTimers();
     expect(restorer.problem).toBeNull();
     expect(notebook.shown('a')).toBe('[1] one\n');
+  });
+
+  it('says that one of several reads has failed, restores the others and asks again', async () => {
+    jest.useFakeTimers();
+    const big = ['a', 'b'].map(id => request(id, id, { outputs: null }));
+    const read = ['a', 'b'].map(id => request(id, id));
+    let isReachable = false;
+    source.meanwhile = () => {
+      const [msgId] = source.asked[source.asked.length - 1];
+      source.answers = answer(msgId ? read.filter(({ msg_id }) => msg_id === msgId) : big);
+      return msgId === 'a' && !isReachable ? Promise.reject(refusal('link_down')) : undefined;
+    };
+    await restorer.restore();
+    expect(restorer.problem?.code).toBe('link_down');
+    expect([notebook.shown('a'), notebook.shown('b')]).toEqual(['[ ] ', '[1] one\n']);
+    isReachable = true;
+    await jest.advanceTimersByTimeAsync(60_000);
+    jest.useRealTimers();
+    expect(restorer.problem).toBeNull();
+    expect(notebook.shown('a')).toBe('[1] one\n');
+  });
+
+  it('asks less and less often for a read that fails each time', async () => {
+    jest.useFakeTimers();
+    source.meanwhile = () => {
+      const isWhole = source.asked[source.asked.length - 1].length === 0;
+      source.answers = answer([request('1', 'a', { outputs: null })]);
+      return isWhole ? undefined : Promise.reject(refusal('link_down'));
+    };
+    await restorer.restore();
+    await jest.advanceTimersByTimeAsync(600_000);
+    jest.useRealTimers();
+    expect(source.asked.length).toBeLessThan(40);
+  });
+
+  it('leaves no timer behind', async () => {
+    jest.useFakeTimers();
+    source.meanwhile = () => Promise.reject(refusal('link_down'));
+    await Promise.all([restorer.restore(), restorer.restore()]);
+    restorer.dispose();
+    const timers = jest.getTimerCount();
+    jest.useRealTimers();
+    expect(timers).toBe(0);
   });
 
   it('does not ask again about a kernel without a record', async () => {

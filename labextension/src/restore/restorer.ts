@@ -126,9 +126,19 @@ export class NotebookRestorer implements IDisposable {
   private _onKernel(): void {
     const kernel = this._context.sessionContext.session?.kernel ?? null;
     if (kernel !== this._kernel) {
+      this._forget();
       this._listenTo(kernel);
       void (this._isWanted && this.restore());
+      this._changed.emit();
     }
+  }
+
+  /** What there is to say is about the kernel that the notebook had. */
+  private _forget(): void {
+    window.clearTimeout(this._timer);
+    this._setProblem(null);
+    this._restored.clear();
+    this._shortened.clear();
   }
 
   private _listenTo(kernel: Kernel.IKernelConnection | null): void {
@@ -159,12 +169,7 @@ export class NotebookRestorer implements IDisposable {
   ): Promise<void> {
     this._asking += 1;
     try {
-      const [isShared, answer] = await Promise.all([
-        this._source.isShared(kernel),
-        this._source.outputs(kernel.id, msgIds)
-      ]);
-      this._cells.isShared = isShared;
-      await this._onAnswer(kernel, answer, seen, msgIds.length === 0);
+      await this._read(kernel, msgIds, seen);
       this._setProblem(null);
     } catch (error) {
       this._onFailure(kernel, problemOf(error));
@@ -175,15 +180,37 @@ export class NotebookRestorer implements IDisposable {
     }
   }
 
+  /** Restore what is recorded. A request that cannot be read keeps no other from its cell, but is reported. */
+  private async _read(
+    kernel: Kernel.IKernelConnection,
+    msgIds: readonly string[],
+    seen: Seen
+  ): Promise<void> {
+    const [isShared, answer] = await Promise.all([
+      this._source.isShared(kernel),
+      this._source.outputs(kernel.id, msgIds)
+    ]);
+    this._cells.isShared = isShared;
+    const unread = await this._onAnswer(kernel, answer, seen);
+    this._changed.emit();
+    const failures: unknown[] = [];
+    for (const msgId of msgIds.length === 0 ? unread : []) {
+      await this._read(kernel, [msgId], seen).catch(error => failures.push(error));
+    }
+    if (failures.length > 0) {
+      throw failures[0];
+    }
+  }
+
+  /** Answers the requests whose outputs have to be asked for one by one. */
   private async _onAnswer(
     kernel: Kernel.IKernelConnection,
     answer: IOutputsAnswer,
-    seen: Seen,
-    isWhole: boolean
-  ): Promise<void> {
+    seen: Seen
+  ): Promise<readonly string[]> {
     const live = this._live;
     if (kernel !== this._kernel || !live) {
-      return;
+      return [];
     }
     const plan = planRestore(answer.requests, {
       cells: this._cells.now,
@@ -194,15 +221,15 @@ export class NotebookRestorer implements IDisposable {
       isLost: msgId => this._lost.has(msgId),
       isSeen: msgId => seen?.has(msgId) || live.has(msgId)
     });
-    const shown = [...plan.fill, ...plan.follow].map(({ request }) => request);
-    shown.forEach(({ msg_id }) => this._lost.delete(msg_id));
-    shown
-      .filter(({ omitted_bytes }) => omitted_bytes > 0)
-      .forEach(request => this._shortened.set(request.msg_id, request));
-    (await live.take(plan, answer.seq)).forEach(cellId => this._restored.add(cellId));
-    for (const msgId of isWhole ? plan.unread : []) {
-      await this._ask(kernel, [msgId], seen);
+    for (const { cellId, request } of [...plan.fill, ...plan.follow]) {
+      this._lost.delete(request.msg_id);
+      this._shortened.delete(cellId);
+      if (request.omitted_bytes > 0) {
+        this._shortened.set(cellId, request);
+      }
     }
+    (await live.take(plan, answer.seq)).forEach(cellId => this._restored.add(cellId));
+    return plan.unread;
   }
 
   /** A kernel without a record needs no second question; what is out of reach is asked until it answers. */
@@ -210,6 +237,7 @@ export class NotebookRestorer implements IDisposable {
     if (kernel === this._kernel && !NOT_KEPT.includes(problem.code)) {
       this._setProblem(problem);
       this._wait = Math.min(this._wait * 2, LONGEST_WAIT_MS);
+      window.clearTimeout(this._timer);
       this._timer = window.setTimeout(() => void this.restore(), this._wait);
     }
   }
@@ -237,6 +265,9 @@ export class NotebookRestorer implements IDisposable {
       this._own.add(header.msg_id);
       this._live?.leave(cellId);
       hearOnce(sender, header.msg_id);
+      if (this._shortened.delete(cellId)) {
+        this._changed.emit();
+      }
     }
   }
 
@@ -284,6 +315,7 @@ export class NotebookRestorer implements IDisposable {
   private readonly _cells: NotebookCells;
   private readonly _changed = new Signal<this, void>(this);
   private readonly _restored = new Set<string>();
+  /** By the id of the cell. */
   private readonly _shortened = new Map<string, IRecordedRequest>();
   private readonly _own = new Set<string>();
   /** What was open when the kernel was last said to end. */
