@@ -2,7 +2,7 @@
 
 Reading waits for the worker; putting together is done in a thread, in steps that leave the server's loop its turn.
 An answer is one moment of the record: everything up to its `seq`, nothing newer. While cells run, that moment is not
-when the reading began: over a slow link it may take many seconds.
+when the reading began: over a slow link it may take many seconds. What takes too long is left for the next question.
 """
 
 from __future__ import annotations
@@ -29,6 +29,12 @@ _READ_BYTES = 64 * 1024 * 1024
 _WITHOUT_CELL = 20
 _UPDATING = 200
 _AT_ONCE = 8
+_LARGE_AT_ONCE = 2
+"""Over a slow link more of them would only hold each other up."""
+
+_BEGIN_S = 10
+"""After this no other read begins: a page waits, and asks for what is missing request by request."""
+
 _PIECE_BYTES = 256 * 1024
 _READS = 2
 """The second reads only what has grown during the first, and so takes little longer than a round trip."""
@@ -50,10 +56,12 @@ async def outputs_of(
     excerpts: dict[str, Excerpt] = {}
     read: dict[str, int] = {}
     for _ in range(_READS):
-        listing = await list_requests(provisioner)
+        listing = await list_requests(provisioner, at_any_speed=True)
         chosen = _chosen(listing.requests, frozenset(only))
         to_read = _within_budget(chosen) + _updating(listing.requests, chosen)
         grown = [each for each in to_read if read.get(each.msg_id, -1) < each.last_seq]
+        for each in grown:
+            excerpts.pop(each.msg_id, None)
         excerpts |= await _read_all(provisioner, grown)
         read |= {each.msg_id: each.last_seq for each in grown}
         if not grown or all(each.state == "done" for each in listing.requests):
@@ -80,22 +88,29 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
     yield b"".join(waiting)
 
 
-async def _read_all(provisioner: Provisioner, requests: Iterable[Listed]) -> dict[str, Excerpt]:
-    """Of each what there is, by msg_id; one that the agent has forgotten since it was listed is left out."""
-    gate = asyncio.Semaphore(_AT_ONCE)
+async def _read_all(provisioner: Provisioner, requests: Sequence[Listed]) -> dict[str, Excerpt]:
+    """What can be read in time, by msg_id; one that the agent has forgotten since it was listed is left out."""
+    loop = asyncio.get_running_loop()
+    until = loop.time() + _BEGIN_S
+    excerpts: dict[str, Excerpt] = {}
 
-    async def read(listed: Listed) -> Excerpt | None:
-        async with gate:
+    async def read(waiting: Iterator[Listed]) -> None:
+        for each in waiting:  # the first always begins, or one that is asked for alone might never come
             with suppress(BadInput):
-                return await read_request(provisioner, listed.msg_id)
-        return None
+                excerpts[each.msg_id] = await read_request(provisioner, each.msg_id, at_any_speed=True)
+            if loop.time() > until:
+                break
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            reading = [group.create_task(read(listed)) for listed in requests]
-    except ExceptionGroup as failed:
-        raise failed.exceptions[0] from None
-    return {excerpt.msg_id: excerpt for each in reading if (excerpt := each.result())}
+    small = [each for each in requests if each.to_read <= HEAD_BYTES]
+    large = [each for each in requests if each.to_read > HEAD_BYTES]
+    for waiting, at_once in ((iter(small), _AT_ONCE), (iter(large), _LARGE_AT_ONCE)):
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(at_once):
+                    group.create_task(read(waiting))
+        except ExceptionGroup as failed:
+            raise failed.exceptions[0] from None
+    return excerpts
 
 
 def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:

@@ -15,6 +15,7 @@ TAIL_BYTES = 2 * 1024 * 1024
 """How much of a request's messages is read at the most; the limits of what is shown lie well below."""
 
 _PATIENCE_S = 10
+_UP = ("live", "resuming")
 
 
 class Provisioner(Protocol):
@@ -72,14 +73,17 @@ class Excerpt:
     omitted_messages: int
 
 
-async def list_requests(provisioner: Provisioner) -> Listing:
+async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False) -> Listing:
     """All requests in the kernel's record.
+
+    Args:
+        at_any_speed: wait for as long as the link is up, however slow it is.
 
     Raises:
         LinkDown: the worker does not answer.
         AgentBroken: it answers nonsense.
     """
-    answer = await _ask(provisioner, "list_requests")
+    answer = await _ask(provisioner, "list_requests", {}, at_any_speed=at_any_speed)
     link = asdict(provisioner.link_state)
     try:
         requests = [_listed(each) for each in answer["requests"]]
@@ -88,14 +92,18 @@ async def list_requests(provisioner: Provisioner) -> Listing:
         raise nonsense(error) from error
 
 
-async def read_request(provisioner: Provisioner, msg_id: str) -> Excerpt:
+async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: bool = False) -> Excerpt:
     """The messages of a request.
+
+    Args:
+        at_any_speed: as for `list_requests`.
 
     Raises:
         LinkDown: the worker does not answer.
         AgentBroken: it answers nonsense.
     """
-    answer = await _ask(provisioner, "read_request", msg_id=msg_id, head_bytes=HEAD_BYTES, tail_bytes=TAIL_BYTES)
+    params = {"msg_id": msg_id, "head_bytes": HEAD_BYTES, "tail_bytes": TAIL_BYTES}
+    answer = await _ask(provisioner, "read_request", params, at_any_speed=at_any_speed)
     try:
         entries = base64.b64decode(answer["entries"])
         omitted = int(answer["omitted_bytes"]), int(answer["omitted_messages"])
@@ -112,16 +120,22 @@ def _listed(told: Mapping[str, Any]) -> Listed:
     return listed
 
 
-async def _ask(provisioner: Provisioner, method: str, **params: Any) -> dict[str, Any]:
+async def _ask(
+    provisioner: Provisioner, method: str, params: Mapping[str, Any], *, at_any_speed: bool
+) -> dict[str, Any]:
     """Not for as long as the link may take to come back: a page is waiting."""
     status = provisioner.link_state
     if status.state == "down":
         raise _link_down(status.message)
+    asking = asyncio.create_task(provisioner.call(method, **params))
     try:
-        async with asyncio.timeout(_PATIENCE_S):
-            return await provisioner.call(method, **params)
-    except TimeoutError:
-        raise _link_down("The worker does not answer.") from None
+        while not (await asyncio.wait([asking], timeout=_PATIENCE_S))[0]:
+            # a link over which nothing comes goes down by itself
+            if not at_any_speed or provisioner.link_state.state not in _UP:
+                raise _link_down("The worker does not answer.")
+        return asking.result()
+    finally:
+        asking.cancel()
 
 
 def _link_down(message: str) -> LinkDown:

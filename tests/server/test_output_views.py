@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from virtual_loop import VirtualLoop
 
 from jupyter_tpu.errors import AgentBroken, BadInput, LinkDown
 from jupyter_tpu.kernels.links import LinkStatus
@@ -206,3 +208,85 @@ async def test_nobody_waits_for_a_link_that_is_down() -> None:
 
     with pytest.raises(LinkDown, match="down"):
         await outputs_of(agent, "k")
+
+
+LISTING_BYTES = 600_000
+"""Of the 2,000 requests that an agent remembers."""
+
+
+class Distant(AgentThatSays):
+    """Answers come one after the other, as fast as the link carries them."""
+
+    def __init__(self, listing: Any, excerpts: Mapping[str, Any], bytes_per_s: float) -> None:
+        super().__init__(listing, excerpts)
+        self._bytes = {each["msg_id"]: each["bytes"] for each in listing["requests"]}
+        self._bytes_per_s = bytes_per_s
+        self._line = asyncio.Lock()
+
+    async def call(self, method: str, **params: Any) -> Any:
+        async with self._line:
+            await asyncio.sleep(self._bytes.get(params.get("msg_id", ""), LISTING_BYTES) / self._bytes_per_s)
+        return await super().call(method, **params)
+
+
+def test_over_a_slow_link_some_large_outputs_come_at_once_and_the_others_alone() -> None:
+    async def run() -> tuple[list[str], list[str]]:
+        agent = Distant(listing(*large, *small), excerpts, bytes_per_s=50_000)
+        requests = (await answer_of(agent))["requests"]
+        missing = [each["msg_id"] for each in requests if each["outputs"] is None]
+        alone = [(await answer_of(agent, msg_id))["requests"][0] for msg_id in missing]
+        return missing, [each["outputs"][0]["text"] for each in alone]
+
+    large = [listed(f"large{number}", number * 10 + 1, f"c{number}", bytes=2_000_000) for number in range(8)]
+    small = [listed(f"small{number}", number * 10 + 1, f"c{number}") for number in range(8, 20)]
+    excerpts = {
+        each["msg_id"]: excerpt(
+            asked(each["first_seq"], each["msg_id"]), printed(each["first_seq"] + 1, each["msg_id"], each["msg_id"])
+        )
+        for each in large + small
+    }
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        missing, alone = runner.run(run())
+
+    assert missing == [each["msg_id"] for each in large[:6]]
+    assert alone == missing
+
+
+def test_what_grew_while_it_was_read_and_cannot_be_read_again_in_time_is_left_to_be_asked_for() -> None:
+    class Growing(Distant):
+        """Three cells print while their outputs are read, and the link gets slower."""
+
+        async def call(self, method: str, **params: Any) -> Any:
+            answer = await super().call(method, **params)
+            if method == "read_request":
+                each = next(each for each in self._listing["requests"] if each["msg_id"] == params["msg_id"])
+                each["last_seq"] += 1
+                self._bytes_per_s = 100_000 if each["msg_id"] == "a" else self._bytes_per_s
+            return answer
+
+    running = {"bytes": 2_000_000, "state": "running", "status": None}
+    requests = [listed(msg_id, number * 100 + 1, msg_id, **running) for number, msg_id in enumerate("abc")]
+    excerpts = {
+        each["msg_id"]: excerpt(
+            asked(each["first_seq"], each["msg_id"]), printed(each["first_seq"] + 1, each["msg_id"], "x")
+        )
+        for each in requests
+    }
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner:
+        answer = runner.run(answer_of(Growing(listing(*requests), excerpts, bytes_per_s=1_000_000)))
+
+    assert [each["outputs"] is None for each in answer["requests"]] == [True, False, False]
+
+
+def test_a_read_is_given_up_when_the_link_goes() -> None:
+    class Cut(AgentThatSays):
+        async def call(self, method: str, **params: Any) -> Any:
+            if method == "read_request":
+                self.link_state = LinkStatus(state="down", since=0.0)
+                await asyncio.sleep(3600)
+            return await super().call(method, **params)
+
+    with asyncio.Runner(loop_factory=VirtualLoop) as runner, pytest.raises(LinkDown, match="does not answer"):
+        runner.run(answer_of(Cut(listing(listed("a", 1)), {})))

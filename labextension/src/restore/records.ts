@@ -19,7 +19,7 @@ export interface IRecordedRequest {
   readonly header: KernelMessage.IHeader<'execute_request'>;
   readonly state: RequestState;
   readonly execution_count: number | null;
-  /** Null when the answer would be too big: ask for this request alone. */
+  /** Null when the answer would be too big or slow: ask for this request alone. */
   readonly outputs: readonly nbformat.IOutput[] | null;
   /** What brings an empty output area to the request's state; null when that would be too big, or it is over. */
   readonly messages: readonly RecordedMessage[] | null;
