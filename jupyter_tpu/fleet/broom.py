@@ -176,7 +176,7 @@ class Broom:
                 return
         except TimeoutError:
             now = await self._fleet.intent(intent.intent_id) or intent
-        if not now.operation:
+        if not (now.operation or now.may_appear):  # a node that is being created elsewhere is waited for
             raise CloudUnavailable(
                 f"The cloud has not accepted to {intent.verb} {intent.node_name.node_id} in {self._accepted_s:.0f} s.",
                 exists="It may still run, and cost.",

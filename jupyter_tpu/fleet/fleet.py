@@ -268,17 +268,16 @@ class Fleet:
 
     async def _begin_on_node(self, verb: Verb, name: NodeName) -> Intent:
         wanted = wish(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
-        known = await self._known(wanted)
+        listed = await self._listed(self._clock())
+        known = settle_conflict(listed, wanted)
         if known is not wanted:
             return known
-        if not self._is_meant(name):
+        open_intents = (each for each in (*listed, *self._board.intents.values()) if not each.settled)
+        if all(each.node_name != name for each in open_intents):
             asked = self._cloud.clock.steady()
             node = await self._cloud.get_node(name)
             self._board.node_seen(node, self._cloud.clock.moment(asked))
         return await self._begin(wanted)
-
-    def _is_meant(self, name: NodeName) -> bool:
-        return any(intent.node_name == name and not intent.settled for intent in self._board.intents.values())
 
     async def _begin(self, wanted: Intent) -> Intent:
         chosen = await asyncio.to_thread(self._journal.begin, wanted)

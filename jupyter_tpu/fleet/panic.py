@@ -98,14 +98,14 @@ async def panic(
     results = {result.name: result async for result in _call_off(opened, broom, tell)}
     holdings = Holdings()
     for _ in range(_ROUNDS):
-        holdings = await look_at_all(opened.cloud)
+        # what other processes have begun since the last look counts too
+        holdings, snapshot = await asyncio.gather(look_at_all(opened.cloud), opened.fleet.refresh())
         failed = [name for name, result in results.items() if result.error]
-        todo = [step for step in steps(holdings, opened.fleet.snapshot(), failed) if step.name not in results]
+        todo = [step for step in steps(holdings, snapshot, failed) if step.name not in results]
         if not todo:
             break
         done = await broom.each([_performed(broom, step) for step in todo])
         results.update({result.name: result for result in done})
-        await opened.fleet.refresh()
     gaps = tuple(_gaps(holdings))
     for gap in gaps:
         tell(gap)

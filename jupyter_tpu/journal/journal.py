@@ -20,7 +20,7 @@ from jupyter_tpu.errors import JournalUnwritable, TpuError, WrongState
 from jupyter_tpu.journal import opening
 from jupyter_tpu.journal.owner import is_gone, new_owner
 from jupyter_tpu.journal.paths import data_dir, data_path
-from jupyter_tpu.lifecycle.conflicts import settle_conflict
+from jupyter_tpu.lifecycle.conflicts import may_appear, settle_conflict
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
 
@@ -86,9 +86,10 @@ class Journal:
             JournalUnwritable: it is not written down, so it must not be performed.
         """
         with self.writing() as database:
-            chosen = settle_conflict(_open_intents(database), wanted)
+            known = _open_intents(database)
+            chosen = settle_conflict(known, wanted)
             if chosen is wanted:
-                chosen = replace(wanted, owner=self.owner)
+                chosen = replace(wanted, owner=self.owner, may_appear=may_appear(known, wanted))
                 _insert(database, chosen)
             return chosen
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from jupyter_tpu.errors import NodeExists, WrongState
 from jupyter_tpu.lifecycle.intents import Intent
-from jupyter_tpu.lifecycle.rising import BOOTING
+from jupyter_tpu.lifecycle.rising import BOOTING, ROLLING_BACK
 
 DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "started"}
 
@@ -40,6 +40,14 @@ def overrules(newer: Intent, older: Intent) -> bool:
     if newer.verb == "delete":
         return older.verb != "delete"
     return newer.verb == "stop" and older.phase == BOOTING
+
+
+def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
+    """Whether a deletion begins while its node is being created and may not be listed yet."""
+    return wanted.verb == "delete" and any(
+        _same_node(each, wanted) and each.verb == "create" and each.phase not in (ROLLING_BACK, BOOTING)
+        for each in open_intents
+    )
 
 
 def _same_node(one: Intent, other: Intent) -> bool:

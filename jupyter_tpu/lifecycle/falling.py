@@ -63,21 +63,25 @@ def ask(intent: Intent, event: Event, limits: Limits) -> Outcome:
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
     """The cloud has begun."""
     fall = FALLS[intent.verb]
-    begun = moved(intent, event.at, fall.phase, f"The node is {fall.under_way}.", operation=event.operation.name)
+    message = f"The node is {fall.under_way}."
+    begun = moved(intent, event.at, fall.phase, message, operation=event.operation.name, may_appear=False)
     return operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
     """Look at the node: it tells what exists, and may be on its way already."""
     if isinstance(event.error, NodeNotFound):
-        return _gone(intent, event)
+        if not intent.may_appear:
+            return _gone(intent, event)
+        intent, _ = missing_for(intent, event.at)
+        return moved(intent, event.at, "checking", "The node was being created; looking whether it appears."), ()
     return moved(intent, event.at, "checking", f"{event.error.message} Looking at the node.", cause=event.error), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Judge by the node whether it was asked for."""
     fall = FALLS[intent.verb]
-    intent = seen(intent)
+    intent = replace(seen(intent), may_appear=False)
     if event.node.state == fall.end_state:
         return _ended(intent, event)
     if event.node.state == fall.under_way:
@@ -110,6 +114,8 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     """The end of a deletion; for a stop, somebody else's doing."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.verb == "stop" and missing_s <= limits.vanished_s:
+        return unchanged(intent)
+    if intent.may_appear and missing_s <= limits.unsure_s:
         return unchanged(intent)
     return _gone(intent, event)
 

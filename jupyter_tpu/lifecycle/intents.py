@@ -36,6 +36,7 @@ class Intent:
         phase_since: when the present phase began (Unix seconds).
         missing_since: since when the cloud says that there is no such node (Unix seconds); 0 = it does not.
         cause: why the operation failed, until it is known what that left behind.
+        may_appear: delete: a creation of the node was under way when this began, and no node has been seen yet.
     """
 
     intent_id: str
@@ -55,6 +56,7 @@ class Intent:
     phase_since: float = 0.0
     missing_since: float = 0.0
     cause: TpuError | None = None
+    may_appear: bool = False
 
     @property
     def succeeded(self) -> bool:
@@ -83,6 +85,7 @@ class Intent:
             "phase_since": self.phase_since,
             "missing_since": self.missing_since,
             "cause": self.cause.to_json() if self.cause else None,
+            "may_appear": self.may_appear,
         }
 
     @classmethod
@@ -105,4 +108,5 @@ class Intent:
             phase_since=data["phase_since"],
             missing_since=data["missing_since"],
             cause=error_from_json(data["cause"]) if data["cause"] else None,
+            may_appear=data.get("may_appear", False),  # earlier versions did not write it
         )

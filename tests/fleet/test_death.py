@@ -67,6 +67,26 @@ async def test_two_fleets_share_what_is_being_done(bench: Any) -> None:
     assert len(bench.emulator.control.ledger()["nodes"]) == 1
 
 
+async def test_a_deletion_waits_for_a_node_that_another_process_is_asking_for(bench: Any) -> None:
+    bench.emulator.control.add_fault("CreateNode", "latency", seconds=1.5)
+    first, second = await bench.fleet(), await bench.fleet(limits=Limits(ask_again_s=0.1))
+    created = await first.create(bench.spec())
+    deleted = await second.wait((await second.delete(bench.name())).intent_id)
+    assert deleted.succeeded
+    assert (await first.wait(created.intent_id)).phase == "cancelled"
+    assert (await second.refresh()).nodes == ()
+    bench.emulator.control.advance(3600)
+    assert bench.emulator.control.billing() == []
+
+
+async def test_a_deletion_waits_no_longer_than_a_node_takes_to_show_up(bench: Any) -> None:
+    bench.emulator.control.add_fault("CreateNode", "drop")
+    first, second = await bench.fleet(), await bench.fleet(limits=Limits(unsure_s=0.3))
+    await first.create(bench.spec())
+    deleted = await second.wait((await second.delete(bench.name())).intent_id)
+    assert (deleted.phase, deleted.message) == ("deleted", "The node my-node is gone; nothing is billed.")
+
+
 async def test_what_a_closed_fleet_left_is_taken_up_by_the_next(bench: Any) -> None:
     first = await bench.fleet()
     intent = await first.create(bench.spec())

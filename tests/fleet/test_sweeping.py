@@ -25,6 +25,7 @@ from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.recoveries import Recoveries
 from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.limits import Limits
 from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import Node, NodeName, NodeSpec, QueuedName, QueuedResource, QueuedSpec
 
@@ -318,6 +319,20 @@ async def test_panic_calls_off_what_is_on_its_way(bench: Any, opened: Hands) -> 
     results = await panic(opened)
 
     assert [result.error for result in results] == [None]
+    bench.emulator.control.advance(3600)
+    assert bench.emulator.control.billing() == []
+
+
+async def test_panic_deletes_a_node_that_another_process_is_asking_for(bench: Any) -> None:
+    bench.emulator.control.add_fault("CreateNode", "latency", seconds=1.5)
+    elsewhere: Fleet = await bench.fleet()
+    here: Fleet = await bench.fleet(limits=Limits(ask_again_s=0.1))
+    created = await elsewhere.create(bench.spec("coming"))
+
+    results = await panic(Hands(here, bench.cloud, bench.journal()), accepted_s=0.5)
+
+    assert [(result.name, result.error) for result in results] == [(str(bench.name("coming")), None)]
+    await elsewhere.wait(created.intent_id)
     bench.emulator.control.advance(3600)
     assert bench.emulator.control.billing() == []
 
