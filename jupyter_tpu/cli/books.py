@@ -82,7 +82,7 @@ async def looked(options: argparse.Namespace) -> Looked:
             return Looked(account=books.account(cloud.clock.now()), as_of=None, is_complete=False)
         warn_of_clock(cloud)
         asked_at = cloud.clock.moment(asked).wall
-        await write_down(cloud, books, look_of(listed, as_of=asked_at, is_first=True))
+        await write_down(cloud, books, look_of(listed, as_of=asked_at))
         account = books.account(cloud.clock.now())
         return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
 
@@ -91,7 +91,7 @@ async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone
     """What nodes have cost, after this look at all of them, or at one zone's."""
     if zone:
         return await costs_of_nodes(cloud, listed.nodes, as_of)
-    return await _costs(cloud, look_of(listed, as_of=as_of, is_first=True))
+    return await _costs(cloud, look_of(listed, as_of=as_of))
 
 
 async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:

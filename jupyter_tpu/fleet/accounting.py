@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
-from jupyter_tpu.fleet.books import Books, look_of
+from jupyter_tpu.fleet.books import FRESH_S, NEVER, Books, look_of
 from jupyter_tpu.fleet.granting import is_covered
 from jupyter_tpu.fleet.stopping import NEVER_ASKED, Asked
 from jupyter_tpu.fleet.unwatched import write_down
@@ -34,7 +34,6 @@ log = logging.getLogger(__name__)
 
 UsedUp = list[tuple[Budget, Usage]]
 
-_FRESH_S = 60.0
 _NOTHING_ASKED = "Nothing was asked of the cloud."
 
 
@@ -62,7 +61,7 @@ class Accounting:
         self._ask_again_s = ask_again_s
         self._clock = cloud.clock
         self._saving = saving
-        self._taken_in: tuple[float, dict[NodeName, float]] = (0.0, {})
+        self._taken_in = NEVER
         self._asked: dict[tuple[str, str], Asked] = {}
         self._told: set[tuple[object, ...]] = set()
         self._notices: tuple[str, ...] = ()
@@ -112,14 +111,13 @@ class Accounting:
 
     async def _take_in(self, snapshot: FleetSnapshot) -> None:
         """A look that was taken in already is not looked at again."""
-        seen = (snapshot.as_of, dict(snapshot.looked_at))
-        if not snapshot.as_of or seen == self._taken_in:
+        before, looked_at = self._taken_in, dict(snapshot.looked_at)
+        if not snapshot.as_of or (snapshot.as_of, looked_at) == (before.as_of, before.looked_at):
             return
         listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
-        is_first = not self._taken_in[0]
-        look = look_of(listed, as_of=snapshot.as_of, is_first=is_first, looked_at=snapshot.looked_at)
+        look = look_of(listed, as_of=snapshot.as_of, before=before, looked_at=looked_at)
         await write_down(self._cloud, self._books, look)
-        self._taken_in = seen
+        self._taken_in = look
 
     async def _tell(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Each threshold once per window, whoever of the user's processes sees it first."""
@@ -243,7 +241,7 @@ class Accounting:
 
     async def _look(self) -> None:
         """Look at the nodes unless that was done lately: what went meanwhile must not count."""
-        if self._clock.now() - self._taken_in[0] <= _FRESH_S:
+        if self._clock.now() - self._taken_in.as_of <= FRESH_S:
             return
         asked = self._clock.steady()
         try:
@@ -252,7 +250,7 @@ class Accounting:
             log.info("Budgets are judged without a look at the nodes: %s", error)
         else:
             as_of = self._clock.moment(asked).wall
-            await write_down(self._cloud, self._books, look_of(listed, as_of=as_of, is_first=True))
+            await write_down(self._cloud, self._books, look_of(listed, as_of=as_of, before=self._taken_in))
 
 
 def _open_intents(snapshot: FleetSnapshot, node: Node) -> list[Intent]:

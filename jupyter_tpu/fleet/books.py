@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -29,6 +30,12 @@ from jupyter_tpu.money.spans import Span, at_worst
 from jupyter_tpu.money.spending import JSON, Account, NodeCosts, node_costs
 
 _KIND = "budget"
+
+FRESH_S = 60.0
+"""A look at the nodes that is no older tells how they are now."""
+
+NEVER = Look(as_of=0.0)
+"""The last look of a process that has not looked yet."""
 
 LOST = "lost-budgets"
 """What stands in the place of budgets that damage to the journal may have taken: one that cannot be read."""
@@ -234,14 +241,14 @@ def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
     )
 
 
-def look_of(listed: NodeList, *, as_of: float, is_first: bool = False, **changes: Any) -> Look:
+def look_of(listed: NodeList, *, as_of: float, before: Look = NEVER, **changes: Any) -> Look:
     """What the ledger needs of a list of nodes.
 
-    `is_first` says that nobody of this process has looked before: a node that is READY already may have been so since
-    it was created.
+    `before` is the last look of this process. Where it is old, as after a sleep of this computer, a node that is READY
+    now may have been so since then, or since it was created.
     """
-    ready = tuple(_sight(node, as_of if is_first else None) for node in listed.nodes if node.is_billed)
-    return Look(as_of=as_of, ready=ready, unreachable=listed.unreachable, **changes)
+    look = Look(as_of=as_of, unreachable=listed.unreachable, **changes)
+    return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
 
 
 def _as_ready(node: Node, now: float) -> Span:
@@ -258,19 +265,26 @@ def _as_ready(node: Node, now: float) -> Span:
     )
 
 
-def _sight(node: Node, first_seen_at: float | None) -> Sight:
+def _sight(node: Node, look: Look, before: Look) -> Sight:
     price = node_price(node)
-    created_at = None if first_seen_at is None else _unix_seconds(node.create_time)
     return Sight(
         name=node.name,
         uid=node.uid,
         accelerator_type=node.accelerator_type,
         spot=node.spot or node.preemptible,
         usd_per_hour=price.usd_per_hour if price else None,
-        unwatched_s=0.0 if created_at is None or first_seen_at is None else max(0.0, first_seen_at - created_at),
+        unwatched_s=_unwatched_s(node, look.seen_at(node.name), before.seen_at(node.name)),
         price_source=price.origin if price else "",
         provisioning=node.provisioning,
     )
+
+
+def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
+    """For how long it may have been READY with nobody looking."""
+    created_at = _unix_seconds(node.create_time)
+    if created_at is None or seen_at - seen_before_at <= FRESH_S:
+        return 0.0
+    return max(0.0, seen_at - max(created_at, seen_before_at))
 
 
 def _unix_seconds(create_time: str) -> float | None:

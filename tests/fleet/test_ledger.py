@@ -135,7 +135,7 @@ def test_a_node_that_was_ready_before_anyone_looked_is_not_charged_but_said(
 ) -> None:
     books = Books(journals[0], PLACE)
     node = Node(name=NAME, state="READY", accelerator_type="v5litepod-8", create_time="1970-01-01T00:10:00Z")
-    books.take_in(look_of(NodeList(nodes=(node,)), as_of=1000.0, is_first=True))
+    books.take_in(look_of(NodeList(nodes=(node,)), as_of=1000.0))
     (only,) = books.account(0.0).spans
     assert (only.began_at, only.unwatched_s) == (1000.0, 400.0)
 

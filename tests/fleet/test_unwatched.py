@@ -7,8 +7,9 @@ import asyncio
 import pytest
 from cloud_line import CloudLine
 from money_judge import Judge
-from money_world import PROJECT, World
+from money_world import PROJECT, Process, World
 
+from jupyter_tpu.cli.books import costs_of_nodes
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.cloud.google import GoogleCloud
 from jupyter_tpu.errors import BudgetExceeded
@@ -103,5 +104,51 @@ def test_lives_that_nobody_watched_use_a_budget_up(world: World) -> None:
         with pytest.raises(BudgetExceeded, match=r"used up: up to \$.* of \$0.70 in all. Up to \$.* nobody here"):
             await process.does(process.fleet.create(SPEC))
         assert world.nodes() == []
+
+    world.run(story())
+
+
+def test_a_budget_counts_a_node_that_became_ready_while_the_computer_slept(world: World) -> None:
+    async def story() -> None:
+        process = await world.open()
+        await asyncio.sleep(60.0)
+        await process.does(process.fleet.create(SPEC))
+        await asyncio.sleep(1.0)
+        assert not world.spans(), "it is not READY yet"
+        await world.emulated.time.jump(AWAY_S)  # the clocks of the process stand still
+        await asyncio.sleep(60.0)
+        process.books.set_budget("mine", {"amount": 1000.0, "unit": "usd", "period": "total"}, now=world.now)
+        ((_, used),) = process.books.account(world.now).usages()
+        billed = Judge(world).used("usd")
+        assert billed <= used.used <= billed * 1.05
+
+    world.run(story())
+
+
+def test_a_node_that_becomes_ready_while_somebody_looks_costs_from_then_on(world: World) -> None:
+    async def story() -> None:
+        process = await world.open()
+        await asyncio.sleep(60.0)
+        await process.does(process.fleet.create(SPEC))
+        await asyncio.sleep(300.0)
+        assert [span.unwatched_s for span in process.books.account(world.now).spans] == [0.0]
+
+    world.run(story())
+
+
+def test_a_command_that_looks_at_one_node_counts_it_from_its_creation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(world.folder))
+
+    async def story() -> None:
+        command = Process(world.emulated, world.folder)  # it has no fleet that looks
+        await command.cloud.create_node(SPEC)
+        await asyncio.sleep(AWAY_S)
+        node = await command.cloud.get_node(NAME)
+        await costs_of_nodes(command.cloud, (node,), world.now)
+        command.journal.close()
+        used, billed = await usage(world), Judge(world).used("usd")
+        assert billed <= used.used <= billed * 1.05
 
     world.run(story())
