@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from jupyter_tpu.accelerators import find_accelerator, price_on_terms
 from jupyter_tpu.cloud.api import CloudApi
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable, TpuError
 from jupyter_tpu.fleet.books import FRESH_S, NEVER, Books, look_of
+from jupyter_tpu.fleet.broom import ask_directly
 from jupyter_tpu.fleet.granting import is_covered
 from jupyter_tpu.fleet.stopping import NEVER_ASKED, Asked
 from jupyter_tpu.fleet.unwatched import write_down
@@ -20,6 +22,7 @@ from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.lifecycle.intents import Intent, Verb
 from jupyter_tpu.lifecycle.rising import BOOTING
 from jupyter_tpu.models import Node, NodeList, NodeName, NodeSpec
+from jupyter_tpu.money.accrual import Look
 from jupyter_tpu.money.budgets import Budget, Usage, moment_text, unwatched_text, usage_text, window_of
 from jupyter_tpu.money.coverage import Request
 from jupyter_tpu.money.spans import Window, dearest_usd_per_hour
@@ -71,13 +74,18 @@ class Accounting:
     async def tick(self, fleet: Fleet, now: float) -> None:
         """Write down what the nodes cost; at a cap stop those that are billed. All of it by the cloud's clock."""
         now, snapshot = self._clock.of_cloud(now), fleet.snapshot()
+        unwritten, notices = None, list[str]()
         try:
             await self._take_in(snapshot)
-            account = await asyncio.to_thread(self._account, now)
+        except JournalUnwritable as error:  # budgets hold on a full disk too
+            unwritten = self._look_of(snapshot)
+            notices.append(f"What the nodes cost is not written down: {error.message} {error.hint}")
+        try:
+            account = await asyncio.to_thread(self._account, now, unwritten)
         except JournalUnwritable as error:
-            self._show(f"What the nodes cost is not written down: {error.message} {error.hint}")
+            self._show(f"What the nodes cost is not known: {error.message} {error.hint}")
             return
-        await self._hold(fleet, snapshot, account) if account else self._show()
+        await self._hold(fleet, snapshot, account, notices) if account else self._show(*notices)
 
     def _show(self, *notices: str) -> None:
         """Each change of what is wrong is logged once."""
@@ -86,20 +94,22 @@ class Accounting:
                 log.warning("%s", notice)
         self._notices = notices
 
-    def _account(self, now: float) -> Account | None:
+    def _account(self, now: float, unwritten: Look | None = None) -> Account | None:
         """None while there are no budgets."""
-        self._books.note_losses()
-        return self._books.account(now) if self._books.has_budgets() else None
+        with suppress(JournalUnwritable):
+            self._books.note_losses()
+        return self._books.account(now, unwritten=unwritten) if self._books.has_budgets() else None
 
-    async def _hold(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account) -> None:
+    async def _hold(self, fleet: Fleet, snapshot: FleetSnapshot, account: Account, notices: Sequence[str]) -> None:
         usages = await asyncio.to_thread(account.usages)
         used_up = _used_up(usages)
         broken = [f"{broken.error.message} {broken.error.hint}" for broken in account.broken()]
         spared = await self._granted(snapshot, account.now, used_up) if used_up else frozenset()
-        self._show(*broken, *(_notice(budget, account) for budget, _ in used_up), *_goes_on(spared))
+        self._show(*notices, *broken, *(_notice(budget, account) for budget, _ in used_up), *_goes_on(spared))
         if used_up:
             await self._stop_all(fleet, snapshot, spared, account.now, _reason(*used_up[0]))
-        await self._tell(usages, account)
+        with suppress(JournalUnwritable):  # told once it can be
+            await self._tell(usages, account)
 
     async def _granted(self, snapshot: FleetSnapshot, now: float, used_up: UsedUp) -> frozenset[NodeName]:
         """Nodes that cost the user nothing; none where a budget counts hours, which these nodes use too."""
@@ -111,13 +121,16 @@ class Accounting:
 
     async def _take_in(self, snapshot: FleetSnapshot) -> None:
         """A look that was taken in already is not looked at again."""
-        before, looked_at = self._taken_in, dict(snapshot.looked_at)
-        if not snapshot.as_of or (snapshot.as_of, looked_at) == (before.as_of, before.looked_at):
+        look, before = self._look_of(snapshot), self._taken_in
+        if not look.as_of or (look.as_of, look.looked_at) == (before.as_of, before.looked_at):
             return
-        listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
-        look = look_of(listed, as_of=snapshot.as_of, before=before, looked_at=looked_at)
         await write_down(self._cloud, self._books, look)
         self._taken_in = look
+
+    def _look_of(self, snapshot: FleetSnapshot) -> Look:
+        listed = NodeList(nodes=snapshot.nodes, unreachable=snapshot.unreachable)
+        looked_at = dict(snapshot.looked_at)
+        return look_of(listed, as_of=snapshot.as_of, before=self._taken_in, looked_at=looked_at)
 
     async def _tell(self, usages: Sequence[tuple[Budget, Usage]], account: Account) -> None:
         """Each threshold once per window, whoever of the user's processes sees it first."""
@@ -159,7 +172,11 @@ class Accounting:
         asked = self._asked[key] = await self._heard(fleet, asked)
         why_delete = asked.why_delete(now)
         verb: Verb = "delete" if why_delete or "create" in open_verbs or not can_stop(node) else "stop"
-        intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+        try:
+            intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+        except JournalUnwritable:  # what ends a charge must not wait for a disk
+            self._asked[key] = await ask_directly(self._cloud, verb, node.name, asked, now)
+            return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=now, times=asked.times + 1)
         await self._note_stop(intent, now, f"{reason} {why_delete}".strip())
 

@@ -79,8 +79,8 @@ class Books:
         """Whether there are any, readable or not, or lost ones; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
 
-    def account(self, now: float, *, without_grant: str = "") -> Account:
-        """Ledger and budgets as they stand, or as they would without one grant.
+    def account(self, now: float, *, without_grant: str = "", unwritten: Look | None = None) -> Account:
+        """Ledger and budgets as they stand, or as they would without one grant, or with a look that is not in them.
 
         Raises:
             JournalUnwritable: the ledger cannot be read; a budget that cannot be is part of the account.
@@ -89,7 +89,7 @@ class Books:
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         offset = utc_offset_s(now)
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
-        spans = self._ledger.spans()
+        spans = self._ledger.spans() if unwritten is None else self._ledger.spans_with(unwritten)
         return Account(
             spans=as_billed(grants, spans, now),
             worst=as_billed(grants, tuple(map(at_worst, spans)), now),

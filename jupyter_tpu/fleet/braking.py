@@ -21,6 +21,7 @@ from jupyter_tpu.fleet.books import Books
 from jupyter_tpu.fleet.brake_book import BrakeBook, Laid, reminder_of
 from jupyter_tpu.fleet.brake_hearing import Agents, Hearing
 from jupyter_tpu.fleet.brake_past import JSON, past_view
+from jupyter_tpu.fleet.broom import ask_directly
 from jupyter_tpu.fleet.saving import HOOK_S, Saving
 from jupyter_tpu.fleet.stopping import NEVER_ASKED, Asked
 from jupyter_tpu.journal.audit import Entry
@@ -87,6 +88,7 @@ class Braking:
         look_at_clocks: Callable[[], Moment] = this_moment,
         login_key: str = "",
     ) -> None:
+        self._cloud = cloud
         self._owner = journal.owner
         self._book = BrakeBook(journal, cloud.settings, login_key)
         self.saving = Saving(agents, journal, cloud.settings) if agents else None
@@ -256,9 +258,14 @@ class Braking:
         asked = await self._heard(fleet, asked)
         why_delete = asked.why_delete(steady)
         verb = "delete" if why_delete else brake.rules.action
-        intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
-        self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
         reason = f"{why_text(brake)} {why_delete}".strip()
+        try:
+            intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
+        except JournalUnwritable:  # what ends a charge must not wait for a disk
+            log.warning("%s ends by its rules: %s", node.name, reason)
+            self._asked[key] = await ask_directly(self._cloud, verb, node.name, asked, steady)
+            return
+        self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
         log.warning("%s ends by its rules: %s", node.name, reason)
         if intent.owner == self._owner:
             entry = Entry(at=now, action=verb, subject=str(node.name), reason=reason)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
-from jupyter_tpu.fleet.stopping import LAST_RESORT_OF_PANIC_S, may_pass
+from jupyter_tpu.fleet.stopping import LAST_RESORT_OF_PANIC_S, Asked, may_pass
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName, Operation, QueuedName
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.fleet.fleet import Fleet
     from jupyter_tpu.journal import Journal
+
+log = logging.getLogger(__name__)
 
 _AT_A_TIME = 16
 ACCEPTED_S = 45.0
@@ -206,6 +209,18 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
     operation = await (cloud.stop_node(node) if verb == "stop" else cloud.delete_node(node))
     if wait:
         await _until_done(cloud, operation)
+
+
+async def ask_directly(cloud: CloudApi, verb: str, node: NodeName, asked: Asked, at: float) -> Asked:
+    """Have a rule or a budget end a node as `end_directly` does; what is known of the request afterwards."""
+    log.warning("The journal cannot be written. The cloud is asked to %s %s all the same.", verb, node)
+    asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
+    try:
+        await end_directly(cloud, verb, node, wait=False)
+    except TpuError as error:
+        log.warning("The cloud did not %s %s: %s", verb, node, error)
+        return asked.refused(verb, error)
+    return replace(asked, refused_since=None)
 
 
 async def _until_done(cloud: CloudApi, operation: Operation) -> None:

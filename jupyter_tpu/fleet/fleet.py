@@ -268,7 +268,7 @@ class Fleet:
 
     async def _begin_on_node(self, verb: Verb, name: NodeName) -> Intent:
         wanted = wish(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
-        listed = await self._listed(self._clock())
+        listed = [await self._caught_up(each) for each in await self._listed(self._clock())]
         known = settle_conflict(listed, wanted)
         if known is not wanted:
             return known
@@ -278,6 +278,14 @@ class Fleet:
             node = await self._cloud.get_node(name)
             self._board.node_seen(node, self._cloud.clock.moment(asked))
         return await self._begin(wanted)
+
+    async def _caught_up(self, listed: Intent) -> Intent:
+        """Write down progress of ours that could not be before: else the old state is in the way of what is asked."""
+        known = self._board.intents.get(listed.intent_id)
+        if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
+            return listed
+        await asyncio.to_thread(self._journal.save, known)
+        return known
 
     async def _begin(self, wanted: Intent) -> Intent:
         chosen = await asyncio.to_thread(self._journal.begin, wanted)

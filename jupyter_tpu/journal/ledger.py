@@ -61,6 +61,13 @@ class Ledger:
         with self._journal.reading() as database:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
+    def spans_with(self, look: Look) -> tuple[Span, ...]:
+        """The same, and what a look means that cannot be written down."""
+        accrual = self.outcome(look)
+        moved = {span.name: span for span in (*accrual.extended, *accrual.closed)}
+        known = (moved.get(span.name, span) if span.is_open else span for span in self.spans())
+        return (*known, *accrual.opened)
+
     def readable_spans(self) -> tuple[Span, ...]:
         """The same without those that cannot be read, for what is no matter of money."""
         with self._journal.reading() as database:
