@@ -13,7 +13,9 @@ from jupyter_tpu.cli.options import add_cloud_options, add_json_option
 from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
 from jupyter_tpu.cli.wording import dollars_text
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.books import utc_offset_s
 from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS, moment_text
+from jupyter_tpu.money.days import OffsetAt
 from jupyter_tpu.money.spending import budgets_view
 
 if TYPE_CHECKING:
@@ -86,15 +88,15 @@ def _list(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"budgets": views})
     elif views:
-        say_budgets(views, account.utc_offset_s)
+        say_budgets(views, account.offset_at)
     else:
         note("There are no budgets. " + _USAGE)
     return 0
 
 
-def say_budgets(views: Sequence[dict[str, Any]], utc_offset_s: float) -> None:
+def say_budgets(views: Sequence[dict[str, Any]], offset_at: OffsetAt) -> None:
     """A table; what cannot be read is said below it."""
-    say_table(_HEADER, (_row(view, utc_offset_s) for view in views))
+    say_table(_HEADER, (_row(view, offset_at) for view in views))
     for view in views:
         if view["error"]:
             note(plain(view["error"]))
@@ -102,14 +104,14 @@ def say_budgets(views: Sequence[dict[str, Any]], utc_offset_s: float) -> None:
         note(_UP_TO)
 
 
-def _row(view: dict[str, Any], utc_offset_s: float) -> tuple[str, ...]:
+def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
     if view["error"]:
         return (view["name"], "cannot be read", "unknown", "", "", "nothing may be created")
     per = "in all" if view["period"] == "total" else f"per {view['period']}"
     up_to = "up to " if view["unwatched"] else ""
     used = f"{up_to}{_amount(view, view['used'])} ({view['fraction']:.0%})"
-    runs_out = "used up" if view["level"] == "100" else _moment(view["runs_out_at"], utc_offset_s)
-    renewed = _moment(view["window_end"], utc_offset_s)
+    runs_out = "used up" if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
+    renewed = _moment(view["window_end"], offset_at)
     limit = f"{_amount(view, view['amount'])} {per}"
     return (view["name"], limit, used, runs_out, renewed, _AT_THE_CAP[view["action"]])
 
@@ -118,8 +120,8 @@ def _amount(view: dict[str, Any], amount: float) -> str:
     return dollars_text(amount) if view["unit"] == "usd" else f"{amount:.2f} h"
 
 
-def _moment(at: float | None, utc_offset_s: float) -> str:
-    return "" if at is None else moment_text(at, utc_offset_s)
+def _moment(at: float | None, offset_at: OffsetAt) -> str:
+    return "" if at is None else moment_text(at, offset_at(at))
 
 
 def _set(options: argparse.Namespace) -> int:
@@ -127,7 +129,7 @@ def _set(options: argparse.Namespace) -> int:
     if options.json:
         say_json(view)
     else:
-        say_budgets([view], time.localtime().tm_gmtoff)
+        say_budgets([view], utc_offset_s)
     return 0
 
 

@@ -89,7 +89,7 @@ def _say_spend(view: dict[str, Any], seen: Looked) -> None:
     say(f"{'now:':<12}{dollars_text(view['usd_per_hour'])}/h by list price")
     if view["budgets"]:
         say()
-        say_budgets(view["budgets"], seen.account.utc_offset_s)
+        say_budgets(view["budgets"], seen.account.offset_at)
     for text in _doubts(view):
         note(text)
 

@@ -309,12 +309,13 @@ def _reason(budget: Budget, usage: Usage) -> str:
 
 def _notice(budget: Budget, account: Account) -> str:
     """The same words while it lasts, so that it is told once."""
-    until = _until(window_of(budget, account.now, account.utc_offset_s), account)
+    until = _until(window_of(budget, account.now, account.offset_at), account)
     return f"The budget {budget.name} is used up: READY nodes are stopped, and none may be created{until}."
 
 
 def _until(window: Window, account: Account) -> str:
-    return f" until {moment_text(window.ends_at, account.utc_offset_s)}" if window.ends_at is not None else ""
+    at = window.ends_at
+    return "" if at is None else f" until {moment_text(at, account.offset_at(at))}"
 
 
 def _exceeded(budget: Budget, usage: Usage, account: Account) -> BudgetExceeded:

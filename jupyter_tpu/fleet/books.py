@@ -87,7 +87,6 @@ class Books:
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
-        offset = utc_offset_s(now)
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
         spans = self._ledger.spans() if unwritten is None else self._ledger.spans_with(unwritten)
         return Account(
@@ -95,7 +94,7 @@ class Books:
             worst=as_billed(grants, tuple(map(at_worst, spans)), now),
             budgets=budgets,
             now=now,
-            utc_offset_s=offset,
+            offset_at=utc_offset_s,
         )
 
     def history(self, by: By, last: int, *, now: float) -> JSON:

@@ -1,7 +1,7 @@
 """Budgets: so much money, or so many hours of READY nodes, per day, week, month or in all.
 
-Windows begin at the user's wall time, so each function that reckons with them takes the offset of the local time from
-UTC in seconds. Money counts as in `Cost.worst_usd`: an unknown price is the dearest.
+Windows begin at the user's wall time, so each function that reckons with them takes the wall clock's offset from UTC at
+any moment. Money counts as in `Cost.worst_usd`: an unknown price is the dearest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.money.days import day_text
+from jupyter_tpu.money.days import OffsetAt, day_text, wall_moment
 from jupyter_tpu.money.spans import HOUR_S, Cost, Span, Window, at_worst, cost
 
 Unit = Literal["usd", "hours"]
@@ -156,15 +156,21 @@ def _time(value: object) -> str:
     return text
 
 
-def window_of(budget: Budget, now: float, utc_offset_s: float) -> Window:
+def window_of(budget: Budget, now: float, offset_at: OffsetAt) -> Window:
     """The window that `now` is in."""
     if budget.period == "total":
         return Window()
     hours, minutes = budget.resets_at.split(":")
-    reset_s = int(hours) * HOUR_S + int(minutes) * 60.0 - utc_offset_s
-    day = math.floor((now - reset_s) / _DAY_S)
+    reset_s = int(hours) * HOUR_S + int(minutes) * 60.0
+
+    def begins(day: int) -> float:
+        return wall_moment(day * _DAY_S + reset_s, offset_at)
+
+    day = math.floor((now + offset_at(now) - reset_s) / _DAY_S)
+    # on the night when it is changed, the wall clock skips some times and shows others twice
+    day += (now >= begins(day + 1)) - (now < begins(day))
     first, last = _days(budget, day)
-    return Window(starts_at=first * _DAY_S + reset_s, ends_at=last * _DAY_S + reset_s)
+    return Window(starts_at=begins(first), ends_at=begins(last))
 
 
 def _days(budget: Budget, day: int) -> tuple[int, int]:
@@ -180,10 +186,10 @@ def _days(budget: Budget, day: int) -> tuple[int, int]:
 
 
 def usage_of(
-    budget: Budget, spans: Sequence[Span], now: float, utc_offset_s: float, *, worst: Sequence[Span] | None = None
+    budget: Budget, spans: Sequence[Span], now: float, offset_at: OffsetAt, *, worst: Sequence[Span] | None = None
 ) -> Usage:
     """How far it is used by these spans; `worst` are the longest that they can have been, if that was worked out."""
-    window = window_of(budget, now, utc_offset_s)
+    window = window_of(budget, now, offset_at)
     longest = [at_worst(span) for span in spans] if worst is None else worst
     used = _counted(budget.unit, cost(longest, window, now))
     fraction = used / budget.amount

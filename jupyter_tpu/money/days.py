@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import calendar
 import re
+from collections.abc import Callable
 
 from jupyter_tpu.errors import BadInput
+
+OffsetAt = Callable[[float], float]
+"""What the user's wall clock was ahead of UTC at a moment, in seconds."""
 
 _DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DAY_S = 86_400
@@ -37,6 +41,11 @@ def day_of(at: float) -> int:
 def began_at(day: int) -> float:
     """When a day begins, in Unix seconds."""
     return float(day * _DAY_S)
+
+
+def wall_moment(wall_s: float, offset_at: OffsetAt) -> float:
+    """When the wall clock shows that: the offset that holds then is found in two steps."""
+    return wall_s - offset_at(wall_s - offset_at(wall_s))
 
 
 def day_text(day: int) -> str:

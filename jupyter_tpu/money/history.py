@@ -12,14 +12,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.money.days import day_text
+from jupyter_tpu.money.days import OffsetAt, day_text, wall_moment
 from jupyter_tpu.money.spans import HOUR_S, WATCHED_S, Span, at_worst
 from jupyter_tpu.money.spending import CURRENCY, Account
 
 JSON = dict[str, Any]
 By = Literal["hour", "day"]
-OffsetAt = Callable[[float], float]
-"""What the user's wall clock was ahead of UTC at a moment, in seconds."""
 
 LAST = {"hour": 24, "day": 30}
 """How many slots are shown where nobody says."""
@@ -81,13 +79,7 @@ def _hour_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
 
 def _day_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
     today = int((now + offset_at(now)) // _DAY_S)
-    return [_midnight(day, offset_at) for day in range(today - last + 1, today + 2)]
-
-
-def _midnight(day: int, offset_at: OffsetAt) -> float:
-    """When a day of the wall clock begins; the offset that holds then is found in two steps."""
-    guess = day * _DAY_S - offset_at(day * _DAY_S)
-    return day * _DAY_S - offset_at(guess)
+    return [wall_moment(day * _DAY_S, offset_at) for day in range(today - last + 1, today + 2)]
 
 
 def history(account: Account, at: Sequence[float]) -> list[Slot]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.budgets import BrokenBudget, Budget, Period, Usage, usage_of, window_of
+from jupyter_tpu.money.days import OffsetAt
 from jupyter_tpu.money.spans import EVER, Cost, Span, Window, cost
 
 JSON = dict[str, Any]
@@ -27,13 +28,13 @@ class Account:
     Attributes:
         worst: the same spans as long as they can have been, see `spans.at_worst`; None: it was not worked out.
         now: Unix seconds.
-        utc_offset_s: of the user's wall clock.
+        offset_at: of the user's wall clock.
     """
 
     spans: Sequence[Span]
     budgets: Sequence[Budget | BrokenBudget]
     now: float
-    utc_offset_s: float
+    offset_at: OffsetAt
     worst: Sequence[Span] | None = None
 
     def usages(self) -> list[tuple[Budget, Usage]]:
@@ -43,7 +44,7 @@ class Account:
 
     def usage(self, budget: Budget) -> Usage:
         """How far one is used."""
-        return usage_of(budget, self.spans, self.now, self.utc_offset_s, worst=self.worst)
+        return usage_of(budget, self.spans, self.now, self.offset_at, worst=self.worst)
 
     def broken(self) -> list[BrokenBudget]:
         """Those that cannot be read."""
@@ -52,7 +53,7 @@ class Account:
     def window(self, period: Period) -> Window:
         """The calendar's day, week (from Monday) or month that it is now."""
         whole = Budget(name=period, amount=1.0, unit="usd", period=period)
-        return window_of(whole, self.now, self.utc_offset_s)
+        return window_of(whole, self.now, self.offset_at)
 
 
 def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:

@@ -45,6 +45,10 @@ def span(began_at: float, ended_at: float, **changes: Any) -> Span:
     return Span(began_at=began_at, ended_at=ended_at, **{**values, **changes})
 
 
+def utc(_: float) -> float:
+    return 0.0
+
+
 def test_a_budget_is_read_back_as_it_was_written() -> None:
     made = budget(resets_on="friday", resets_at="09:30", action="warn", amount=2.5)
     assert budget_from_json("mine", made.to_json()) == made
@@ -90,19 +94,19 @@ def test_a_budget_has_a_harmless_name(name: str) -> None:
 
 
 def test_a_week_begins_on_the_day_and_at_the_hour_of_the_users_choice() -> None:
-    window = window_of(budget(resets_on="tuesday", resets_at="09:00"), NOON, utc_offset_s=3600.0)
+    window = window_of(budget(resets_on="tuesday", resets_at="09:00"), NOON, lambda _: 3600.0)
     assert window.starts_at == datetime(2026, 11, 17, 8, tzinfo=UTC).timestamp()
     assert window.ends_at == datetime(2026, 11, 24, 8, tzinfo=UTC).timestamp()
 
 
 def test_a_month_is_the_calendars() -> None:
-    window = window_of(budget(period="month"), NOON, utc_offset_s=0.0)
+    window = window_of(budget(period="month"), NOON, utc)
     assert window.starts_at == datetime(2026, 11, 1, tzinfo=UTC).timestamp()
     assert window.ends_at == datetime(2026, 12, 1, tzinfo=UTC).timestamp()
 
 
 def test_a_total_never_begins_anew() -> None:
-    assert window_of(budget(period="total"), NOON, utc_offset_s=0.0).ends_at is None
+    assert window_of(budget(period="total"), NOON, utc).ends_at is None
 
 
 @settings(deadline=None)
@@ -118,19 +122,19 @@ def test_windows_agree_with_the_calendar_and_follow_each_other(
 ) -> None:
     changes = {"period": period, "resets_at": resets_at, **({"resets_on": weekday} if period == "week" else {})}
     wanted, offset_s = budget(**changes), offset_h * 3600.0
-    window = window_of(wanted, now, offset_s)
+    window = window_of(wanted, now, lambda _: offset_s)
     assert window.ends_at is not None
     assert window.starts_at <= now < window.ends_at
     local = datetime.fromtimestamp(window.starts_at, timezone(timedelta(hours=offset_h)))
     assert local.strftime("%H:%M") == resets_at
     assert period != "week" or local.strftime("%A").lower() == weekday
     assert period != "month" or local.day == 1
-    assert window_of(wanted, window.ends_at, offset_s).starts_at == window.ends_at
+    assert window_of(wanted, window.ends_at, lambda _: offset_s).starts_at == window.ends_at
 
 
 def test_only_what_lies_in_the_window_counts() -> None:
     spans = [span(NOON - 30 * 86_400, NOON - 29 * 86_400), span(NOON - 3600, NOON)]
-    usage = usage_of(budget(), spans, NOON, 0.0)
+    usage = usage_of(budget(), spans, NOON, utc)
     assert usage.used == pytest.approx(9.6)
     assert usage.fraction == pytest.approx(0.48)
     assert (usage.level, usage.runs_out_at) == ("ok", None)
@@ -139,34 +143,34 @@ def test_only_what_lies_in_the_window_counts() -> None:
 
 def test_hours_are_those_of_all_nodes_together() -> None:
     spans = [span(NOON - 3600, NOON), span(NOON - 1800, NOON, uid="2", usd_per_hour=None)]
-    usage = usage_of(budget(unit="hours", amount=3), spans, NOON, 0.0)
+    usage = usage_of(budget(unit="hours", amount=3), spans, NOON, utc)
     assert (usage.used, usage.level) == (1.5, "50")
 
 
 def test_at_the_present_rate_it_runs_out_or_the_window_ends_before() -> None:
     running = [span(NOON - 3600, NOON, is_open=True)]
-    assert usage_of(budget(amount=19.2), running, NOON, 0.0).runs_out_at == pytest.approx(NOON + 3600)
-    assert usage_of(budget(amount=9.6), running, NOON, 0.0).runs_out_at == NOON
-    assert usage_of(budget(amount=5000), running, NOON, 0.0).runs_out_at is None
-    assert usage_of(budget(amount=1e9, period="total"), running, NOON, 0.0).runs_out_at is None
-    lasting = usage_of(budget(amount=8e6, period="total"), running, NOON, 0.0).runs_out_at
+    assert usage_of(budget(amount=19.2), running, NOON, utc).runs_out_at == pytest.approx(NOON + 3600)
+    assert usage_of(budget(amount=9.6), running, NOON, utc).runs_out_at == NOON
+    assert usage_of(budget(amount=5000), running, NOON, utc).runs_out_at is None
+    assert usage_of(budget(amount=1e9, period="total"), running, NOON, utc).runs_out_at is None
+    lasting = usage_of(budget(amount=8e6, period="total"), running, NOON, utc).runs_out_at
     assert lasting is not None
     assert moment_text(lasting, 0.0).startswith("21")
 
 
 def test_what_nobody_watched_counts_within_the_window_and_is_said() -> None:
     spans = [span(NOON - 3600, NOON - 1800, unwatched_before_s=30 * 86_400.0, unwatched_after_s=1800.0)]
-    usage = usage_of(budget(amount=4.8, period="day"), spans, NOON, 0.0)
+    usage = usage_of(budget(amount=4.8, period="day"), spans, NOON, utc)
     assert usage.used == pytest.approx(12 * 9.6)
     assert usage.watched == pytest.approx(4.8)
     assert usage_text(budget(), usage) == "up to $115.20 of $20.00 this week"
     assert unwatched_text(budget(), usage).startswith("Up to $110.40 of it are of nodes that may have been READY")
-    assert unwatched_text(budget(), usage_of(budget(), [span(NOON - 3600, NOON)], NOON, 0.0)) == ""
+    assert unwatched_text(budget(), usage_of(budget(), [span(NOON - 3600, NOON)], NOON, utc)) == ""
 
 
 def test_an_unknown_price_counts_as_the_dearest() -> None:
-    known = usage_of(budget(), [span(NOON - 3600, NOON)], NOON, 0.0)
-    unknown = usage_of(budget(), [span(NOON - 3600, NOON, usd_per_hour=None)], NOON, 0.0)
+    known = usage_of(budget(), [span(NOON - 3600, NOON)], NOON, utc)
+    unknown = usage_of(budget(), [span(NOON - 3600, NOON, usd_per_hour=None)], NOON, utc)
     assert unknown.used > known.used
 
 

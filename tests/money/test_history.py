@@ -39,7 +39,7 @@ def span(hours_ago: float, hours: float, **changes: Any) -> Span:
 
 
 def account(*spans: Span, now: float = NOON) -> Account:
-    return Account(spans=spans, budgets=(), now=now, utc_offset_s=0.0)
+    return Account(spans=spans, budgets=(), now=now, offset_at=utc)
 
 
 def utc(_: float) -> float:

@@ -30,8 +30,12 @@ def span(hours_ago: float, hours: float, **changes: Any) -> Span:
     return Span(began_at=began_at, ended_at=began_at + hours * HOUR_S, **{**values, **changes})
 
 
+def utc(_: float) -> float:
+    return 0.0
+
+
 def shown(*spans: Span, budgets: tuple[Any, ...] = (), is_complete: bool = True) -> dict[str, Any]:
-    account = Account(spans=spans, budgets=budgets, now=NOON, utc_offset_s=0.0)
+    account = Account(spans=spans, budgets=budgets, now=NOON, offset_at=utc)
     return spend_view(account, as_of=NOON, is_complete=is_complete)
 
 
