@@ -136,7 +136,7 @@ async def _follow(lines: _Lines, process: ProcessStream, archive: bytes, on_prog
         elif "phase" in said:
             lines.last_step = str(said.get("message", said["phase"]))
             on_progress(said)
-    raise await _failure(process)
+    raise await _failure(process, lines.patience_s)
 
 
 def _ready(said: Any) -> Ready:
@@ -154,9 +154,15 @@ def _cut(raw: str) -> WorkerUnreachable:
     return WorkerUnreachable("The connection to the worker was cut while it was prepared.", raw=raw)
 
 
-async def _failure(process: ProcessStream) -> TpuError:
+async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
     try:
-        status, stderr = await asyncio.gather(process.exit_status(), process.read_stderr())
+        async with asyncio.timeout(patience_s):
+            status, stderr = await asyncio.gather(process.exit_status(), process.read_stderr())
+    except TimeoutError:
+        return EnvironmentFailed(
+            f"The bootstrap on the worker did not end within {patience_s:.0f} s of its last words.",
+            hint="Look at the worker by `jupyter tpu ssh`: what it does may hang.",
+        )
     except (TpuError, OSError) as error:
         return _cut(str(error))
     if status == 127:
@@ -178,7 +184,7 @@ class _Lines:
 
     def __init__(self, stream: ByteStream, patience_s: float) -> None:
         self._stream = stream
-        self._patience_s = patience_s
+        self.patience_s = patience_s
         self.last_step = "Starting the bootstrap"
         self._buffer = bytearray()
 
@@ -189,11 +195,11 @@ class _Lines:
             EnvironmentFailed: it does not come.
         """
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(self.patience_s):
                 return await self._next()
         except TimeoutError:
             raise EnvironmentFailed(
-                f"The worker has said nothing for {self._patience_s:.0f} s. The last was: {self.last_step}.",
+                f"The worker has said nothing for {self.patience_s:.0f} s. The last was: {self.last_step}.",
                 hint="Look at the worker by `jupyter tpu ssh`: what it does may hang, or its network may be slow.",
             ) from None
 

@@ -6,6 +6,8 @@ import asyncssh
 
 from jupyter_tpu.errors import WorkerUnreachable
 
+_STDERR_BYTES = 64 * 1024
+
 
 def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
     """The SSH connection broke while it was in use."""
@@ -74,10 +76,11 @@ class ByteStream:
         return status
 
     async def read_stderr(self) -> str:
-        """All that the command writes to its standard error, until it ends."""
-        if self._errors is None:
-            return ""
-        return (await _read(self._errors, -1)).decode(errors="replace")
+        """The last that the command writes to its standard error (64 KiB at the most), when it has ended."""
+        kept = b""
+        while self._errors and (piece := await _read(self._errors, _STDERR_BYTES)):
+            kept = (kept + piece)[-_STDERR_BYTES:]
+        return kept.decode(errors="replace")
 
 
 async def _read(reader: asyncssh.SSHReader[bytes], n: int) -> bytes:

@@ -289,6 +289,23 @@ async def test_a_worker_that_falls_silent_while_it_is_prepared_is_given_up() -> 
     await link.close()
 
 
+class Lingering(Scripted):
+    """Its output has ended, and it has not."""
+
+    async def exit_status(self) -> int:
+        await self._closed.wait()
+        return 0
+
+
+async def test_a_bootstrap_that_does_not_end_after_its_last_words_is_given_up() -> None:
+    link = Link(EvilWorker(bootstrap=Lingering()).connect, patience_s=0.2)
+    async with asyncio.timeout(20):
+        with pytest.raises(EnvironmentFailed, match="did not end") as caught:
+            await link.open()
+    assert "jupyter tpu ssh" in caught.value.hint
+    await link.close()
+
+
 class StubbornWorker(EvilWorker):
     """Whoever connects again swallows one cancellation, as libraries do."""
 

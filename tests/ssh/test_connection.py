@@ -64,6 +64,13 @@ async def test_a_command_gets_its_input_and_gives_its_output_and_status(connecti
     assert await stream.exit_status() == 3
 
 
+async def test_of_much_standard_error_only_the_end_is_kept(connection: SshConnection) -> None:
+    stream = await connection.execute("head -c 3000000 /dev/zero | tr '\\0' x >&2; echo the end >&2")
+    words = await stream.read_stderr()
+    assert words.endswith("xthe end\n")
+    assert len(words) <= 64 * 1024
+
+
 async def test_a_unix_socket_carries_bytes_both_ways(connection: SshConnection, tmp_path: Path) -> None:
     async def shout(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.write((await reader.read(100)).upper())
