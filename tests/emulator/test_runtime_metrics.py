@@ -232,7 +232,9 @@ async def test_memory_and_duty_follow_what_the_holder_does(make_worker: Any) -> 
 
     holder.stdin.write("grow\n")
     await holder.stdout.readline()
-    after = sum(await worker.gauges(USED, "as_int"))
+    async with asyncio.timeout(30):
+        while (after := sum(await worker.gauges(USED, "as_int"))) == before:  # noqa: ASYNC110 - measured when one asks
+            await asyncio.sleep(0.2)
     holder.stdin.write("work\n")
     async with asyncio.timeout(30):
         while max(await worker.gauges(DUTY, "as_double")) < 30:  # noqa: ASYNC110 - it is measured when one asks

@@ -248,7 +248,7 @@ async def test_a_cell_behind_a_restart_is_answered_once_when_the_link_is_lost() 
     assert [event["event"] for event in events] == ["not_run", "words"]
 
 
-def goodbye(after_s: float, *, restart: bool = True) -> list[bytes]:
+def goodbye(after_s: float, *, restart: bool) -> list[bytes]:
     """What Jupyter sends before it ends a process, made so many seconds from now."""
     date = (datetime.now(UTC) + timedelta(seconds=after_s)).isoformat().replace("+00:00", "Z")
     header = {"msg_type": "shutdown_request", "msg_id": "2", "date": date}
@@ -256,14 +256,15 @@ def goodbye(after_s: float, *, restart: bool = True) -> list[bytes]:
 
 
 @pytest.mark.parametrize(
-    ("message", "arrives"),
-    [(goodbye(-60), False), (goodbye(60), True), (goodbye(-60, restart=False), True)],
+    ("after_s", "restart", "arrives"),
+    [(-60, True, False), (60, True, True), (-60, False, True)],
     ids=["made before the launch", "made after it", "a shutdown by a client whose clock is behind"],
 )
 async def test_a_request_to_end_that_is_slower_than_the_restart_does_not_end_the_new_process(
-    message: list[bytes], arrives: bool
+    after_s: float, restart: bool, arrives: bool
 ) -> None:
     link, kernel, _ = await restarted_while_cut()
+    message = goodbye(after_s, restart=restart)
     link.streams[0].take_back_cells()
     kernel.send("control", message)
     assert link.streams[0].take_back_cells() == ([message] if arrives else [])
