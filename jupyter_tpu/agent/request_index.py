@@ -21,6 +21,9 @@ ExecutionState = Literal["starting", "idle", "busy"]
 _MOST_REQUESTS = 2000
 _MOST_PARENTS = 64
 _MOST_ANSWERS = 100
+# Jupyter Server and JupyterLab take no state from around these (`untracked_message_types`): a page that is told "busy"
+# because of one as it opens does not hear of its end, and would show a busy kernel until the next cell.
+_NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
 # A widget's page says now and then that it is still shown, which takes a kernel a few ms and is no work.
 _MOMENT_S = 1.0
@@ -87,7 +90,7 @@ class RequestIndex:
 
     @property
     def execution_state(self) -> ExecutionState:
-        """What the kernel says it is doing. Other requests than cells count as well, as they do for Jupyter."""
+        """What the kernel says it is doing. Other requests than cells count as well, where they do for Jupyter."""
         if self._busy_with:
             return "busy"
         return "idle" if self._has_spoken else "starting"
@@ -247,7 +250,8 @@ class RequestIndex:
         request = self._request_of(parent)
         if state == "busy":
             self.begun += 1
-            self._busy_with.add(_kind_and_id(parent))
+            if (key := _kind_and_id(parent))[0] not in _NOT_COUNTED:
+                self._busy_with.add(key)
             if request is not None:
                 # The reply of a kernel without our line comes on a socket of its own, and may be read first.
                 request.state, request.status = "running", request.status if request.reply_seq else None

@@ -36,6 +36,24 @@ def test_what_a_widget_does_in_a_moment_is_no_work(parent: str, after_s: float, 
     assert not index.is_executing(120.0)
 
 
+@pytest.mark.parametrize(
+    ("parent", "state"),
+    [
+        ("execute_request", "busy"),
+        ("complete_request", "busy"),
+        ("kernel_info_request", "idle"),
+        ("debug_request", "idle"),
+    ],
+)
+def test_a_kernel_is_busy_with_what_jupyter_counts(parent: str, state: str) -> None:
+    index = RequestIndex()
+    assert index.execution_state == "starting"
+    hear(index, "busy", parent, 100.0)
+    assert index.execution_state == state
+    hear(index, "idle", parent, 110.0)
+    assert index.execution_state == "idle"
+
+
 def test_a_reply_that_is_read_before_the_kernel_says_busy_still_counts() -> None:
     index = RequestIndex()
 
