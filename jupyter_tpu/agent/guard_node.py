@@ -33,7 +33,7 @@ class CannotEnd(Exception):
     """The node cannot be ended from here; the text says why.
 
     Attributes:
-        is_refused: the API does not want this action of a READY node, whoever asks; in a passing state it may later.
+        is_refused: the API refused this action although the node is READY, so asking again will not help.
     """
 
     def __init__(self, reason: str, *, is_refused: bool = False) -> None:

@@ -51,7 +51,7 @@ def asks_to_restart(parts: Sequence[bytes]) -> bool:
 
 
 def date_of(parts: Sequence[bytes]) -> datetime | None:
-    """When a message was made, by the clock of whoever made it; None if it does not say."""
+    """The date in the message's header, by the sender's clock; None if there is none, or one without a time zone."""
     place = header_place(parts)
     try:
         date = datetime.fromisoformat(text_of(json_object(parts[place]), "date").replace("Z", "+00:00"))

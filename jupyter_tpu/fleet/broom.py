@@ -213,7 +213,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 async def ask_directly(cloud: CloudApi, verb: str, node: NodeName, asked: Asked, at: float) -> Asked:
     """Have a rule or a budget end a node as `end_directly` does; what is known of the request afterwards."""
-    log.warning("The journal cannot be written. The cloud is asked to %s %s all the same.", verb, node)
+    log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
     asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
     try:
         await end_directly(cloud, verb, node, wait=False)

@@ -130,7 +130,7 @@ async def _ask(
     asking = asyncio.create_task(provisioner.call(method, **params))
     try:
         while not (await asyncio.wait([asking], timeout=_PATIENCE_S))[0]:
-            # a link over which nothing comes goes down by itself
+            # a silent link changes its state after 12 s, so this ends
             if not at_any_speed or provisioner.link_state.state not in _UP:
                 raise _link_down("The worker does not answer.")
         return asking.result()

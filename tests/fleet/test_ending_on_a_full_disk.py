@@ -1,4 +1,4 @@
-"""Nothing stays billed because the local disk is full: nodes end all the same, by the cloud's own ledger."""
+"""A full local disk keeps no node billed: nodes still end, as the cloud's own ledger shows."""
 
 from __future__ import annotations
 
