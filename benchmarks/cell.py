@@ -27,14 +27,14 @@ from jupyter_client.provisioning.factory import KernelProvisionerFactory
 
 from benchmarks.cpu import CpuTimes
 from benchmarks.worker import NODE, PROJECT
-from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, EmulatorControl
+from jupyter_tpu.emulator.control.client import ADDRESS_VARIABLE, EmulatorControl
 from jupyter_tpu.models import NodeName
 
 Numbers = dict[str, float]
 _PATIENCE_S = 120
 _PAUSE_S = 12.0  # longer than what a link remembers of a path for bursts that follow each other
 _SLOW_S = 0.038  # a step of Nagle's delay, or of another one of that size
-IMPORTED_AHEAD = ("jupyter_tpu.kernels.provisioner", "jupyter_tpu.kernels.hosted", "benchmarks.forwards")
+IMPORTED_AHEAD = ("jupyter_tpu.kernels.provisioner", "jupyter_tpu.kernels.kernel_host", "benchmarks.forwards")
 
 STDOUT = "import sys\nfor _ in range({count}):\n    sys.stdout.write('x' * 65535 + '\\n')\n    sys.stdout.flush()"
 DISPLAY = """
@@ -258,9 +258,9 @@ async def _appears(path: Path) -> None:
 async def _quiet() -> None:
     """Let what the last step left behind come to rest; the agent makes a spare kernel after each start."""
     await asyncio.sleep(2)
-    if "jupyter_tpu.kernels.links" not in sys.modules:
+    if "jupyter_tpu.kernels.connections.pool" not in sys.modules:
         return
-    links = import_module("jupyter_tpu.kernels.links")
+    links = import_module("jupyter_tpu.kernels.connections.pool")
     pool = links.link_thread.enter()
     node = NodeName(project=PROJECT, zone="us-central1-a", node_id=NODE)
     shared = pool.find_up(node, os.environ["JUPYTER_TPU_ENDPOINT"])

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psutil
 
-from jupyter_tpu.emulator.process_tree import TOKEN_VARIABLE, processes_of
+from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE, processes_of
 
 EMULATOR_PID = "JUPYTER_TPU_BENCHMARK_EMULATOR"
 """Environment variable with the process that has the fault proxy."""

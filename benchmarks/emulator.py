@@ -27,8 +27,8 @@ import psutil
 from google.cloud import tpu_v2
 from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 
-from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.store.database import Store
 
 ZONE = "projects/demo-project/locations/us-central1-a"
 NODE = {"acceleratorType": "v5litepod-1", "runtimeVersion": "v2-alpha-tpuv5-lite", "labels": {"team": "a"}}

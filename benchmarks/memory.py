@@ -25,7 +25,7 @@ from jupyter_client.asynchronous.client import AsyncKernelClient
 from benchmarks.cell import Kernel
 from benchmarks.cpu import worker_processes
 from benchmarks.worker import NODE, Place, kernel_name_of, opened_place
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 _QUIETLY = "import sys\nwrite = type(sys.stdout).write\n"  # past IPython, which keeps a copy of all that is printed
 CELLS = {

@@ -20,7 +20,7 @@ from typing import Any
 
 from benchmarks.cell import Kernel, interrupt
 from benchmarks.worker import NODE, Place, kernel_name_of, opened_place
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 PRINTING = "import time\nwhile True:\n    print(time.time(), flush=True)\n    time.sleep(0.02)"
 WAYS: Mapping[str, Mapping[str, Any]] = {

@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 import jupyter_tpu.emulator
-from jupyter_tpu.emulator.behaviours import Behaviour, Standing, behaviours
+from jupyter_tpu.emulator.resources.behaviours import Behaviour, Standing, behaviours
 
 ROOT = Path(__file__).parent.parent
 GOLDEN = ROOT / "tests/emulator/golden"

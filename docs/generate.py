@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that follow from the code: reference.md and fidelity.md.
+"""Write the pages of docs/ that follow from the code: reference.md, fidelity.md and packages.md.
 
 Run by ``make docs``; with the name of a folder it writes there, so that a test can compare.
 """
@@ -16,33 +16,28 @@ from typing import Any
 
 import yaml
 from fidelity import fidelity_page, table_of
+from packages import packages_page
 
 from jupyter_tpu.cli.command_line import build_parser
-from jupyter_tpu.emulator import (
-    control_commands,
-    fault_call_command,
-    fault_command,
-    fault_proxy_command,
-    process,
-    record_command,
-    record_replay,
-)
+from jupyter_tpu.emulator import process
+from jupyter_tpu.emulator.cli import fault, fault_call, proxy, record, table
+from jupyter_tpu.emulator.recording import replay
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.local.magics import LocalMagics
-from jupyter_tpu.notebook.magic_table import WORDS
-from jupyter_tpu.notebook.magics import Magics
+from jupyter_tpu.notebook.magics.commands import Magics
+from jupyter_tpu.notebook.magics.table import WORDS
 from jupyter_tpu.server.app import TPUApp
-from jupyter_tpu.server.kernel_socket import KernelSocket
+from jupyter_tpu.server.websocket.kernel_socket import KernelSocket
 
 # these have parsers of their own, so that the command line as a whole need not load them
 EMULATOR_COMMANDS = {
     "emulator": process.parser(),
-    "emulator fault link": fault_command.link_parser(),
-    "emulator proxy": fault_proxy_command.parser(),
-    "emulator record": record_command.parser(),
-    "emulator replay-check": record_replay.parser(),
-    **{f"emulator {each.name}": each.parser() for each in fault_call_command.COMMANDS},
-    **{f"emulator {name}": command.parser() for name, command in control_commands.COMMANDS.items()},
+    "emulator fault link": fault.link_parser(),
+    "emulator proxy": proxy.parser(),
+    "emulator record": record.parser(),
+    "emulator replay-check": replay.parser(),
+    **{f"emulator {each.name}": each.parser() for each in fault_call.COMMANDS},
+    **{f"emulator {name}": command.parser() for name, command in table.COMMANDS.items()},
 }
 
 SCHEMAS = Path(__file__).parents[1] / "labextension" / "schema"
@@ -70,10 +65,14 @@ def commands_section() -> str:
 
 
 def command_part(name: str, summary: str, parser: argparse.ArgumentParser) -> str:
-    rows = [(argument_name(each), expanded(each)) for each in parser._actions if each.dest != "help"]
+    rows = [(argument_name(each), expanded(each)) for each in parser._actions if is_shown(each)]
     table = f"\n\n{table_of(('argument', 'meaning'), rows)}" if rows else ""
     notes = f"\n\n{parser.epilog}" if parser.epilog else ""
     return f"### jupyter tpu {name}\n\n{sentence(summary)}{table}{notes}"
+
+
+def is_shown(action: argparse.Action) -> bool:
+    return action.dest != "help" and action.help != argparse.SUPPRESS
 
 
 def argument_name(action: argparse.Action) -> str:
@@ -138,7 +137,11 @@ def sentence(text: str) -> str:
     return text[:1].upper() + text[1:].rstrip(".") + "." if text else ""
 
 
-PAGES = {"fidelity.md": lambda: fidelity_page(GENERATED), "reference.md": reference_page}
+PAGES = {
+    "fidelity.md": lambda: fidelity_page(GENERATED),
+    "packages.md": lambda: packages_page(GENERATED),
+    "reference.md": reference_page,
+}
 
 
 def write_pages(folder: Path) -> None:

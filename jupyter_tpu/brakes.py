@@ -66,7 +66,7 @@ class Rules:
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
-            raise BadInput(f"{str(self.action)[:40]!r} is no action of a brake.", hint="Use stop or delete.")
+            raise BadInput(f"{str(self.action)[:40]!r} is not an auto-stop action.", hint="Use stop or delete.")
         for name in LENGTHS:
             _check_span(name, getattr(self, name))
         if self.deadline_at is not None and not _is_number(self.deadline_at):
@@ -84,7 +84,7 @@ class Rules:
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
         """The inverse of `to_json`; what is missing has its default. Raises `BadInput` for anything else."""
         if not isinstance(data, Mapping) or set(data) - {*LENGTHS, "deadline_at", "action"}:
-            raise BadInput("These are no rules of a brake.")
+            raise BadInput("These are not auto-stop rules.")
         return cls(**data)
 
 
@@ -145,7 +145,7 @@ class Activity:
         output: what cells print and show; None where the agent is too old to tell, and then a running cell is busy.
         connection: open pages and clients, which are no activity, but keep what runs from being unattended; None as
             for `output`.
-        cpu: CPU time of the kernels' processes and of those that hold the chips, where chip use can't be measured.
+        cpu: CPU time of the kernels' processes and of those that use the chips, where chip use can't be measured.
     """
 
     execution: Source = field(default_factory=Source)
@@ -418,3 +418,16 @@ def span_text(seconds: float) -> str:
     hours, minutes = divmod(whole // 60, 60)
     parts = [f"{hours} h"] * bool(hours) + [f"{minutes} min"] * bool(minutes)
     return " ".join(parts)
+
+
+def moment_from_json(data: Mapping[str, Any]) -> Moment:
+    """The inverse of `Moment.to_json`; raises TypeError, KeyError or ValueError for anything else."""
+    return Moment(wall=float(data["wall"]), steady=float(data["steady"]), boot=str(data["boot"]))
+
+
+def number_from(data: Mapping[str, Any], name: str) -> float:
+    """A field that must be a number; raises `BadInput`."""
+    value = data.get(name)
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise BadInput(f"{name} must be a number.")
+    return float(value)

@@ -85,6 +85,24 @@ class Worker:
         return {"worker_id": self.worker_id, "ip_address": self.ip_address, "external_ip": self.external_ip}
 
 
+_NOT_BILLED = frozenset(
+    {
+        "",  # there is no such node
+        "CREATING",
+        "STARTING",
+        "RESTARTING",
+        "REIMAGING",
+        "REPAIRING",
+        "STOPPING",
+        "STOPPED",
+        "PREEMPTED",
+        "TERMINATED",
+        "DELETING",
+    }
+)
+"""States of a node that does not cost by the hour."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A node as the cloud shows it.
@@ -92,7 +110,7 @@ class Node:
     Attributes:
         state: the API's word, such as ``READY``; a value this client does not know is kept as ``UNKNOWN(17)``.
         health: the API's word; empty while the cloud has not said.
-        uid: the API's ``id``, a number in decimal; differs when a node is made again under the same name.
+        uid: the API's ``id``, a number in decimal; differs when a node is recreated under the same name.
         create_time: RFC 3339 in UTC, or empty.
     """
 
@@ -125,8 +143,12 @@ class Node:
 
     @property
     def is_billed(self) -> bool:
-        """Charges accrue while a node is READY (cloud.google.com/tpu/pricing)."""
-        return self.state == "READY"
+        """Whether it costs by the hour: READY (cloud.google.com/tpu/pricing), or in a state that we cannot judge.
+
+        A READY node that the cloud suddenly describes by a new word goes on costing; taken for ended, nobody would
+        count or stop it.
+        """
+        return self.state not in _NOT_BILLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

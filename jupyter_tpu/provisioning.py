@@ -99,6 +99,11 @@ def is_taken_back(provisioning: Provisioning) -> bool:
     return provisioning in ("spot", "preemptible")
 
 
+def can_start_again(provisioning: Provisioning) -> bool:
+    """Whether such a node, once stopped, can be started (gcloud 528.0.0 command_lib/compute/tpus/flags.yaml)."""
+    return provisioning not in ("spot", "preemptible")
+
+
 def takes_preemptible_quota(provisioning: Provisioning) -> bool:
     """Spot and preemptible nodes do, and flex-start (cloud.google.com/tpu/docs/request-using-flex-start)."""
     return provisioning in ("spot", "preemptible", "flex-start")

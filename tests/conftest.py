@@ -19,9 +19,9 @@ from typing import Any
 import pytest
 
 import jupyter_tpu
-from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.machine import tokens_below
-from jupyter_tpu.emulator.process_tree import kill_processes_of
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.workers.machine import tokens_below
+from jupyter_tpu.emulator.workers.process_tree import kill_processes_of
 
 ZONE = "us-central1-a"
 RUNTIME_VERSION = "v2-alpha-tpuv5-lite"

@@ -5,6 +5,6 @@ and outlives every connection; kernels in turn outlive the agent, which finds th
 
     bootstrap → prepare → supervisor → main (server, session, calls) → kernels (process, sockets, record)
 
-`archive` is the laptop's side: it packs this folder. `kernel_bootstrap` runs inside each kernel, and `relay` stands in
-for a forwarded socket where the SSH server forbids one.
+`archive` is the laptop's side: it packs this folder. `kernels.kernel_bootstrap` runs inside each kernel, and `relay`
+stands in for a forwarded socket where the SSH server forbids one.
 """

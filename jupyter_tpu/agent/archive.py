@@ -18,6 +18,7 @@ _MODULES = (
     "__init__.py",
     "_version.py",
     "errors.py",
+    "files.py",
     "provisioning.py",
     "models.py",
     "brakes.py",
@@ -81,7 +82,7 @@ def relay_source() -> bytes:
 
 def wheels_source() -> bytes:
     """The program that takes wheels in on the worker."""
-    return (files("jupyter_tpu") / "agent" / "environment_wheels.py").read_bytes()
+    return (files("jupyter_tpu") / "agent" / "environments" / "wheels.py").read_bytes()
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
@@ -97,6 +98,12 @@ def _sources() -> Iterator[tuple[str, Traversable]]:
         if (package / name).is_file():
             yield name, package / name
     for name in _PACKAGES:
-        for source in (package / name).iterdir():
-            if source.name.endswith(_KINDS):
-                yield f"{name}/{source.name}", source
+        yield from _below(name, package / name)
+
+
+def _below(name: str, folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+    for source in folder.iterdir():
+        if source.is_dir():
+            yield from _below(f"{name}/{source.name}", source)
+        elif source.name.endswith(_KINDS):
+            yield f"{name}/{source.name}", source

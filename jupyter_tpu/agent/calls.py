@@ -21,12 +21,12 @@ from typing import Any, TypeAlias
 import psutil
 
 from jupyter_tpu import __version__
-from jupyter_tpu.agent.excerpt import Excerpt, Span
-from jupyter_tpu.agent.guard import Guard
-from jupyter_tpu.agent.kernel import Caller, Kernel
-from jupyter_tpu.agent.kernels import Kernels
-from jupyter_tpu.agent.launch import Launch
-from jupyter_tpu.agent.notices import Notices
+from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
+from jupyter_tpu.agent.kernels.kernel import Caller, Kernel
+from jupyter_tpu.agent.kernels.kernels import Kernels
+from jupyter_tpu.agent.kernels.request import Launch
+from jupyter_tpu.agent.preemption.notices import Notices
+from jupyter_tpu.agent.recording.excerpt import Excerpt, Span
 from jupyter_tpu.errors import AgentBroken, BadInput, EnvironmentFailed, TpuError
 from jupyter_tpu.wire.hello import AGENT_KNOWS
 
@@ -69,7 +69,13 @@ class Methods:
     """
 
     def __init__(
-        self, kernels: Kernels, python: str, socket: str, guard: Guard, notices: Notices, more: Mapping[str, Method]
+        self,
+        kernels: Kernels,
+        python: str,
+        socket: str,
+        guard: AutostopDaemon,
+        notices: Notices,
+        more: Mapping[str, Method],
     ) -> None:
         self._kernels = kernels
         self._guard = guard

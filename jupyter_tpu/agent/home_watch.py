@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from jupyter_tpu.agent.bootstrap import ARCHIVE, unpack
-from jupyter_tpu.agent.kernels import Kernels
+from jupyter_tpu.agent.kernels.kernels import Kernels
 from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
 from jupyter_tpu.errors import AgentBroken
 

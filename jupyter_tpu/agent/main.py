@@ -16,25 +16,25 @@ from typing import Any
 
 import zmq
 
-from jupyter_tpu.agent.activity import Watch
+from jupyter_tpu.agent.autostop.activity import ActivityWatch
+from jupyter_tpu.agent.autostop.daemon import AutostopDaemon
+from jupyter_tpu.agent.autostop.end_node import Ending
+from jupyter_tpu.agent.autostop.orphans import Orphans
+from jupyter_tpu.agent.autostop.snapshots import Snapshots
 from jupyter_tpu.agent.calls import Calls, Methods
-from jupyter_tpu.agent.ending import Ending
-from jupyter_tpu.agent.environments import FrameworkEnvironments
-from jupyter_tpu.agent.examining import Examining
-from jupyter_tpu.agent.guard import Guard
+from jupyter_tpu.agent.devices.doctor import DoctorMethod
+from jupyter_tpu.agent.environments.methods import FrameworkEnvironments
 from jupyter_tpu.agent.home_watch import HomeWatch
-from jupyter_tpu.agent.kernel import Surroundings
-from jupyter_tpu.agent.kernels import Kernels
-from jupyter_tpu.agent.launcher import Launcher
-from jupyter_tpu.agent.metrics_methods import Metrics
-from jupyter_tpu.agent.notice_watch import NoticeWatch
-from jupyter_tpu.agent.notices import Notices
-from jupyter_tpu.agent.orphans import Orphans
+from jupyter_tpu.agent.kernels.kernel import Surroundings
+from jupyter_tpu.agent.kernels.kernels import Kernels
+from jupyter_tpu.agent.kernels.launcher import Launcher
+from jupyter_tpu.agent.kernels.process import ReportedExits
+from jupyter_tpu.agent.metrics.methods import Metrics
 from jupyter_tpu.agent.paths import Home
-from jupyter_tpu.agent.process import ReportedExits
+from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch
+from jupyter_tpu.agent.preemption.notices import Notices
 from jupyter_tpu.agent.session import Session
-from jupyter_tpu.agent.snapshots import Snapshots
-from jupyter_tpu.agent.umask import close_new_files
+from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
 
@@ -56,7 +56,7 @@ class Agent:
         self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._tell_sessions)
         self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
         notices = Notices(self._kernels)
-        self._guard = Guard(home.brakes, Watch(self._kernels, notices, self._pages), notices)
+        self._guard = AutostopDaemon(home.brakes, ActivityWatch(self._kernels, notices, self._pages), notices)
         self._notice_watch = NoticeWatch(os.environ, notices.announce)
         snapshots = Snapshots(home.snapshots)
         self._metrics = Metrics(self._kernels, python)
@@ -66,7 +66,7 @@ class Agent:
             "end_node": Ending(os.environ).end_node,
             **self._metrics.methods,
             **FrameworkEnvironments(home).methods(),
-            "examine": Examining(python, home.socket).examine,
+            "examine": DoctorMethod(python, home.socket).examine,
         }
         self._methods = Methods(self._kernels, python, str(home.socket), self._guard, notices, more)
         self._calls = Calls(self._methods)

@@ -16,10 +16,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from jupyter_tpu.agent.environment import Environments
+from jupyter_tpu.agent.environments.venv import Environments
 from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
-from jupyter_tpu.agent.umask import close_new_files, users_umask
 from jupyter_tpu.errors import AgentBroken, TpuError
+from jupyter_tpu.files import close_new_files, users_umask
 
 _LOG_BYTES = 4 * 1024 * 1024
 _TAIL_BYTES = 3000
@@ -108,7 +108,7 @@ def _run_detached(argv: list[str], home: Home, log: IO[bytes], descriptors: tupl
     except OSError as error:
         raise AgentBroken(
             f"The agent's Python {argv[0]} on the worker cannot be run.",
-            hint=f"Remove {home.environments} on the worker; it is made anew.",
+            hint=f"Remove {home.environments} on the worker; it is rebuilt.",
             raw=str(error),
         ) from error
 

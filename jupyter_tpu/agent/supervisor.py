@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 
 from jupyter_tpu.agent.paths import Home
-from jupyter_tpu.agent.umask import close_new_files, users_umask
+from jupyter_tpu.files import close_new_files, users_umask
 
 log = logging.getLogger(__name__)
 

@@ -9,11 +9,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
+from jupyter_tpu.standard_streams import open_missing_streams
+
 _INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command line; the result is the exit code: 0 done, 1 refused or failed, 2 used wrongly, 130 interrupted."""
+    open_missing_streams()
     try:
         from jupyter_tpu.cli.command_line import run
 

@@ -19,29 +19,39 @@ Run = Callable[[argparse.Namespace], int]
 
 
 _COMMANDS: Mapping[str, tuple[str, ...]] = {
-    "listing": ("list", "describe"),
-    "making": ("create",),
-    "search": ("search",),
-    "queue": ("queue",),
-    "changing": ("stop", "start", "delete"),
-    "kernels": ("kernels",),
-    "env": ("env",),
-    "top": ("top",),
-    "who": ("who", "free"),
-    "keep": ("brakes", "keep"),
-    "access": ("ssh", "ssh-config", "kernelspec"),
-    "grant": ("grant",),
-    "cost": ("cost",),
-    "budget": ("budget",),
-    "audit": ("audit",),
-    "recover": ("recover",),
-    "quota": ("quota",),
-    "sweep": ("sweep", "panic"),
-    "doctor": ("doctor",),
-    "demo": ("demo",),
+    "nodes.list": ("list", "describe"),
+    "nodes.create": ("create",),
+    "nodes.search": ("search",),
+    "nodes.queue": ("queue",),
+    "nodes.change": ("stop", "start", "delete"),
+    "nodes.kernels": ("kernels",),
+    "on_node.env": ("env",),
+    "on_node.top": ("top",),
+    "on_node.processes": ("ps", "release"),
+    "on_node.autostop": ("autostop", "extend"),
+    "nodes.access": ("ssh", "ssh-config", "kernelspec"),
+    "spend.grant": ("grant",),
+    "spend.cost": ("cost",),
+    "spend.budget": ("budget",),
+    "spend.audit": ("audit",),
+    "nodes.recover": ("recover",),
+    "spend.quota": ("quota",),
+    "spend.cleanup": ("cleanup",),
+    "nodes.doctor": ("doctor",),
+    "demo.command": ("demo",),
     "other": ("emulator", "version"),
 }
 """What each module of this package adds to the line."""
+
+_RENAMED: Mapping[str, tuple[str, ...]] = {
+    "brakes": ("autostop",),
+    "free": ("release",),
+    "keep": ("extend",),
+    "panic": ("stop", "--all"),
+    "sweep": ("cleanup",),
+    "who": ("ps",),
+}
+"""Commands as they were called before, and what to type now; they work for one more minor version."""
 
 
 def build_parser(command: str = "") -> Overview:
@@ -60,6 +70,7 @@ def run(argv: Sequence[str] | None = None) -> int:
         from jupyter_tpu.cli.other import run_emulator
 
         return run_emulator(arguments[1:])
+    arguments = _renamed(arguments)
     parser = build_parser(*arguments[:1])
     if not arguments:
         parser.print_help(sys.stderr)
@@ -69,6 +80,15 @@ def run(argv: Sequence[str] | None = None) -> int:
     except UsageError as error:
         return _misused(error, as_json="--json" in arguments)
     return _performed(options)
+
+
+def _renamed(arguments: list[str]) -> list[str]:
+    """The arguments with the present name of the command, and a note on stderr where they had an old one."""
+    if not arguments or arguments[0] not in _RENAMED:
+        return arguments
+    old, now = arguments[0], _RENAMED[arguments[0]]
+    note(f"`jupyter tpu {old}` is now `jupyter tpu {' '.join(now)}`. The old name works until the next version.")
+    return [*now, *arguments[1:]]
 
 
 def _misused(error: UsageError, *, as_json: bool) -> int:
@@ -84,7 +104,7 @@ def _misused(error: UsageError, *, as_json: bool) -> int:
 def _take_prices(options: argparse.Namespace) -> None:
     """Those of the Billing Catalog that are kept on this machine, for commands that speak with a cloud."""
     if hasattr(options, "endpoint"):
-        from jupyter_tpu.fleet.pricing import Pricing
+        from jupyter_tpu.fleet.spend.prices import Pricing
 
         Pricing.of_user(cloud_settings(options)).take_kept(time.time())
 
@@ -108,6 +128,8 @@ def _performed(options: argparse.Namespace) -> int:
     try:
         _take_prices(options)
         return cast(Run, options.run)(options)
+    except UsageError as error:  # what only the command itself can see, such as two arguments that exclude each other
+        return _misused(error, as_json=getattr(options, "json", False))
     except TpuError as error:
         report(error, as_json=getattr(options, "json", False))
         return 1
@@ -138,7 +160,7 @@ def _failed_here(error: OSError, *, as_json: bool) -> int:
 def _hint_for(error: OSError) -> str:
     if isinstance(error, (FileNotFoundError, IsADirectoryError, NotADirectoryError)):
         return "Check the path. `jupyter tpu list` shows which nodes exist."
-    return "Free disk space or mend the permissions, then try again; `jupyter tpu list` shows what exists."
+    return "Free disk space or fix the permissions, then try again; `jupyter tpu list` shows what exists."
 
 
 def _drop_output() -> None:

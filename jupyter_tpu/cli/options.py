@@ -82,5 +82,5 @@ def cloud_settings(options: argparse.Namespace) -> CloudSettings:
 
 def add_unknown_price_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--accept-unknown-price", action="store_true", help="go on under a budget though no list price is known"
+        "--accept-unknown-price", action="store_true", help="create it under a budget though its price is not known"
     )

@@ -33,6 +33,6 @@ def run_version(options: argparse.Namespace) -> int:
 
 def run_emulator(argv: Sequence[str]) -> int:
     """Hand over to the emulator: it knows its own options."""
-    from jupyter_tpu.emulator.commands import main
+    from jupyter_tpu.emulator.cli.commands import main
 
     return main(list(argv)) or 0

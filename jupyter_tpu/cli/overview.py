@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
-from difflib import get_close_matches
+from difflib import SequenceMatcher, get_close_matches
 from typing import TYPE_CHECKING, NoReturn
 
 from jupyter_tpu.cli.terminal import plain
@@ -21,11 +21,15 @@ _MORE = "`jupyter tpu COMMAND --help` says more of one of them."
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Nodes": ("list", "describe", "create", "search", "queue", "stop", "start", "delete", "recover"),
     "Notebooks on them": ("kernels", "env", "kernelspec", "ssh", "ssh-config"),
-    "Their chips": ("top", "who", "free", "doctor"),
-    "When they end": ("brakes", "keep", "panic"),
-    "Money": ("cost", "budget", "grant", "quota", "sweep", "audit"),
+    "Their chips": ("top", "ps", "release", "doctor"),
+    "Auto-stop": ("autostop", "extend"),
+    "Money": ("cost", "budget", "grant", "quota", "cleanup", "audit"),
     "Without a cloud": ("demo", "emulator", "version"),
 }
+
+_ENDING = frozenset({"cleanup", "delete", "stop"})
+_A_SLIP = 0.75
+"""Likeness of words that differ by a letter or two: of `delet` and `delete` it is 0.9, of `stpo` and `stop` 0.75."""
 
 
 class UsageError(TpuError):
@@ -73,6 +77,11 @@ class Overview(CommandParser):
 
     def refuse(self, name: str) -> NoReturn:
         """A command that there is not."""
-        near = get_close_matches(name, list(self.commands.choices), n=1)
-        meant = f"Did you mean `jupyter tpu {near[0]}`?" if near else "`jupyter tpu --help` lists all."
+        near = next((each for each in get_close_matches(name, self.commands.choices) if _may_be_meant(name, each)), "")
+        meant = f"Did you mean `jupyter tpu {near}`?" if near else "`jupyter tpu --help` lists all."
         self.error(f"there is no command {plain(name)[:60]!r}. {meant}")
+
+
+def _may_be_meant(typed: str, command: str) -> bool:
+    """Who looks for a word that there is not must not be led to one that ends nodes: only a slip of the keys is."""
+    return command not in _ENDING or SequenceMatcher(None, typed, command).ratio() >= _A_SLIP

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from jupyter_tpu.accelerators import price_on_terms
-from jupyter_tpu.fleet.views import node_price
+from jupyter_tpu.fleet.reconciler.views import node_price
 from jupyter_tpu.lifecycle.words import billing
 from jupyter_tpu.models import Node, Price
-from jupyter_tpu.provisioning import Provisioning
+from jupyter_tpu.provisioning import Provisioning, can_start_again
 
 EMULATED = "Nothing is billed: the cloud is emulated."
 
@@ -64,13 +64,21 @@ def charge_text(node: Node, *, emulated: bool) -> str:
     """What the node costs as it is now."""
     if emulated:
         return EMULATED
-    if node.is_billed:
+    if node.state == "READY":
         return f"It is billed now ({price_text(node_price(node))})."
     return f"It is {node.state}: {billing(node)}."
 
 
+def no_start_text(node: Node) -> str:
+    """That the node can only be deleted once it is stopped; empty where it can be started again."""
+    if can_start_again(node.provisioning):
+        return ""
+    kept = "Its disk is kept and billed until you delete the node."
+    return f"A {node.provisioning} node can't be started again. {kept}"
+
+
 def total_text(nodes: tuple[Node, ...]) -> str:
-    """What all READY nodes cost together; unknown prices are counted out loud."""
+    """What all nodes that are billed, or may be, cost together; unknown prices are counted out loud."""
     billed = [node for node in nodes if node.is_billed]
     if not billed:
         return "No node is READY, so none is billed by the hour."
@@ -78,4 +86,8 @@ def total_text(nodes: tuple[Node, ...]) -> str:
     known = sum(price.usd_per_hour for price in prices if price)
     unknown = prices.count(None)
     rest = f", and {unknown} of unknown price" if unknown else ""
-    return f"{len(billed)} READY: ${known:.2f}/h by list price{rest}."
+    ready = sum(node.state == "READY" for node in billed)
+    strange = len(billed) - ready
+    counted = [f"{ready} READY"] if ready else []
+    counted += [f"{strange} in an unknown state, which may be billed"] if strange else []
+    return f"{', '.join(counted)}: ${known:.2f}/h by list price{rest}."

@@ -1,4 +1,4 @@
-"""How a call of Google's client is made: time-outs, retries, and our errors in the place of its exceptions.
+"""How a call of Google's client is made: time-outs, retries, and our errors instead of its exceptions.
 
 Google's client has no time-outs and no retries of its own for this API: both are set here.
 """

@@ -16,7 +16,7 @@ from google.rpc import code_pb2
 from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.cases import Refusal, Request
 from jupyter_tpu.cloud.refusals import translate
-from jupyter_tpu.cloud.rest import RestDoor, Service
+from jupyter_tpu.cloud.services.rest import RestDoor, Service
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.models import Operation, QueuedSpec

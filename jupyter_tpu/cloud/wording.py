@@ -92,7 +92,7 @@ def permission_denied(case: Case) -> TpuError:
 def quota(case: Case) -> TpuError:
     return QuotaExceeded(
         _failed(case, f"a quota of project {case.request.project} is used up. {_quota_words(case)}"),
-        hint="Waiting does not help. `jupyter tpu quota` shows what uses it; `jupyter tpu sweep` deletes what you do "
+        hint="Waiting does not help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
         "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
         "for more quota.",
     )

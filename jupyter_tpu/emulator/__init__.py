@@ -1,6 +1,7 @@
 """The emulated cloud: Google Cloud TPU on this machine's loopback, in a process of its own.
 
-One core (`core`, on `store` and `clock`), two skins (`grpc_skin`, `rest_skin`) and a control API (`control_routes`) by
-which tests script faults and read the money ledger. Workers are ordinary processes behind an SSH server on loopback.
-What is known of the real service and what is only assumed is listed by `behaviours`.
+One `core`, gRPC and REST before it (`transport`), and a control API (`control`) by which tests script faults and read
+the money ledger. Workers are ordinary processes behind an SSH server on loopback. What is known of the real service and
+what is only assumed is listed by `resources.behaviours`. Of the product only the catalogue of accelerators is known,
+so that no mistake of the product is repeated.
 """

@@ -1,5 +1,5 @@
 """``python -m jupyter_tpu.emulator``."""
 
-from jupyter_tpu.emulator.commands import main
+from jupyter_tpu.emulator.cli.commands import main
 
 raise SystemExit(main())

@@ -11,36 +11,36 @@ from typing import Any
 from google.protobuf.message import Message
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.emulator import errors
-from jupyter_tpu.emulator.asked import Asked, with_project_id
-from jupyter_tpu.emulator.behaviours import assumed
-from jupyter_tpu.emulator.clock import RealTime
+from jupyter_tpu.emulator.api_faults.scripted import ScriptedFaults
+from jupyter_tpu.emulator.dispatch import Dispatcher
 from jupyter_tpu.emulator.effects import Effects
-from jupyter_tpu.emulator.holdings import Held
-from jupyter_tpu.emulator.ledger import Ledger
-from jupyter_tpu.emulator.maintenance import Maintenance
-from jupyter_tpu.emulator.maintenance_methods import MaintenanceMethods
-from jupyter_tpu.emulator.new_nodes import NewNodes
-from jupyter_tpu.emulator.node_ends import NodeEnds
-from jupyter_tpu.emulator.nodes import Nodes
-from jupyter_tpu.emulator.operations import OperationAgenda, Operations, Plan
-from jupyter_tpu.emulator.performing import Performing
-from jupyter_tpu.emulator.placement import Placement
-from jupyter_tpu.emulator.preemption_notices import PreemptionNotices
-from jupyter_tpu.emulator.project import Switches
-from jupyter_tpu.emulator.protos import State
-from jupyter_tpu.emulator.queue import Queue
-from jupyter_tpu.emulator.queue_effects import QueueEffects
-from jupyter_tpu.emulator.queue_nodes import QueueNodes
-from jupyter_tpu.emulator.queued_resources import QueuedResources
-from jupyter_tpu.emulator.reference import Reference
-from jupyter_tpu.emulator.rules import Rules
-from jupyter_tpu.emulator.scripted import ScriptedFaults
-from jupyter_tpu.emulator.store import Store
-from jupyter_tpu.emulator.targets import target_of
-from jupyter_tpu.emulator.timeline import Agenda, Timeline
-from jupyter_tpu.emulator.virtual_time import VirtualTime, kept_clock
-from jupyter_tpu.emulator.workers import Workers
+from jupyter_tpu.emulator.engine.operations import OperationAgenda, Operations, Plan
+from jupyter_tpu.emulator.engine.timeline import Agenda, Timeline
+from jupyter_tpu.emulator.engine.virtual_time import VirtualTime, kept_clock
+from jupyter_tpu.emulator.limits.placement import Placement
+from jupyter_tpu.emulator.limits.project import Switches
+from jupyter_tpu.emulator.limits.rules import Rules
+from jupyter_tpu.emulator.maintenance.maintenance import Maintenance
+from jupyter_tpu.emulator.maintenance.methods import MaintenanceMethods
+from jupyter_tpu.emulator.nodes.methods import Nodes
+from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
+from jupyter_tpu.emulator.nodes.node_ends import NodeEnds
+from jupyter_tpu.emulator.nodes.preemption_notices import PreemptionNotices
+from jupyter_tpu.emulator.nodes.reference import Reference
+from jupyter_tpu.emulator.queued_resources.agenda import Queue
+from jupyter_tpu.emulator.queued_resources.effects import QueueEffects
+from jupyter_tpu.emulator.queued_resources.methods import QueuedResources
+from jupyter_tpu.emulator.queued_resources.nodes import QueueNodes
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.clock import RealTime
+from jupyter_tpu.emulator.resources.protos import State
+from jupyter_tpu.emulator.resources.request import ApiRequest, with_project_id
+from jupyter_tpu.emulator.resources.targets import target_of
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.holdings import Held
+from jupyter_tpu.emulator.store.ledger import Ledger
+from jupyter_tpu.emulator.workers.workers import Workers
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ PROJECT_NUMBER = "123456789012"
 READING = ("Get", "List")
 """Methods that begin so change nothing."""
 
-Handler = Callable[[Asked], Message]
+Handler = Callable[[ApiRequest], Message]
 
 
 class Cloud:
@@ -102,7 +102,7 @@ class Cloud:
             half_created=self.scripted.half_created,
             queue=self.queue,
         )
-        self._performing = Performing(self.store, self.operations, self.effects, self._queue_effects())
+        self._performing = Dispatcher(self.store, self.operations, self.effects, self._queue_effects())
         self.maintenance = Maintenance(
             store=self.store,
             clock=self.clock,
@@ -187,7 +187,7 @@ class Cloud:
         """Fields of a node or queued resource that v2's messages lack, in camelCase, nested as in REST."""
         return self.store.extras(name)
 
-    async def call(self, asked: Asked) -> Message:
+    async def call(self, asked: ApiRequest) -> Message:
         """Perform one call of the API; the answer is in the types of v2.
 
         Raises:
@@ -197,7 +197,7 @@ class Cloud:
         asked = with_project_id(asked, self.project, PROJECT_NUMBER)
         return await self.scripted.call(asked.method, asked.request, lambda plan: self._guarded_answer(asked, plan))
 
-    def _guarded_answer(self, asked: Asked, plan: Plan) -> Message:
+    def _guarded_answer(self, asked: ApiRequest, plan: Plan) -> Message:
         """A defect of ours answers as those of the real service do, and is logged."""
         try:
             return self._answer(asked, plan)
@@ -207,7 +207,7 @@ class Cloud:
             _log.exception("%s failed", asked.method)
             raise errors.Refusal(errors.internal_error()) from error
 
-    def _answer(self, asked: Asked, plan: Plan) -> Message:
+    def _answer(self, asked: ApiRequest, plan: Plan) -> Message:
         handler = self._handlers.get(asked.method)
         if handler is None:
             raise errors.unimplemented(asked.method)
@@ -219,7 +219,7 @@ class Cloud:
             self.timeline.arm()
         return answer
 
-    def _answer_once(self, handler: Handler, asked: Asked) -> Message:
+    def _answer_once(self, handler: Handler, asked: ApiRequest) -> Message:
         """A request that comes again makes nothing again."""
         known = self.operations.repeated(asked)
         if known is not None:
@@ -290,7 +290,7 @@ class Cloud:
             nodes=self._queue_nodes,
         )
 
-    def _list_reservations(self, asked: Asked) -> Message:
+    def _list_reservations(self, asked: ApiRequest) -> Message:
         return self.rules.reservations.list_reservations(asked.request, self.store.occupying_nodes())
 
 

@@ -7,22 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
-from jupyter_tpu.emulator import errors
-from jupyter_tpu.emulator.behaviours import assumed, documented, recorded
-from jupyter_tpu.emulator.clock import VirtualClock
-from jupyter_tpu.emulator.half_created import HalfCreated
-from jupyter_tpu.emulator.ledger import Ledger
-from jupyter_tpu.emulator.nodes import ALLOWED_IN
-from jupyter_tpu.emulator.operations import Operations
-from jupyter_tpu.emulator.placement import Placement
-from jupyter_tpu.emulator.preemption_notices import NOTICE_S
-from jupyter_tpu.emulator.protos import Health, NodePb, State, new, state_name
-from jupyter_tpu.emulator.queue import Queue
-from jupyter_tpu.emulator.records import OperationRecord
-from jupyter_tpu.emulator.store import Store
-from jupyter_tpu.emulator.terminations import with_end
+from jupyter_tpu.emulator.engine.half_created import HalfCreated
+from jupyter_tpu.emulator.engine.operations import Operations
+from jupyter_tpu.emulator.engine.worker_pool import WorkerPool
+from jupyter_tpu.emulator.limits.placement import Placement
+from jupyter_tpu.emulator.nodes.preemption_notices import NOTICE_S
+from jupyter_tpu.emulator.queued_resources.agenda import Queue
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.protos import ALLOWED_IN, Health, NodePb, State, new, state_name
+from jupyter_tpu.emulator.resources.records import OperationRecord
+from jupyter_tpu.emulator.resources.terminations import with_end
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.ledger import Ledger
 
 RUNTIME_PORT = 8470
 FIRST_ADDRESS = 2
@@ -33,19 +33,6 @@ ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.D
 
 ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, State.RESTARTING, State.REPAIRING})
 """States that only what was in flight would have led out of."""
-
-
-class WorkerPool(Protocol):
-    """The machines of nodes."""
-
-    async def start(self, node: NodePb) -> None:
-        """Bring the node's workers up; harmless when they are."""
-
-    async def stop(self, node: NodePb) -> None:
-        """Kill every process of the node's workers; their homes stay."""
-
-    async def remove(self, node: NodePb) -> None:
-        """Kill every process of the node's workers and remove their homes."""
 
 
 class Effects:

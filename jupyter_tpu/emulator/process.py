@@ -18,25 +18,33 @@ from typing import Any
 
 from aiohttp import web
 
-from jupyter_tpu.agent.umask import close_new_files
-from jupyter_tpu.emulator import discovery, side_services
-from jupyter_tpu.emulator.callers import BY_TOKEN, BY_USER, Callers, callers, usual_access
-from jupyter_tpu.emulator.control import ADDRESS_VARIABLE, TOKEN_FILE_VARIABLE
-from jupyter_tpu.emulator.control_routes import ControlRoutes
+from jupyter_tpu.emulator.access.callers import BY_TOKEN, BY_USER, Callers, callers, usual_access
+from jupyter_tpu.emulator.cli.stop_signals import told_to_stop
+from jupyter_tpu.emulator.control.client import ADDRESS_VARIABLE
+from jupyter_tpu.emulator.control.routes import ControlRoutes
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.fault_proxy_door import behind_fault_proxy
-from jupyter_tpu.emulator.grpc_skin import GrpcSkin
-from jupyter_tpu.emulator.http_server import HttpServer
-from jupyter_tpu.emulator.image import Image, ImageBroken, make_bare, make_full
-from jupyter_tpu.emulator.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
-from jupyter_tpu.emulator.rest_front import Batches, google_front
-from jupyter_tpu.emulator.rest_skin import RestSkin, caller_check, google_errors, refuse_browsers, token_check
-from jupyter_tpu.emulator.sshd_embedded import open_embedded_door
-from jupyter_tpu.emulator.sshd_system import SystemSshdMissing, find_sshd, system_door
-from jupyter_tpu.emulator.state_dir import StateDirInUse, held_state_dir
-from jupyter_tpu.emulator.stop_signals import told_to_stop
-from jupyter_tpu.emulator.store import StoreUnreadable
-from jupyter_tpu.emulator.workers import OpenDoor, Workers
+from jupyter_tpu.emulator.services import table
+from jupyter_tpu.emulator.ssh.door import behind_fault_proxy
+from jupyter_tpu.emulator.ssh.embedded import open_embedded_door
+from jupyter_tpu.emulator.ssh.system import SystemSshdMissing, find_sshd, system_door
+from jupyter_tpu.emulator.store.database import StoreUnreadable
+from jupyter_tpu.emulator.store.kept_files import TOKEN_FILE_VARIABLE
+from jupyter_tpu.emulator.store.state_dir import StateDirInUse, held_state_dir
+from jupyter_tpu.emulator.transport import discovery
+from jupyter_tpu.emulator.transport.grpc_server import GrpcServer
+from jupyter_tpu.emulator.transport.http_server import HttpServer
+from jupyter_tpu.emulator.transport.ports import LOOPBACK, Ports, PortUnusable, chosen_ports, keep_ports, kept_ports
+from jupyter_tpu.emulator.transport.rest_front import Batches, google_front
+from jupyter_tpu.emulator.transport.rest_server import (
+    RestServer,
+    caller_check,
+    google_errors,
+    refuse_browsers,
+    token_check,
+)
+from jupyter_tpu.emulator.workers.image import Image, ImageBroken, make_bare, make_full
+from jupyter_tpu.emulator.workers.workers import OpenDoor, Workers
+from jupyter_tpu.files import close_new_files
 
 _CANNOT_START = (ImageBroken, PortUnusable, StateDirInUse, StoreUnreadable, SystemSshdMissing, OSError)
 _ANY_PORT = "default: that of the last run on --state-dir, or any free one"
@@ -186,11 +194,11 @@ async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: b
     ControlRoutes(cloud).add_to(app)
     Batches().add_to(app)
     discovery.add_to(app)
-    side_services.add_to(app, cloud)
-    RestSkin(cloud).add_to(app)
+    table.add_to(app, cloud)
+    RestServer(cloud).add_to(app)
     server = HttpServer(app)
-    skin = GrpcSkin(cloud, asks_for_token, known)
-    skin.add(side_services.grpc_handlers(cloud, skin.check_caller))
+    skin = GrpcServer(cloud, asks_for_token, known)
+    skin.add(table.grpc_handlers(cloud, skin.check_caller))
     try:
         wished = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()

@@ -9,18 +9,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from jupyter_tpu.fleet.fleet import Fleet
-    from jupyter_tpu.fleet.records import FleetChange, FleetSnapshot, Polling
+    from jupyter_tpu.fleet.reconciler.fleet import Fleet
+    from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot, Polling
     from jupyter_tpu.lifecycle.intents import Intent
 
 __all__ = ["Fleet", "FleetChange", "FleetSnapshot", "Intent", "Polling"]
 
 _MODULES = {
-    "Fleet": "fleet.fleet",
-    "FleetChange": "fleet.records",
-    "FleetSnapshot": "fleet.records",
+    "Fleet": "fleet.reconciler.fleet",
+    "FleetChange": "fleet.reconciler.records",
+    "FleetSnapshot": "fleet.reconciler.records",
     "Intent": "lifecycle.intents",
-    "Polling": "fleet.records",
+    "Polling": "fleet.reconciler.records",
 }
 
 

@@ -1,4 +1,4 @@
-"""What the user has laid down, by kind and name: budgets, grants, brakes, standing choices.
+"""What the user has set, by kind and name: budgets, grants, auto-stop rules, recovery.
 
 Shared by server and CLI, for one project of one cloud. Every method may block on the disk.
 """
@@ -97,7 +97,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
         raise JournalUnwritable(
             f"The {kind} {name[:100]!r} in the journal is damaged.",
             exists="Nothing was asked of the cloud.",
-            hint=f"Write it anew, or remove it, with `jupyter tpu {kind}`.",
+            hint=f"Set it again, or remove it, with `jupyter tpu {kind}`.",
             raw=text[:500],
         )
     return Document(name=name, body=body, updated_at=updated_at)

@@ -44,7 +44,7 @@ def open_database(path: Path) -> sqlite3.Connection:
     """
     try:
         if mending.is_cut_off(path):
-            raise Damaged("its mending was cut off")
+            raise Damaged("its repair was interrupted")
         _make_first(path)
         return _opened(path)
     except sqlite3.DatabaseError as error:
@@ -160,13 +160,13 @@ def unwritable(path: Path, error: Exception) -> JournalUnwritable:
         return JournalUnwritable(
             f"The journal {path} is damaged ({error}).",
             exists="Nothing was asked of the cloud.",
-            hint="It is mended when it is opened next: start again.",
+            hint="It is repaired the next time it is opened: start again.",
             raw=str(error),
         )
     return JournalUnwritable(
         f"The journal {path} cannot be written ({error}).",
         exists="Nothing was asked of the cloud.",
-        hint="Free disk space or mend the permissions of its folder, then try again.",
+        hint="Free disk space or fix the permissions of its folder, then try again.",
         raw=str(error),
     )
 

@@ -35,7 +35,7 @@ def data_dir() -> Path:
             return path
         raise JournalUnwritable(
             f"The folder {path} cannot be made or closed to other users ({error.strerror}).",
-            hint=f"Free disk space or mend its permissions, or name another folder in {DATA_DIR_VARIABLE}.",
+            hint=f"Free disk space or fix its permissions, or name another folder in {DATA_DIR_VARIABLE}.",
             raw=str(error),
         ) from error
     return path

@@ -126,6 +126,6 @@ def _read(name: str, body: object) -> Recovery:
     raise JournalUnwritable(
         f"The recovery {name[:100]!r} in the journal is damaged.",
         exists="The node is as it was.",
-        hint="Choose anew with `jupyter tpu recover`.",
+        hint="Choose again with `jupyter tpu recover`.",
         raw=str(body)[:500],
     )

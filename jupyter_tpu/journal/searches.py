@@ -147,7 +147,7 @@ def _is_at_work(search: Search, since: float) -> bool:
 
 def _goes_on(search: Search) -> NodeExists:
     return NodeExists(
-        f"A search for a node {search.node_id} goes on already, with other candidates.",
+        f"A search for a node {search.node_id} is already running, with other candidates.",
         exists=search.message,
         hint="Cancel it first, or choose another name.",
     )

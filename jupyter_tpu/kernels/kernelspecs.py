@@ -20,8 +20,8 @@ from jupyter_core.paths import jupyter_data_dir
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, plain
-from jupyter_tpu.journal.whole_file import write_whole
-from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
+from jupyter_tpu.files import write_whole
+from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
 from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"
@@ -127,7 +127,7 @@ def sync_kernelspecs(
 ) -> bool:
     """Make the kernelspecs of this project and endpoint those of the READY `nodes`; whether any changed.
 
-    A node has one for each environment too that is on it, or is made again when a kernel starts there.
+    A node has one for each environment too that is on it, or is recreated when a kernel starts there.
 
     Args:
         complete: whether `nodes` are all there are; specs of missing nodes stay otherwise.

@@ -30,13 +30,13 @@ import zmq
 
 from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import BadInput, TpuError
-from jupyter_tpu.kernels.addresses import addresses_of
-from jupyter_tpu.kernels.bridge import Secrets
-from jupyter_tpu.kernels.environments import KernelEnvironment
-from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.connections.pool import LinkPool
+from jupyter_tpu.kernels.connections.worker import WorkerKey
+from jupyter_tpu.kernels.environments.environment import KernelEnvironment
+from jupyter_tpu.kernels.kernel_host import KernelHost
 from jupyter_tpu.kernels.launch import Launch, forwarded, forwarded_names
-from jupyter_tpu.kernels.links import LinkPool
-from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.kernels.messages.local_ports import addresses_of
+from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import NodeName
 
 _END_ALONE_AFTER_S = 12 * 3600.0
@@ -69,7 +69,7 @@ class _Launcher:
         key = _worker_key(options)
         environment = KernelEnvironment(key, options.environment)
         addresses = addresses_of(connection)
-        self._hosted = HostedKernel(key, self._pool, addresses, _secrets(connection), environment=environment)
+        self._hosted = KernelHost(key, self._pool, addresses, _secrets(connection), environment=environment)
         self._interrupts: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:

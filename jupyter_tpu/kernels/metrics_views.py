@@ -10,7 +10,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from jupyter_tpu.errors import AgentBroken, TpuError, plain
-from jupyter_tpu.kernels.metrics_links import Answer
+from jupyter_tpu.kernels.connections.metrics_pool import Answer
 from jupyter_tpu.metrics import Holder, Sample, number_or_none
 
 _BY_ID = ("duty_percent", "hbm_used_bytes", "tensorcore_percent")
@@ -100,7 +100,7 @@ def freed_view(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def who_view(said: Mapping[str, Any]) -> dict[str, Any]:
-    """Who holds the chips, and how libtpu's lock is. Raises as `freed_view`."""
+    """TPU processes, and how libtpu's lock is. Raises as `freed_view`."""
     try:
         lock = said["lock_file"]
         return {

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Any
 
 from jupyter_tpu.errors import NEEDS_REPAIR, TpuError, plain
-from jupyter_tpu.kernels.links import LinkStatus
+from jupyter_tpu.kernels.connections.pool import LinkStatus
 
 KERNEL_SCHEMA = "https://events.jupyter.org/jupyter_tpu/kernel/v1"
 LINK_SCHEMA = "https://events.jupyter.org/jupyter_tpu/link/v1"

@@ -10,7 +10,8 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Literal, cast
 from weakref import WeakValueDictionary
@@ -22,20 +23,20 @@ from traitlets import Enum, Integer, List, Unicode, default
 
 from jupyter_tpu.cloud.settings import settings_from_environment
 from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, TpuError, WrongState
-from jupyter_tpu.kernels.addresses import TcpAddresses, default_addresses
-from jupyter_tpu.kernels.bridge import Secrets
-from jupyter_tpu.kernels.comeback import Comeback, comeback
-from jupyter_tpu.kernels.endings import ending
-from jupyter_tpu.kernels.environments import KernelEnvironment
-from jupyter_tpu.kernels.follower import Deliver, Follower
-from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.connections.pool import LinkStatus, link_thread
+from jupyter_tpu.kernels.connections.worker import WorkerKey
+from jupyter_tpu.kernels.environments.environment import KernelEnvironment
+from jupyter_tpu.kernels.kernel_host import KernelHost
 from jupyter_tpu.kernels.launch import Launch, forwarded, forwarded_names
-from jupyter_tpu.kernels.links import LinkStatus, link_thread
-from jupyter_tpu.kernels.notes import KernelNote, KernelNotes, this_process
-from jupyter_tpu.kernels.noting import Noting
+from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, LostRuns, runs_folder
+from jupyter_tpu.kernels.messages.local_ports import TcpAddresses, default_addresses
+from jupyter_tpu.kernels.messages.loop_bridge import Deliver, LoopBridge
+from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.kernels.progress import LinkReport, ProgressReport, keep_tracebacks_out
-from jupyter_tpu.kernels.run_log import LostRuns, RunLog, runs_folder
-from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.kernels.recovery import Comeback, comeback
+from jupyter_tpu.kernels.registry.exit_status import ending
+from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel, this_process
+from jupyter_tpu.kernels.registry.registry_sync import RegistrySync
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.ssh import import_ahead
 
@@ -44,8 +45,8 @@ _WAIT_WHILE_CUT_S = 1.0
 _CHECK_S = 5.0
 _MEANWHILE_S = 1.0  # the answer to a message may be there before we are told that it was sent
 _WAITS_FOR_NODE = (
-    "The node is gone, and all variables with it. It is being made again by your standing choice; this kernel is "
-    "started there when it is READY, and what had run can be run again."
+    "The node is gone, and all variables with it. Auto-recovery is recreating it; this kernel starts there "
+    "when it is READY, and you can run again what had run."
 )
 _PLACE = ("node", "endpoint", "worker_id")
 
@@ -84,19 +85,19 @@ class TPUProvisioner(KernelProvisionerBase):
     started: ClassVar[WeakValueDictionary[str, TPUProvisioner]] = WeakValueDictionary()
     """By their kernels' ids, also of kernels that have died: Jupyter Server takes those off its list."""
 
-    _hosted: HostedKernel | None = None
+    _hosted: KernelHost | None = None
     _launch: Launch | None = None
-    _found: KernelNote | None = None
+    _found: RegisteredKernel | None = None
     _is_unsure = False
     _restart_asked_at: float | None = None
-    _runs: RunLog | None = None
+    _runs: ExecutionLog | None = None
     _comeback: Comeback = "no"
     _restart_limit = 0
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         import_ahead()
-        self._noting = Noting(lambda note: self.call("note_kernel", note=note))
+        self._noting = RegistrySync(lambda note: self.call("note_kernel", note=note))
 
     @default("endpoint")
     def _default_endpoint(self) -> str:
@@ -168,7 +169,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._give_up()
         return self._hosted.kernel.exit_code
 
-    def _raise_refusal(self, hosted: HostedKernel) -> None:
+    def _raise_refusal(self, hosted: KernelHost) -> None:
         """End a restart that the worker refuses because its disk takes no files: the kernel goes on as it was.
 
         The KernelManager waits for its end in `poll`, and has stopped its restarter already.
@@ -208,10 +209,28 @@ class TPUProvisioner(KernelProvisionerBase):
         if self._hosted:
             self._hosted.kernel.expect_end()
 
-    async def check_restart(self) -> None:
+    @asynccontextmanager
+    async def restarting(self) -> AsyncIterator[None]:
+        """Restart the kernel inside of this context: what its clients want to run meanwhile waits for the new process.
+
+        Raises:
+            EnvironmentFailed: the worker could start no other process, so nothing was ended.
+        """
+        hosted = self._hosted
+        if hosted is None:
+            yield
+            return
+        await link_thread.run(hosted.hold_cells())
+        try:
+            await self._check_restart()
+            yield
+        finally:
+            await link_thread.run(hosted.release_cells())
+
+    async def _check_restart(self) -> None:
         """Make sure, before anything is interrupted or ended, that the worker could start another process.
 
-        A KernelManager interrupts the kernel first, or kills it (``now``), so call this before the manager's restart.
+        A KernelManager interrupts the kernel first, or kills it (``now``), so this comes before the manager's restart.
         Nobody waits for a link that is cut: a wish to restart outlives that.
 
         Raises:
@@ -246,11 +265,11 @@ class TPUProvisioner(KernelProvisionerBase):
                 await self._noting.end()
 
     @property
-    def note(self) -> KernelNote | None:
+    def note(self) -> RegisteredKernel | None:
         """What lets another server give this kernel back; None if nothing does."""
         return self._noting.note
 
-    async def change_note(self, change: Callable[[KernelNote], KernelNote]) -> None:
+    async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
         """Keep what a server knows of the kernel: its sessions."""
         await self._noting.change(change)
 
@@ -278,7 +297,7 @@ class TPUProvisioner(KernelProvisionerBase):
         if kernel.exit_code is None or self._comeback != "no":
             return ""
         if kernel.is_gone:
-            return kernel.reason or "Somebody else has ended the kernel."
+            return kernel.reason or "Someone else has ended the kernel."
         return f"The kernel ended ({ending(kernel.exit_code)}). {kernel.reason}".strip()
 
     async def leave(self) -> None:
@@ -300,16 +319,16 @@ class TPUProvisioner(KernelProvisionerBase):
         if self._runs:
             self._runs.settle()
 
-    async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> Follower:
+    async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> LoopBridge:
         """Deliver the kernel's messages, all channels, from `from_seq` on or from what comes next, in this loop.
 
         May be called as soon as the kernel was started, from any loop; `deliver` and the events it gets besides
-        messages are described at `Follower`.
+        messages are described at `LoopBridge`.
 
         Raises:
             WrongState: no kernel was started.
         """
-        hosted, follower = self._started(), Follower(deliver)
+        hosted, follower = self._started(), LoopBridge(deliver)
         try:
             await link_thread.run(hosted.follow(follower, from_seq))
         except BaseException:
@@ -335,7 +354,7 @@ class TPUProvisioner(KernelProvisionerBase):
         """
         return self._started().link_status
 
-    def _started(self) -> HostedKernel:
+    def _started(self) -> KernelHost:
         if self._hosted is None:
             raise WrongState("There is no kernel.", hint="Start one.")
         return self._hosted
@@ -373,7 +392,7 @@ class TPUProvisioner(KernelProvisionerBase):
             self._hosted = await self._host_noted(launch, report)
         self._noting.tell()
 
-    async def _restart(self, hosted: HostedKernel, launch: Launch, report: ProgressReport) -> None:
+    async def _restart(self, hosted: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
         if hosted.kernel.is_gone and after_death and self._comeback == "no":
             await self._forget_if_gone()
@@ -387,8 +406,8 @@ class TPUProvisioner(KernelProvisionerBase):
         self._comeback = "no"
         await self._noting.write_again()
 
-    async def _awaits_node(self, hosted: HostedKernel) -> bool:
-        """Whether the kernel was lost with a node that is being made again; says so in the notebook, once."""
+    async def _awaits_node(self, hosted: KernelHost) -> bool:
+        """Whether the kernel was lost with a node that is being recreated; says so in the notebook, once."""
         loss = hosted.loss
         if loss is None or not self._is_for_restarter():
             self._comeback = "no"
@@ -438,7 +457,7 @@ class TPUProvisioner(KernelProvisionerBase):
         Raises:
             WrongState: the id belongs to a kernel of another server.
         """
-        note = await asyncio.to_thread(KernelNotes().find, self.kernel_id) if self._root_dir else None
+        note = await asyncio.to_thread(KernelRegistry().find, self.kernel_id) if self._root_dir else None
         if note is None:
             return
         if note.owner != this_process():
@@ -459,8 +478,8 @@ class TPUProvisioner(KernelProvisionerBase):
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
-    def _note_of(self, launch: Launch) -> KernelNote:
-        return KernelNote(
+    def _note_of(self, launch: Launch) -> RegisteredKernel:
+        return RegisteredKernel(
             kernel_id=self.kernel_id,
             kernel_name=self._manager.kernel_name,
             node=self.node,
@@ -474,7 +493,7 @@ class TPUProvisioner(KernelProvisionerBase):
             owner=this_process(),
         )
 
-    async def _host_noted(self, launch: Launch, report: ProgressReport) -> HostedKernel:
+    async def _host_noted(self, launch: Launch, report: ProgressReport) -> KernelHost:
         """The note is written before the kernel is asked for: whenever this process is killed, somebody finds it."""
         if self._root_dir:
             await self._noting.write(self._note_of(launch))
@@ -485,7 +504,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await self._forget_runs()
             raise
 
-    async def _host(self, launch: Launch, report: ProgressReport) -> HostedKernel:
+    async def _host(self, launch: Launch, report: ProgressReport) -> KernelHost:
         hosted = self._new_host()
         try:
             await link_thread.run(hosted.start(launch, report))
@@ -494,7 +513,7 @@ class TPUProvisioner(KernelProvisionerBase):
             raise
         return hosted
 
-    async def _host_found(self, note: KernelNote, report: ProgressReport) -> HostedKernel:
+    async def _host_found(self, note: RegisteredKernel, report: ProgressReport) -> KernelHost:
         hosted = self._new_host()
         try:
             await link_thread.run(hosted.find(self.kernel_id, report))
@@ -515,20 +534,20 @@ class TPUProvisioner(KernelProvisionerBase):
             ssh_user=self.ssh_user,
         )
 
-    def _new_host(self) -> HostedKernel:
+    def _new_host(self) -> KernelHost:
         addresses = TcpAddresses() if self.transport == "tcp" else default_addresses()
         on_link = LinkReport(self._manager, self._identity())
         self._runs = self._new_runs()
         key = self._worker_key()
         environment = KernelEnvironment(key, self.environment)
-        return HostedKernel(
+        return KernelHost(
             key, link_thread.enter(), addresses, self._secrets(), on_link, runs=self._runs, environment=environment
         )
 
-    def _new_runs(self) -> RunLog | None:
+    def _new_runs(self) -> ExecutionLog | None:
         """Only for a server's kernels: elsewhere nobody starts one again, and nobody offers anything."""
         try:
-            return RunLog(runs_folder(), self.kernel_id) if self._root_dir else None
+            return ExecutionLog(runs_folder(), self.kernel_id) if self._root_dir else None
         except TpuError as error:
             self.log.warning("What is run on %s is not noted: %s", self.node, error)
             return None

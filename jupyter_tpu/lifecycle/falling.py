@@ -61,7 +61,9 @@ def ask(intent: Intent, event: Event, limits: Limits) -> Outcome:
 
 
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
-    """The cloud has begun."""
+    """The cloud has begun, unless it named no operation: such an answer promises nothing."""
+    if not (event.operation.name or event.operation.done):
+        return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     fall = FALLS[intent.verb]
     message = f"The node is {fall.under_way}."
     begun = moved(intent, event.at, fall.phase, message, operation=event.operation.name, may_appear=False)
@@ -149,6 +151,13 @@ def _gone(intent: Intent, event: Event) -> Outcome:
         return done(intent, event.at, "deleted", f"The node {name} is gone; nothing is billed.")
     error = NodeNotFound(f"There is no node {name} in {intent.node_name.zone}.")
     return failed(intent, event.at, error, exists="Nothing is billed.", hint="`jupyter tpu list` shows what exists.")
+
+
+def _empty_answer(intent: Intent) -> CloudUnavailable:
+    return CloudUnavailable(
+        f"The cloud's answer to the {intent.verb} of {intent.node_name.node_id} was empty.",
+        hint=f"Try again with {words.command(intent.verb, intent.node_name)}.",
+    )
 
 
 def _cause(intent: Intent) -> TpuError:

@@ -15,7 +15,7 @@ from jupyter_tpu.provisioning import flags_of
 Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 
 ATTEMPT_LABEL = "jupyter-tpu-attempt"
-"""Label of a node that was made again; its value finds the intent of the attempt in the journal."""
+"""Label of a node that was recreated; its value finds the intent of the attempt in the journal."""
 
 DEFAULT_ATTEMPTS = 3
 
@@ -181,7 +181,7 @@ def watching_text(recovery: Recovery) -> str:
     """What will happen, while nothing does."""
     left = max(recovery.max_attempts - recovery.attempts, 0)
     cap = "" if recovery.max_usd is None else f", as long as it has cost less than ${recovery.max_usd:,.2f}"
-    return f"{recovery.name.node_id} is made again when the cloud takes it away, {_times(left)}{cap}."
+    return f"{recovery.name.node_id} is recreated after a pre-emption, {_times(left)}{cap}."
 
 
 def _times(left: int) -> str:
@@ -192,11 +192,8 @@ def outlook(recovery: Recovery) -> str:
     """What a user of a kernel that was lost with its node is to expect."""
     if recovery.is_being_made:
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
-        return (
-            "The cloud has taken the node away. The node is being made again, "
-            f"attempt {attempt} of {recovery.max_attempts}. {_THEN}"
-        )
+        return f"The node was pre-empted and is being recreated, attempt {attempt} of {recovery.max_attempts}. {_THEN}"
     if recovery.phase == "watching" and recovery.is_on:
-        return f"The node is made again by your standing choice. {_THEN}"
+        return f"Auto-recovery recreates the node. {_THEN}"
     hint = words.command("recover", recovery.name)
     return f"{recovery.message} See {hint}."

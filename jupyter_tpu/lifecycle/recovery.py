@@ -1,7 +1,7 @@
 """Make a node again that the cloud took away, where its user has said so beforehand (the standing choice).
 
 `decide` takes what is laid down and what is seen now, and gives what is to be laid down next and what to ask of the
-cloud. The caller writes first and asks then. Nothing is made again that somebody deleted or stopped: a request of ours,
+cloud. The caller writes first and asks then. Nothing is recreated that somebody deleted or stopped: a request of ours,
 or, for a node on demand, a disappearance that may have been somebody's act in the cloud's console.
 
     watching → clearing (the husk is deleted) → waiting → making → watching
@@ -52,7 +52,7 @@ def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     if not recovery.is_on or recovery.phase in ("off", "given_up"):
         return recovery, None
     if seen.deletion is not None:
-        return _turned_off(recovery, seen.at, f"{_id(recovery)} was deleted by request; it is not made again."), None
+        return _turned_off(recovery, seen.at, f"{_id(recovery)} was deleted by request; it is not recreated."), None
     match recovery.phase:
         case "clearing":
             return _clearing(recovery, seen)
@@ -66,7 +66,7 @@ def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
     """The attempt could not even be written down as an intent."""
     if isinstance(error, _HOPELESS):
-        return _given_up(recovery, at, f"{_id(recovery)} is not made again: {error.message}")
+        return _given_up(recovery, at, f"{_id(recovery)} is not recreated: {error.message}")
     if isinstance(error, NodeExists | WrongState):  # somebody is at work on a node of that name; look again
         return replace(recovery, retry_at=at + _ASK_AGAIN_S)
     return replace(recovery, retry_at=at + _ASK_AGAIN_S, message=f"{_being_made(recovery)} {error.message}")
@@ -96,13 +96,13 @@ def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
 
 def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     if not recovery.was_ready:
-        message = f"{_id(recovery)} is gone, and was not READY when it was seen last; it is not made again."
+        message = f"{_id(recovery)} is gone, and was not READY when it was seen last; it is not recreated."
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_husk)
     if not seen.is_witnessed:
-        message = f"{_id(recovery)} went while nobody looked; its own guard may have ended it. It is not made again."
+        message = f"{_id(recovery)} ended in unmonitored time; its own guard may have ended it. It is not recreated."
         return _given_up(recovery, seen.at, message), None
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
         return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
@@ -164,7 +164,7 @@ def _making(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     if seen.node is not None and seen.node.intent_id == intent.intent_id:
         return _half_made(recovery, seen.node, seen.at, why)
     if isinstance(intent.error, _HOPELESS):
-        return _given_up(recovery, seen.at, f"{_id(recovery)} is not made again: {why}"), None
+        return _given_up(recovery, seen.at, f"{_id(recovery)} is not recreated: {why}"), None
     return _next_attempt(recovery, seen, why)
 
 
@@ -179,7 +179,7 @@ def _made(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
         gone = replace(recovery, was_ready=True)
         return _disappeared(gone, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
     made = replace(recovery, uid=seen.node.uid, was_ready=True)
-    return _moved(made, "watching", f"{_id(recovery)} was made again, {recovery.counted}.", seen.at), None
+    return _moved(made, "watching", f"{_id(recovery)} was recreated, {recovery.counted}.", seen.at), None
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
@@ -190,7 +190,7 @@ def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
 def _next_attempt(recovery: Recovery, seen: Seen, why: str) -> Step:
     """The name is free: try again, later, or no more."""
     if recovery.attempts >= recovery.max_attempts:
-        told = f"{why} It is not made again: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
+        told = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
         return _given_up(recovery, seen.at, told), None
     if _is_over_cap(recovery, seen):
         return _too_dear(recovery, seen), None
@@ -198,7 +198,7 @@ def _next_attempt(recovery: Recovery, seen: Seen, why: str) -> Step:
     coming = f"attempt {recovery.attempts + 1} of {recovery.max_attempts}"
     when = f"in {delay_s:.0f} s" if delay_s else "now"
     return _moved(
-        recovery, "waiting", f"{why} It is made again {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
+        recovery, "waiting", f"{why} It is recreated {when}, {coming}.", seen.at, retry_at=seen.at + delay_s
     ), None
 
 
@@ -227,7 +227,7 @@ def _is_over_cap(recovery: Recovery, seen: Seen) -> bool:
 
 def _too_dear(recovery: Recovery, seen: Seen) -> Recovery:
     spent = "an unknown amount" if seen.spent_usd is None else f"${seen.spent_usd:,.2f}"
-    message = f"{_id(recovery)} is not made again: it has cost {spent}, and the cap is ${recovery.max_usd:,.2f}."
+    message = f"{_id(recovery)} is not recreated: it has cost {spent}, and the cap is ${recovery.max_usd:,.2f}."
     return _given_up(recovery, seen.at, message)
 
 
@@ -249,13 +249,13 @@ def _id(recovery: Recovery) -> str:
 
 
 def _being_made(recovery: Recovery) -> str:
-    return f"{_id(recovery)} is being made again, {recovery.counted}."
+    return f"{_id(recovery)} is being recreated, {recovery.counted}."
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
-    """Nobody knows whose act it was, and nothing is made again by surprise."""
+    """Nobody knows whose act it was, and nothing is recreated by surprise."""
     name = recovery.name
     return (
-        f"{name.node_id} {what}, and not by jupyter_tpu. It may have been deleted on purpose, so it is not made again; "
-        f"create it anew if you want it."
+        f"{name.node_id} {what}, and not by jupyter_tpu. It may have been deleted on purpose, so it is not recreated; "
+        f"create it again if you want it."
     )

@@ -42,12 +42,12 @@ def terms(spec: NodeSpec) -> str:
 
 def billing(node: Node) -> str:
     """Whether the node as it is now is billed: a clause that needs no price."""
-    return "it is billed now" if node.is_billed else _NOT_BILLED.get(node.state, "it may be billed")
+    return "it is billed now" if node.state == "READY" else _NOT_BILLED.get(node.state, "it may be billed")
 
 
 def node_exists(node: Node) -> str:
     """What exists, and what it costs now."""
-    if node.is_billed:
+    if node.state == "READY":
         state = f"and costs {cost(node.accelerator_type, node.name.zone, node.provisioning)}"
     else:
         state = f"and is {node.state}: {billing(node)}"

@@ -79,9 +79,9 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
             return opened
     raise AgentBroken(
         "The agent on the worker does not start.",
-        exists="Kernels that run there go on.",
+        exists="Kernels there keep running.",
         hint="The end of its log is in the details. It may help to remove ~/.jupyter-tpu/agent and "
-        "~/.jupyter-tpu/env/agent on the worker (by `jupyter tpu ssh`): they are made anew.",
+        "~/.jupyter-tpu/env/agent on the worker (by `jupyter tpu ssh`): they are rebuilt.",
         raw=ready.log,
     )
 
@@ -158,7 +158,7 @@ def broken_agent(error: ProtocolError) -> AgentBroken:
     """What breaking the protocol means to the user."""
     return AgentBroken(
         "What answers on the worker does not speak the agent's language.",
-        exists="Kernels that run there go on.",
+        exists="Kernels there keep running.",
         hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
         raw=str(error),
     )

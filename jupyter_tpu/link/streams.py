@@ -9,7 +9,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Literal
 
-from jupyter_tpu.agent.jupyter_messages import is_execute_request
+from jupyter_tpu.agent.recording.jupyter_messages import is_execute_request
 from jupyter_tpu.errors import BadInput, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import OnMessage
 from jupyter_tpu.wire.entries import DamagedEntry, Entry, Room, decode_entry

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from jupyter_tpu.agent.archive import agent_archive, bootstrap_source, relay_source, sources_digest
-from jupyter_tpu.agent.jupyter_messages import json_object
+from jupyter_tpu.agent.recording.jupyter_messages import json_object
 from jupyter_tpu.errors import AgentBroken, EnvironmentFailed, TpuError, WorkerUnreachable, error_from_json
 from jupyter_tpu.link.interfaces import ByteStream, Connection, ProcessStream
 

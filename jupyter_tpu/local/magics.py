@@ -14,7 +14,7 @@ from jupyter_tpu.local.command import run_command
 from jupyter_tpu.local.remote import RemoteKernel
 from jupyter_tpu.local.showing import CellFailed, Screen
 from jupyter_tpu.local.variables import fetch
-from jupyter_tpu.notebook.magic_complete import register_completion
+from jupyter_tpu.notebook.magics.completion import register_completion
 
 _HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable that comes back."
 

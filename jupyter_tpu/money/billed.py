@@ -110,7 +110,7 @@ def billed_view(costs: Answer, credits: Answer, *, table: ExportTable, project: 
         currencies = sorted({_text(row["currency"]) for row in costs})
     except (KeyError, TypeError, ValueError) as error:
         raise CloudUnavailable(
-            "What BigQuery told of the billing export cannot be read.", hint="Try again in a minute.", raw=repr(error)
+            "BigQuery's answer about the billing export cannot be read.", hint="Try again in a minute.", raw=repr(error)
         ) from error
     if not days:
         raise CloudRefused(

@@ -245,10 +245,7 @@ def unwatched_text(budget: Budget, usage: Usage) -> str:
     if not usage.unwatched:
         return ""
     part = amount_text(budget, usage.unwatched)
-    return (
-        f"Up to {part} of it are of nodes that may have been READY while nobody here looked, and whose end the cloud "
-        "does not tell."
-    )
+    return f"Up to {part} of it is unmonitored time in which nodes may have been READY."
 
 
 def moment_text(at: float, utc_offset_s: float) -> str:

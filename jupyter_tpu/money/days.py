@@ -67,6 +67,6 @@ def _new_year(year: int) -> int:
 def _no_day(text: object, what: str) -> BadInput:
     return BadInput(
         f"{str(text)[:40]!r} is not a {what}.",
-        exists="Nothing was written down.",
+        exists="Nothing was saved.",
         hint=f"Use YYYY-MM-DD, such as 2026-11-01, from {_FIRST_YEAR} to {_LAST_YEAR}.",
     )

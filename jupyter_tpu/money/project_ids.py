@@ -18,6 +18,6 @@ def check_project(project: str) -> None:
     if not _PROJECT.fullmatch(project) or project.isdecimal():
         raise BadInput(
             f"{project[:70]!r} is not the id of a project.",
-            exists="Nothing was written down, and nothing was asked of the cloud.",
+            exists="Nothing was saved, and the cloud was not asked.",
             hint="Use its id, not its number: small letters, digits and hyphens. `gcloud projects list` shows yours.",
         )

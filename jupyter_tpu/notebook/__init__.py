@@ -13,13 +13,13 @@ from typing import Any
 
 def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
     """Whether this kernel runs on a TPU node: an agent of ours has started it, or the machine says so."""
-    from jupyter_tpu.notebook.agent_call import is_agent_here
+    from jupyter_tpu.notebook.node.agent_call import is_agent_here
 
     return is_agent_here(environ) or bool(environ.get("TPU_ACCELERATOR_TYPE"))
 
 
 def load_ipython_extension(shell: Any) -> None:
     """Called by IPython for ``%load_ext jupyter_tpu``, and by the agent in every kernel that it starts."""
-    from jupyter_tpu.notebook.magics import register_magics
+    from jupyter_tpu.notebook.magics.commands import register_magics
 
     register_magics(shell)

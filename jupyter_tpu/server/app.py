@@ -23,24 +23,24 @@ from jupyter_tpu.cloud.emulator_address import emulator_address, emulator_author
 from jupyter_tpu.cloud.settings import TRUST_VARIABLE, CloudSettings, settings_from_environment
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet import FleetChange
-from jupyter_tpu.fleet.opening import OpenFleet, open_fleet
-from jupyter_tpu.fleet.views import error_view
-from jupyter_tpu.kernels.agents import LinkedAgents
-from jupyter_tpu.kernels.metrics_links import WorkerLooks
+from jupyter_tpu.fleet.assembly import OpenFleet, open_fleet
+from jupyter_tpu.fleet.reconciler.views import error_view
+from jupyter_tpu.kernels.agents.open_links import LinkedAgents
+from jupyter_tpu.kernels.connections.metrics_pool import WorkerLooks
+from jupyter_tpu.kernels.connections.prewarm import ReadyLinks, workers_to_hold
 from jupyter_tpu.kernels.progress import keep_tracebacks_out
-from jupyter_tpu.kernels.ready_links import ReadyLinks, workers_to_hold
 from jupyter_tpu.lifecycle.limits import Limits
-from jupyter_tpu.server.adoption import Adoption
-from jupyter_tpu.server.emulator_client import EmulatorClient
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
-from jupyter_tpu.server.in_order import InOrder
 from jupyter_tpu.server.kernel_changes import KERNEL_CHANGE_ROUTES
-from jupyter_tpu.server.kernel_socket import offer_kernel_socket, open_pages
 from jupyter_tpu.server.kernelspecs import KernelspecKeeper, usable_nodes
 from jupyter_tpu.server.lazy_fleet import LazyFleet
-from jupyter_tpu.server.routes import ROUTES, SWITCHBOARD_ROUTES
-from jupyter_tpu.server.untracked import leave_control_out_of_activity
-from jupyter_tpu.server.widget_scripts import widget_script_routes
+from jupyter_tpu.server.restore.adoption import Adoption
+from jupyter_tpu.server.routes.emulator_client import EmulatorClient
+from jupyter_tpu.server.routes.table import OLD_ROUTES, ROUTES, SIMULATOR_ROUTES
+from jupyter_tpu.server.routes.widget_scripts import widget_script_routes
+from jupyter_tpu.server.websocket.kernel_socket import offer_kernel_socket, open_pages
+from jupyter_tpu.server.websocket.serial import SerialExecutor
+from jupyter_tpu.server.websocket.untracked import leave_control_out_of_activity
 from jupyter_tpu.ssh import import_ahead
 
 
@@ -132,17 +132,17 @@ class TPUApp(ExtensionApp):
         self.links = ReadyLinks()
         self.looks = WorkerLooks()
         self.emulator: EmulatorClient | None = None
-        self._changes = InOrder(self._tell, self.log)
+        self._changes = SerialExecutor(self._tell, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
         self.adoption.follow_sessions()
 
     def initialize_handlers(self) -> None:
         """Called by the server to learn the routes."""
-        self.handlers.extend([*ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
+        self.handlers.extend([*ROUTES, *OLD_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         if address := emulator_address(self._settings_or_none(), os.environ):
             self.emulator = EmulatorClient(address, partial(emulator_authorization, os.environ))
-            self.handlers.extend(SWITCHBOARD_ROUTES)
+            self.handlers.extend(SIMULATOR_ROUTES)
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:

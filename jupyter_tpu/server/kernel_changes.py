@@ -61,8 +61,8 @@ class _Changes:
             if kernel_id not in kernels:
                 raise web.HTTPError(404, f"Kernel does not exist: {kernel_id}")
             try:
-                await kernels.get_kernel(kernel_id).provisioner.check_restart()
-                await ensure_async(kernels.restart_kernel(kernel_id))
+                async with kernels.get_kernel(kernel_id).provisioner.restarting():
+                    await ensure_async(kernels.restart_kernel(kernel_id))
             except TpuError as error:
                 raise web.HTTPError(error.status) from error
             except Exception as error:
@@ -85,7 +85,7 @@ def _let_end(kernels: Any, kernel_id: str) -> None:
     """Forget that a restart or a shutdown of a kernel on a node has failed.
 
     Jupyter takes a kernel that has failed off its list without ending it: it takes it for one that never started. Ours
-    may run on, and hold the chips.
+    may run on, and use the chips.
     """
     if not _is_on_node(kernels, kernel_id):
         return

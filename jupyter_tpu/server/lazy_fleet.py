@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.fleet.opening import OpenFleet
+from jupyter_tpu.fleet.assembly import OpenFleet
 
 RETRY_AFTER_S = 5.0
 

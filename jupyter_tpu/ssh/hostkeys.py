@@ -82,7 +82,7 @@ def host_key_changed(
     return HostKeyChanged(
         f"The SSH host key of {name or alias} is not the pinned one.",
         exists=f"Expected {expected}, found {fingerprint(shown)}. Nothing was sent to it, and the pin stays.",
-        hint="Somebody may be answering in the worker's place. If you re-made its SSH keys yourself, "
+        hint="Another machine may be answering as this worker. If you re-made its SSH keys yourself, "
         f"remove the lines of {alias}{where} and connect again; otherwise delete the node.",
     )
 

@@ -44,7 +44,7 @@ class UserKey:
         except OSError as error:
             raise TpuError(
                 f"The SSH key for TPU nodes cannot be written in {directory} ({error.strerror}).",
-                hint="Free disk space or mend the permissions of that folder, then try again.",
+                hint="Free disk space or fix the permissions of that folder, then try again.",
                 raw=str(error),
             ) from error
 

@@ -13,7 +13,7 @@ def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
     """The SSH connection broke while it was in use."""
     return WorkerUnreachable(
         "The SSH connection to the worker broke.",
-        exists="What runs on the worker goes on.",
+        exists="What runs on the worker keeps running.",
         hint="It is connected again by itself as soon as the network allows.",
         raw=str(error or ""),
     )

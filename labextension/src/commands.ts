@@ -100,7 +100,7 @@ function addNodeCommands(context: ICommandContext): void {
   });
   addNodeCommand(context, CommandIDs.startNode, {
     label: trans.__('Start a TPU Node'),
-    isPossible: node => node.state === 'STOPPED',
+    isPossible: node => node.state === 'STOPPED' && !node.spot,
     act: node => model.startNode(node)
   });
   addNodeCommand(context, CommandIDs.deleteNode, {

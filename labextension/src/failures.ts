@@ -1,25 +1,86 @@
-/** Tells of kernels that do not start even when their notebooks are not in sight. */
+/** Tells of kernels that do not start, or have ended, even when their notebooks are not in sight. */
 
 import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
-import { IKernelEvent, KERNEL_SCHEMA } from './tokens';
+import { IKernelEvent, INode, INodeList, KERNEL_SCHEMA } from './tokens';
 
-/** One notice for each kernel, which says the newest: a server tries several times to start one. */
+interface INotice {
+  id: string;
+  /** Those that it is about. */
+  readonly kernels: Set<string>;
+  /** Whether the node was listed since. */
+  wasListed: boolean;
+  /** Whether the node was listed in another state than READY since. */
+  wasAway: boolean;
+}
+
+/**
+ * One notice for each node, which says the newest: a server tries several times to start a kernel, and all kernels of
+ * a node end with it.
+ */
 export class FailureNotices {
   /** Hears all events of the server. */
   readonly hear = (_: unknown, event: Event.Emission): void => {
-    const { error_code, kernel_id, message } = event as unknown as IKernelEvent;
-    if (event.schema_id === KERNEL_SCHEMA && error_code) {
-      this._tell(kernel_id, message);
+    if (event.schema_id !== KERNEL_SCHEMA) {
+      return;
+    }
+    const told = event as unknown as IKernelEvent;
+    if (told.error_code) {
+      this._tell(told);
+    } else if (told.phase === 'ready') {
+      this._onReady(told);
     }
   };
 
-  private _tell(kernelId: string, message: string): void {
-    const id = this._shown.get(kernelId);
-    if (id === undefined || !Notification.update({ id, message })) {
-      this._shown.set(kernelId, Notification.error(message, { autoClose: false }));
+  /** Withdraws what a new list of nodes has overtaken: the node is READY again, or gone. */
+  see(list: INodeList | null): void {
+    this._list = list;
+    for (const [name, notice] of this._shown) {
+      const node = list ? find(name, list) : undefined;
+      if ((node === null && notice.wasListed) || (node?.state === 'READY' && notice.wasAway)) {
+        this._withdraw(name, notice);
+      }
+      note(notice, node);
     }
   }
 
-  private readonly _shown = new Map<string, string>();
+  private _tell({ node_name, kernel_id, message }: IKernelEvent): void {
+    const old = this._shown.get(node_name);
+    if (old && Notification.update({ id: old.id, message })) {
+      old.kernels.add(kernel_id);
+      return;
+    }
+    const id = Notification.error(message, { autoClose: false });
+    const notice = { id, kernels: new Set([kernel_id]), wasListed: false, wasAway: false };
+    this._shown.set(node_name, notice);
+    note(notice, this._list ? find(node_name, this._list) : undefined);
+  }
+
+  private _onReady({ node_name, kernel_id }: IKernelEvent): void {
+    const notice = this._shown.get(node_name);
+    if (notice?.kernels.delete(kernel_id) && notice.kernels.size === 0) {
+      this._withdraw(node_name, notice);
+    }
+  }
+
+  private _withdraw(name: string, { id }: INotice): void {
+    this._shown.delete(name);
+    Notification.dismiss(id);
+  }
+
+  private readonly _shown = new Map<string, INotice>();
+  private _list: INodeList | null = null;
+}
+
+/** The node, or null where it is surely not there; undefined where that is not known. */
+function find(name: string, list: INodeList): INode | null | undefined {
+  const node = list.nodes.find(node => node.name === name);
+  const isWhole = list.as_of !== null && list.error === null;
+  const isAsked = !list.unreachable.some(zone => name.includes(`/locations/${zone}/`));
+  return node ?? (isWhole && isAsked ? null : undefined);
+}
+
+function note(notice: INotice, node: INode | null | undefined): void {
+  notice.wasListed ||= Boolean(node);
+  notice.wasAway ||= Boolean(node) && node?.state !== 'READY';
 }

@@ -31,13 +31,17 @@ export function keyOf({ zone, node_id }: INodeKey): string {
   return `${zone}/${node_id}`;
 }
 
-/** Nodes in the order of their names, those that are only wanted among them. */
+/**
+ * Nodes in the order of their names, those that are only wanted among them.
+ *
+ * Above all is what could not be created, the newest first: it answers what the user did last.
+ */
 export function rowsOf(list: INodeList): IRow[] {
   const nodes = new Map(list.nodes.map(node => [keyOf(node), node]));
   const keys = new Map<string, INodeKey>(
     [...list.nodes, ...list.intents.filter(isShown)].map(pair)
   );
-  return [...keys].map(([key, place]) => rowOf(key, place, nodes.get(key), list)).sort(byName);
+  return [...keys].map(([key, place]) => rowOf(key, place, nodes.get(key), list)).sort(byUrgency);
 }
 
 function pair(place: INodeKey): [string, INodeKey] {
@@ -58,6 +62,18 @@ function rowOf(key: string, place: INodeKey, node: INode | undefined, list: INod
     intent: own.find(intent => !intent.settled) ?? null,
     failures: own.filter(intent => intent.settled && intent.error !== null)
   };
+}
+
+/** The newest failure to create it. */
+export function failedCreation({ failures }: IRow): IIntent | undefined {
+  return failures
+    .filter(({ verb }) => verb === 'create')
+    .sort((left, right) => right.updated_at - left.updated_at)[0];
+}
+
+function byUrgency(left: IRow, right: IRow): number {
+  const [leftAt, rightAt] = [left, right].map(row => failedCreation(row)?.updated_at ?? -1);
+  return rightAt - leftAt || byName(left, right);
 }
 
 function byName(left: IRow, right: IRow): number {

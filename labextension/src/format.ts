@@ -110,6 +110,20 @@ export function termsName(
   return words[provisioning ?? (spot ? 'spot' : 'on-demand')] ?? provisioning ?? '';
 }
 
+/** That a stopped node can only be deleted; empty where it can be started again. */
+export function noStartText(
+  node: { readonly provisioning?: Provisioning; readonly spot: boolean },
+  trans: TranslationBundle
+): string {
+  // the cloud starts neither spot nor preemptible nodes again; `spot` says both
+  return node.spot
+    ? trans.__(
+        "A %1 node can't be started again. Its disk is kept and billed until you delete the node.",
+        termsName(node, trans)
+      )
+    : '';
+}
+
 /** Where a price is from; shown with it, since a list price is not a bill. */
 export function formatPriceSource(price: IPrice | null, trans: TranslationBundle): string {
   if (!price) {

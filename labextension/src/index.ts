@@ -109,11 +109,12 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
   id: 'jupyter-tpu:kernel-status',
   description: 'Shows in a notebook how its kernel on a node starts, and how it is reached.',
   autoStart: true,
-  optional: [ITranslator, IToolbarWidgetRegistry],
+  optional: [ITranslator, IToolbarWidgetRegistry, ITpuModel],
   activate: (
     { serviceManager }: JupyterFrontEnd,
     translator: ITranslator | null,
-    toolbars: IToolbarWidgetRegistry | null
+    toolbars: IToolbarWidgetRegistry | null,
+    nodes: ITpuModel | null
   ): void => {
     const trans = (translator ?? nullTranslator).load(DOMAIN);
     const { stream } = serviceManager.events;
@@ -124,7 +125,9 @@ const kernelStatus: JupyterFrontEndPlugin<void> = {
       'tpu-kernel-status',
       ({ sessionContext }) => new KernelStatus(sessionContext, stream, askLink, trans)
     );
-    stream.connect(new FailureNotices().hear);
+    const notices = new FailureNotices();
+    stream.connect(notices.hear);
+    nodes?.stateChanged.connect(() => notices.see(nodes.list));
   }
 };
 

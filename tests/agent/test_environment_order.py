@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.environment_build import merged
-from jupyter_tpu.agent.environment_files import EnvironmentFiles, name_and_version, names
-from jupyter_tpu.agent.environment_order import Order
-from jupyter_tpu.agent.environment_python import accepted_pythons, no_python, preferred_python
-from jupyter_tpu.agent.environment_uv import NO_INDEX, failed, how_it_ended
+from jupyter_tpu.agent.environments.build import merged
+from jupyter_tpu.agent.environments.files import EnvironmentFiles, name_and_version, names
+from jupyter_tpu.agent.environments.python import accepted_pythons, no_python, preferred_python
+from jupyter_tpu.agent.environments.request import Order
+from jupyter_tpu.agent.environments.uv import NO_INDEX, failed, how_it_ended
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
@@ -79,7 +79,7 @@ def test_an_order_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
         (
             "error: Couldn't parse requirement in `wanted.in` at position 0\n  cause: Expected one of `@`",
             "on the worker: Couldn't parse requirement in `wanted.in` at position 0 cause: Expected one of `@`.",
-            "Mend that requirement",
+            "Fix that requirement",
         ),
         (
             "  × No solution found\n  ╰─▶ Because b was not found in the cache\n      and you require b, no.\n\nhint:",

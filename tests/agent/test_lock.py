@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.environment import Environments
-from jupyter_tpu.agent.environment_uv import find_uv
+from jupyter_tpu.agent.environments.uv import find_uv
+from jupyter_tpu.agent.environments.venv import Environments
 from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, UV, locked, with_hashes
 from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed

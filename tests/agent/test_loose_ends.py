@@ -13,15 +13,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.checkpoint import Checkpoint
-from jupyter_tpu.agent.heard import Heard
-from jupyter_tpu.agent.intake import Intake
-from jupyter_tpu.agent.jupyter_messages import DELIMITER, Signer, header_place, json_object
-from jupyter_tpu.agent.kernel_output import Voice
-from jupyter_tpu.agent.line import ATTACH
-from jupyter_tpu.agent.loose_ends import LooseEnds
-from jupyter_tpu.agent.record import Record
-from jupyter_tpu.agent.replies import Replies
+from jupyter_tpu.agent.kernels.output_capture import OutputCapture
+from jupyter_tpu.agent.kernels.replies import Replies
+from jupyter_tpu.agent.kernels.takeover import Takeover
+from jupyter_tpu.agent.recording.checkpoint import Checkpoint
+from jupyter_tpu.agent.recording.jupyter_messages import DELIMITER, Signer, header_place, json_object
+from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.output_protocol import ATTACH
+from jupyter_tpu.agent.recording.recorder import Recorder
+from jupyter_tpu.agent.recording.watermark import Watermark
 from jupyter_tpu.wire.messages import Channel
 
 
@@ -46,7 +46,7 @@ class NotedKernel:
         self._turn = 0
         self._running: list[bytes] | None = None
         self._unsaid: list[tuple[Channel, list[bytes]]] = []
-        self._voice = Voice("")
+        self._voice = OutputCapture("")
 
     def step(self) -> bool:
         """Begin the next request, or end the one that runs; whether there was one."""
@@ -101,14 +101,14 @@ class NotedAgent:
 
     def __init__(self, folder: Path, kernel: NotedKernel) -> None:
         self.record = Record(folder / "record")
-        heard, checkpoint = Heard(folder / "heard"), Checkpoint(folder / "checkpoint")
-        self.intake = Intake(self.record, heard, checkpoint, lambda: None, lambda _number: None)
+        heard, checkpoint = Watermark(folder / "heard"), Checkpoint(folder / "checkpoint")
+        self.intake = Recorder(self.record, heard, checkpoint, lambda: None, lambda _number: None)
         self.intake.recover()
         self.unsent: deque[list[bytes]] = deque()
         self._kernel = kernel
         kernel.listen(self)
         replies = Replies(self.intake, Signer("", "hmac-sha256"))
-        self._loose_ends = LooseEnds(
+        self._loose_ends = Takeover(
             self.record, self.intake, replies, lambda _channel, parts: self.unsent.append(parts)
         )
         self.intake.on_probe_answer = self._loose_ends.probe_answered

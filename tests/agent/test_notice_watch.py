@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.notice_watch import NoticeWatch, read_answer
+from jupyter_tpu.agent.preemption.notice_watch import NoticeWatch, read_answer
 
 QUESTION = re.compile(r"GET /computeMetadata/v1/instance/([a-z-]+)\?wait_for_change=true&last_etag=(\w+)")
 

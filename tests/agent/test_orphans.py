@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from jupyter_tpu.agent.orphans import Orphans
+from jupyter_tpu.agent.autostop.orphans import Orphans
 
 LIMIT_S = 100.0
 

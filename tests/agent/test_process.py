@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.folder import KernelFolder
-from jupyter_tpu.agent.launch import Launch
+from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
+from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, start_ticks
+from jupyter_tpu.agent.kernels.request import Launch
 from jupyter_tpu.agent.paths import Home, private_folder
-from jupyter_tpu.agent.process import Exit, Process, ReportedExits, start_ticks
 from jupyter_tpu.errors import AgentBroken, BadInput
 
 Start = Callable[[str], Process]
@@ -118,11 +118,11 @@ def home(tmp_path: Path) -> Home:
 
 
 def test_the_state_of_a_kernel_is_found_again(home: Home) -> None:
-    folder = KernelFolder(home, "kernel-1")
+    folder = KernelDirectory(home, "kernel-1")
     folder.save(pid=7)
     assert folder.is_new_request("a" * 32, 1)
     folder.close()
-    again = KernelFolder(home, "kernel-1")
+    again = KernelDirectory(home, "kernel-1")
     assert again.state == {"pid": 7}
     assert not again.is_new_request("a" * 32, 1)
     assert again.is_new_request("a" * 32, 2)
@@ -130,15 +130,15 @@ def test_the_state_of_a_kernel_is_found_again(home: Home) -> None:
 
 
 def test_a_damaged_state_counts_as_none(home: Home) -> None:
-    KernelFolder(home, "kernel-1").close()
+    KernelDirectory(home, "kernel-1").close()
     (home.kernels / "kernel-1/kernel.json").write_text('{"pid": ')
-    folder = KernelFolder(home, "kernel-1")
+    folder = KernelDirectory(home, "kernel-1")
     assert folder.state == {}
     folder.close()
 
 
 def test_only_kernels_that_ended_long_ago_are_stale(home: Home) -> None:
-    folder = KernelFolder(home, "kernel-1")
+    folder = KernelDirectory(home, "kernel-1")
     assert not folder.is_stale
     os.utime(home.kernels / "kernel-1", (0, 0))
     assert folder.is_stale
@@ -148,7 +148,7 @@ def test_only_kernels_that_ended_long_ago_are_stale(home: Home) -> None:
 
 
 def test_the_key_is_in_a_file_that_only_we_can_read(home: Home) -> None:
-    folder = KernelFolder(home, "kernel-1")
+    folder = KernelDirectory(home, "kernel-1")
     path = folder.prepare_launch(Launch(key="secret"))
     assert "secret" in path.read_text()
     assert path.stat().st_mode & 0o777 == 0o600
@@ -156,7 +156,7 @@ def test_the_key_is_in_a_file_that_only_we_can_read(home: Home) -> None:
 
 
 def test_last_words_are_the_end_of_what_was_written(home: Home) -> None:
-    folder = KernelFolder(home, "kernel-1")
+    folder = KernelDirectory(home, "kernel-1")
     assert folder.last_words() == ""
     folder.output.write_bytes(b"\xff\n" + b"".join(b"line %d\n" % i for i in range(5000)))
     assert folder.last_words().splitlines()[-1] == "line 4999"

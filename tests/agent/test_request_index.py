@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from jupyter_tpu.agent.request_index import RequestIndex
+from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.wire.entries import Entry
 from jupyter_tpu.wire.messages import Channel
 

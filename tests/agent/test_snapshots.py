@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.agent.snapshots import LARGEST_BYTES, Snapshots
+from jupyter_tpu.agent.autostop.snapshots import LARGEST_BYTES, Snapshots
 from jupyter_tpu.errors import BadInput
 
 OLD = {"usd_per_hour": 1.0}

@@ -179,9 +179,9 @@ SITUATIONS = (
         why="idle",
     ),
     Situation(
-        name="a kernel holds the chips and computes nothing",
+        name="a kernel uses the chips and computes nothing",
         activity=Activity(
-            execution=ago(0.9), accelerator=ago(0.25, "process 7 holds the chips and does nothing"), human=ago(0.9)
+            execution=ago(0.9), accelerator=ago(0.25, "process 7 has the chips open and does nothing"), human=ago(0.9)
         ),
         verdict="idle",
         reason="for 15 min",

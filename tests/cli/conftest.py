@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 ZONE = "us-central1-a"
 

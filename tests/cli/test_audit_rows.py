@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.cli.audit import _row
+from jupyter_tpu.cli.spend.audit import _row
 from jupyter_tpu.journal.audit import Entry
 
 

@@ -100,7 +100,7 @@ def test_a_cloud_that_is_taken_away_midway_leaves_the_books_as_they_are(
     assert (weekly["name"], weekly["error"], weekly["used"]) == ("weekly", None, 0)
     spent = json.loads(tpu("cost", "--json")[1])
     assert (spent["is_complete"], spent["as_of"]) == (False, None)
-    assert tpu("sweep", "--delete-husks")[0] == 1
+    assert tpu("cleanup", "--delete-leftovers")[0] == 1
     emulator.control.clear_faults()
     assert emulator.control.ledger()["nodes"] == []
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from jupyter_tpu.cli.command_line import run
-from jupyter_tpu.cli.keep import next_time
+from jupyter_tpu.cli.on_node.autostop import next_time
 from jupyter_tpu.errors import BadInput
 
 if TYPE_CHECKING:
@@ -22,21 +22,21 @@ ZONE = "us-central1-a"
 
 def test_a_node_is_ruled_and_kept_from_a_terminal(terminal: Terminal) -> None:
     assert "is READY" in terminal.tpu("create", "braked", "--zone", ZONE, "--type", "v5litepod-8", "--yes").stdout
-    ruled = terminal.tpu_json("brakes", "braked", "--idle", "2h", "--session", "12h", "--action", "delete")
+    ruled = terminal.tpu_json("autostop", "braked", "--idle", "2h", "--session", "12h", "--action", "delete")
     assert (ruled["idle_after_s"], ruled["session_s"], ruled["action"]) == (7200, 43200, "delete")
     assert {each["source"] for each in ruled["sources"]} >= {"execution", "accelerator", "human", "output"}
-    assert terminal.tpu_json("brakes", "braked", "--unattended", "90m")["unattended_after_s"] == 5400
-    assert terminal.tpu_json("brakes", "braked", "--unattended", "off")["unattended_after_s"] is None
+    assert terminal.tpu_json("autostop", "braked", "--unattended", "90m")["unattended_after_s"] == 5400
+    assert terminal.tpu_json("autostop", "braked", "--unattended", "off")["unattended_after_s"] is None
 
-    kept = terminal.tpu_json("keep", "braked", "--for", "3h")
+    kept = terminal.tpu_json("extend", "braked", "--for", "3h")
     assert kept["kept_until"] - time.time() == pytest.approx(3 * 3600, abs=300)
-    shown = terminal.tpu("brakes", "braked").stdout
+    shown = terminal.tpu("autostop", "braked").stdout
     assert "kept: for" in shown
     assert "guard on the node: armed" in shown
-    assert "braked" in terminal.tpu("brakes").stdout
-    assert terminal.tpu_json("keep", "braked", "--off")["kept_until"] is None
+    assert "braked" in terminal.tpu("autostop").stdout
+    assert terminal.tpu_json("extend", "braked", "--off")["kept_until"] is None
 
-    refused = terminal.tpu("brakes", "braked", "--idle", "soon")
+    refused = terminal.tpu("autostop", "braked", "--idle", "soon")
     assert (refused.returncode, "is not a duration" in refused.stderr) == (1, True)
     audit = [entry["action"] for entry in terminal.tpu_json("audit")["entries"]]
     assert audit.count("keep") == 2
@@ -52,7 +52,7 @@ def test_the_list_reminds_of_a_node_that_was_billed_for_a_day_without_a_human_ac
     assert (reminded["days"], reminded["usd"]) == (1, pytest.approx(26 * 9.6, rel=0.1))
     listed = terminal.tpu("list")
     assert "billed has been billed for 26 h" in listed.stdout + listed.stderr
-    terminal.tpu("keep", "billed")
+    terminal.tpu("extend", "billed")
     assert terminal.tpu_json("list")["reminders"] == []
 
     with closing(sqlite3.connect(terminal.home / "tpu" / "journal.db")) as database, database:
@@ -79,5 +79,5 @@ def test_a_time_of_the_day_is_the_next_one(hour: int, day: int) -> None:
 
 
 def test_a_node_is_kept_for_400_days_at_most(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["keep", "my-node", "--for", "999999999d"]) == 1
+    assert run(["extend", "my-node", "--for", "999999999d"]) == 1
     assert "400 days at most" in capsys.readouterr().err

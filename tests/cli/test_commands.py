@@ -10,6 +10,7 @@ import signal
 import subprocess
 import urllib.request
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -204,6 +205,20 @@ def test_deleting_asks_and_names_the_cost(terminal: Terminal) -> None:
     assert terminal.tpu_json("list")["nodes"] == []
 
 
+@pytest.mark.parametrize("terms", ["spot", "preemptible"])
+def test_stopping_a_node_says_when_it_cannot_be_started_again(terminal: Terminal, terms: str) -> None:
+    truth = f"A {terms} node can't be started again. Its disk is kept and billed until you delete the node."
+    terminal.tpu("create", "brief", *V5E, "--provisioning", terms)
+    try:
+        said = answered(terminal, "stop", "brief", answer="y\n")
+        question, _, done = said.partition("[y/N]")
+        assert truth in question
+        assert f"brief is stopped. {truth}" in done
+        assert "create the node anew" in terminal.tpu("start", "brief").stderr
+    finally:
+        terminal.tpu("delete", "brief", "--yes", *HERE)
+
+
 def answered(terminal: Terminal, *argv: str, answer: str) -> str:
     """Run a command at a terminal of its own and answer its question; what it printed."""
     ours, theirs = pty.openpty()
@@ -215,6 +230,9 @@ def answered(terminal: Terminal, *argv: str, answer: str) -> str:
         while b"[y/N]" not in printed:
             printed += os.read(ours, 4096)
         os.write(ours, answer.encode())
+        with suppress(OSError):  # Linux says so of a terminal that nobody writes to any more
+            while more := os.read(ours, 4096):
+                printed += more
         process.wait(timeout=60)
     os.close(ours)
     return printed.decode()
@@ -232,7 +250,9 @@ sys.meta_path.insert(0, CtrlC())
 """
 
 
-@pytest.mark.parametrize("module", ["jupyter_tpu.cli.command_line", "jupyter_tpu.cli.listing", "google.cloud.tpu_v2"])
+@pytest.mark.parametrize(
+    "module", ["jupyter_tpu.cli.command_line", "jupyter_tpu.cli.nodes.list", "google.cloud.tpu_v2"]
+)
 def test_a_command_that_is_interrupted_while_it_imports_says_so_in_a_word(
     terminal: Terminal, tmp_path: Path, module: str
 ) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 import re
 import signal
+import socket
 import subprocess
+import sys
+import sysconfig
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,6 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 import psutil
 import pytest
+from tornado.httpclient import HTTPRequest
+from tornado.websocket import websocket_connect
+
+from jupyter_tpu.cli.demo import children
 
 if TYPE_CHECKING:
     from conftest import Terminal
@@ -118,6 +127,32 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
     assert ended(family)
 
 
+def test_a_terminal_finds_this_environments_jupyter_and_opens_at_the_notebooks(
+    terminal: Terminal, folder: Path
+) -> None:
+    with running(terminal, folder) as demo:
+        typed = "echo found=$(command -v jupyter) at=$(pwd -P).\r"
+        said = asyncio.run(said_in_a_terminal(demo, typed, r"found=(\S*) at=(/\S*)\.\s"))
+
+    assert said == (f"{sysconfig.get_path('scripts')}/jupyter", str(folder.resolve() / "notebooks"))
+
+
+async def said_in_a_terminal(demo: Demo, typed: str, pattern: str) -> tuple[str, ...]:
+    """The groups of the pattern, as soon as a new terminal has written what matches it."""
+    name = demo.ask("api/terminals", "POST", {})["name"]
+    address = demo.address.replace("http", "ws", 1) + f"terminals/websocket/{name}"
+    shell = await websocket_connect(HTTPRequest(address, headers={"Authorization": f"token {demo.token}"}))
+    await shell.write_message(json.dumps(["stdin", typed]))
+    written = ""
+    async with asyncio.timeout(20):
+        while not (match := re.search(pattern, written)):
+            kind, text = json.loads(await shell.read_message() or '["disconnect", 1]')
+            assert kind != "disconnect", written
+            written += text if kind == "stdout" else ""
+    shell.close()
+    return match.groups()
+
+
 def test_a_killed_demo_leaves_nothing_running(terminal: Terminal, folder: Path) -> None:
     with running(terminal, folder) as demo:
         family = demo.family()
@@ -136,3 +171,17 @@ def test_a_folder_of_something_else_is_left_alone(terminal: Terminal) -> None:
     assert refused.returncode == 1
     assert "something else" in refused.stderr
     assert (terminal.home / "thesis" / "thesis.tex").exists()
+
+
+async def test_a_port_that_another_demo_got_first_is_not_taken_for_our_own(tmp_path: Path) -> None:
+    listens = (
+        "import socket, time; port = socket.create_server(('127.0.0.1', 0));"
+        "print(port.getsockname()[1], flush=True); time.sleep(60)"
+    )
+    program = children.running(
+        "A server", [sys.executable, "-c", listens], log=tmp_path / "log", env=os.environ, answers=True
+    )
+    with socket.create_server(("127.0.0.1", 0)) as another:
+        async with program as server:
+            assert await server.listens_on(int(await server.first_line()))
+            assert not await server.listens_on(another.getsockname()[1])

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.cli.demo_folder import NOTEBOOK, DemoFolder
+from jupyter_tpu.cli.demo.folder import NOTEBOOK, DemoFolder
 from jupyter_tpu.errors import BadInput
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_wheels import write_index
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Terminal

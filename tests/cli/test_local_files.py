@@ -113,15 +113,41 @@ def test_what_ends_a_charge_needs_no_folder_of_ours(terminal: Terminal, blocked:
     assert (stopped.returncode, stopped.stdout) == (0, "one is stopped: its disk is kept.\n"), stopped.stderr
     deleted = terminal.tpu("delete", "two", *HERE, "--yes", **elsewhere)
     assert (deleted.returncode, deleted.stdout) == (0, "two is deleted.\n"), deleted.stderr
-    assert "The cloud is asked all the same." in deleted.stderr
-    panicked = terminal.tpu("panic", "--yes", **elsewhere)
+    assert "The cloud is asked anyway." in deleted.stderr
+    panicked = terminal.tpu("stop", "--all", "--yes", **elsewhere)
     assert "stopped   three (us-central1-a)" in panicked.stdout
 
     assert terminal.cloud.billing() == []
-    terminal.tpu("sweep", "--delete", "one", "three", "--yes")
+    terminal.tpu("cleanup", "--delete", "one", "three", "--yes")
 
 
 def test_a_file_that_is_not_there_is_no_matter_of_space(terminal: Terminal) -> None:
     failed = terminal.tpu("grant", "add", "trc", "--from", "no-such-mail", "--starts-on", "2026-11-01", "--days", "90")
     assert_in_words(failed)
     assert "Check the path." in failed.stderr
+
+
+CLOSED = ["2>&-", "<&-", ">&-", "<&- >&- 2>&-"]
+"""What a shell writes for standard streams that a command is to go without."""
+
+
+@pytest.mark.parametrize("closed", CLOSED)
+def test_what_starts_and_ends_a_charge_needs_no_standard_stream(terminal: Terminal, closed: str) -> None:
+    without = f'exec "$@" {closed}'
+    created = in_shell(terminal, without, "create", "alone", *V5E, "--yes")
+    assert (created.returncode, len(terminal.cloud.billing())) == (0, 1), created.stderr
+
+    assert in_shell(terminal, without, "stop", "alone", *HERE, "--yes").returncode == 0
+    assert terminal.cloud.billing() == []
+    deleted = in_shell(terminal, without, "delete", "alone", *HERE, "--yes")
+    assert (deleted.returncode, terminal.cloud.state()["node_count"]) == (0, 0), deleted.stderr
+
+
+def test_a_delete_without_a_standard_input_is_not_confirmed(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "mine", *V5E).returncode == 0
+
+    asked = in_shell(terminal, 'exec "$@" <&-', "delete", "mine", *HERE)
+
+    assert_in_words(asked)
+    assert "Delete mine was not confirmed." in asked.stderr
+    assert terminal.tpu("delete", "mine", *HERE, "--yes").returncode == 0

@@ -217,3 +217,43 @@ def test_a_grant_is_removed_by_the_clouds_clock(terminal: Terminal) -> None:
         terminal.cloud.clear_faults()
         terminal.tpu("delete", "my-node", *HERE, "--yes")
         terminal.tpu("budget", "remove", "mine")
+
+
+def test_a_node_in_a_state_that_nobody_knows_is_counted_as_billed(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "my-node", *V5E).returncode == 0
+    terminal.cloud.add_fault("ListNodes", "unknown_enum", times=None)
+    try:
+        listed = terminal.tpu("list")
+        assert "UNKNOWN(99)" in listed.stdout
+        assert "1 in an unknown state, which may be billed: $9.60/h by list price." in listed.stderr
+        before = terminal.tpu_json("cost")["total"]["ready_s"]
+        assert terminal.tpu_json("cost")["total"]["ready_s"] > before
+    finally:
+        terminal.cloud.clear_faults()
+        terminal.tpu("delete", "my-node", *HERE, "--yes")
+
+
+def test_a_budget_that_is_used_up_says_who_stops_what_is_ready(terminal: Terminal) -> None:
+    assert terminal.tpu("create", "one", *V5E).returncode == 0
+    assert terminal.tpu("create", "two", *V5E, "--spot").returncode == 0
+    terminal.tpu("budget", "set", "mine", "--usd", "1000", "--per", "total")
+    assert "used up" not in terminal.tpu("budget").stderr
+
+    for said in (
+        terminal.tpu("budget", "set", "mine", "--usd", "0.000001", "--per", "total"),
+        terminal.tpu("budget"),
+        terminal.tpu("cost"),
+    ):
+        assert (
+            "The budget mine is used up, and these nodes are still READY and billed. A running Jupyter "
+            "server stops them; without one, stop them now:\n"
+            "  jupyter tpu stop one --zone us-central1-a\n"
+            "  jupyter tpu delete two --zone us-central1-a\n"
+        ) in said.stderr
+    assert len(terminal.cloud.billing()) == 2
+
+    assert terminal.tpu("stop", "--all", "--yes").returncode == 0
+    assert terminal.cloud.billing() == []
+    assert "used up, and" not in terminal.tpu("budget").stderr
+    terminal.tpu("delete", "one", *HERE, "--yes")
+    terminal.tpu("budget", "remove", "mine")

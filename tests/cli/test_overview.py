@@ -33,6 +33,11 @@ def test_the_overview_fits_a_terminal_and_says_what_each_command_does(monkeypatc
     ("typed", "said"),
     [
         ("lst", "Did you mean `jupyter tpu list`?"),
+        ("delet", "Did you mean `jupyter tpu delete`?"),
+        ("stpo", "Did you mean `jupyter tpu stop`?"),
+        ("idle", "`jupyter tpu --help` lists all."),
+        ("setup", "`jupyter tpu --help` lists all."),
+        ("describ", "Did you mean `jupyter tpu describe`?"),
         ("xyzzy", "`jupyter tpu --help` lists all."),
         ("\x1b[31m", "lists all"),
     ],

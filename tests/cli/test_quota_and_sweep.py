@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import subprocess
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -59,8 +60,8 @@ def test_quota_says_what_is_used_by_what(terminal: Terminal, elsewhere: Elsewher
     assert header.split()[:3] == ["QUOTA", "WHERE", "LIMIT"]
     on_demand = next(row for row in rows if "on demand" in row and ZONE in row)
     assert on_demand.split()[-5:] == ["8", "8", "chips", "theirs", "8"]
-    assert any(row.endswith("husk 8 (PREEMPTED husk)") for row in rows)
-    assert "jupyter tpu sweep" in shown.stderr
+    assert any(row.endswith("husk 8 (PREEMPTED leftover)") for row in rows)
+    assert "jupyter tpu cleanup" in shown.stderr
     assert "as of" in shown.stderr
 
     in_json = terminal.tpu_json("quota", "--all")
@@ -105,14 +106,14 @@ def test_a_refusal_by_quota_names_the_commands_that_help(terminal: Terminal, els
 
     assert refused.returncode == 1
     assert "jupyter tpu quota" in refused.stderr
-    assert "jupyter tpu sweep" in refused.stderr
+    assert "jupyter tpu cleanup" in refused.stderr
 
 
 def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal, elsewhere: Elsewhere) -> None:
     elsewhere.create("kept", description=HOSTILE)
     elsewhere.create("swept")
 
-    shown = terminal.tpu("sweep")
+    shown = terminal.tpu("cleanup")
     assert shown.returncode == 0, shown.stderr
     rows = {row.split()[0]: row for row in shown.stdout.splitlines()[1:]}
     assert set(rows) == {"kept", "swept"}
@@ -120,11 +121,11 @@ def test_sweep_shows_all_and_deletes_what_is_named(terminal: Terminal, elsewhere
     assert rows["kept"].endswith("others")
     assert not set(shown.stdout + shown.stderr) & set("\x1b\x07\u202e")
 
-    assert "was not confirmed" in terminal.tpu("sweep", "--delete", "swept").stderr
-    assert "Nothing in the project is named 'all'" in terminal.tpu("sweep", "--delete", "all", "--yes").stderr
+    assert "was not confirmed" in terminal.tpu("cleanup", "--delete", "swept").stderr
+    assert "Nothing in the project is named 'all'" in terminal.tpu("cleanup", "--delete", "all", "--yes").stderr
     assert states(terminal) == {"kept": "READY", "swept": "READY"}
 
-    done = terminal.tpu("sweep", "--delete", "swept", "--yes")
+    done = terminal.tpu("cleanup", "--delete", "swept", "--yes")
     assert (done.returncode, done.stdout.startswith("deleted")) == (0, True), done.stderr
     assert states(terminal) == {"kept": "READY"}
 
@@ -135,22 +136,22 @@ def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal, else
     terminal.cloud.preempt(elsewhere.create("second", **SPOT))
     elsewhere.stop("resting")
 
-    results = terminal.tpu_json("sweep", "--delete-husks", "--yes")["results"]
+    results = terminal.tpu_json("cleanup", "--delete-leftovers", "--yes")["results"]
 
     assert [(result["name"].rpartition("/")[2], result["ok"]) for result in results] == [
         ("husk", True),
         ("second", True),
     ]
     assert states(terminal) == {"resting": "STOPPED"}
-    assert "Nothing was to be deleted" in terminal.tpu("sweep", "--delete-husks", "--yes").stderr
+    assert "Nothing was to be deleted" in terminal.tpu("cleanup", "--delete-leftovers", "--yes").stderr
 
 
 def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal, elsewhere: Elsewhere) -> None:
     terminal.cloud.preempt(elsewhere.create("husk", **SPOT))
     terminal.cloud.add_fault("ListQueuedResources", "error", code=13, message="broken", times=2)
 
-    shown = terminal.tpu("sweep")
-    refused = terminal.tpu("sweep", "--delete-husks", "--yes")
+    shown = terminal.tpu("cleanup")
+    refused = terminal.tpu("cleanup", "--delete-leftovers", "--yes")
 
     assert "The list is not complete" in shown.stderr
     assert (refused.returncode, "not complete" in refused.stderr) == (1, True)
@@ -161,19 +162,19 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewher
     elsewhere.create("single")
     elsewhere.create("spot", **SPOT)
 
-    assert "It was not confirmed" in terminal.tpu("panic").stderr
-    refused = answered(terminal, b"n\n", "panic")
+    assert "It was not confirmed" in terminal.tpu("stop", "--all").stderr
+    refused = answered(terminal, b"n\n", "stop", "--all")
     assert refused.returncode == 1
     assert "stop node single (us-central1-a)" in refused.stderr
     assert len(terminal.cloud.billing()) == 2
 
-    done = answered(terminal, b"y\n", "panic")
+    done = answered(terminal, b"y\n", "stop", "--all")
     assert done.returncode == 0, done.stderr
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["deleted", "stopped"]
     assert terminal.cloud.billing() == []
     assert states(terminal) == {"single": "STOPPED"}
-    assert terminal.tpu_json("panic", "--yes") == {"results": []}
-    assert "Disks are still billed, of: single." in terminal.tpu("panic", "--yes").stderr
+    assert terminal.tpu_json("stop", "--all", "--yes") == {"results": []}
+    assert "Disks are still billed, of: single." in terminal.tpu("stop", "--all", "--yes").stderr
 
 
 def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: Elsewhere) -> None:
@@ -181,9 +182,24 @@ def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: El
     elsewhere.create("spot", **SPOT)
     terminal.cloud.add_fault("DeleteNode", "permission_denied", target=held)
 
-    done = terminal.tpu("panic", "--yes")
+    done = terminal.tpu("stop", "--all", "--yes")
 
     assert done.returncode == 1
     assert sorted(line.split()[0] for line in done.stdout.splitlines()) == ["deleted", "failed"]
     assert "TPU Admin" in done.stderr
     assert terminal.cloud.billing() == [held]
+
+
+@pytest.mark.parametrize("kind", [(), ("--spot",)])
+def test_a_panic_is_not_fobbed_off_with_a_deletion_that_the_cloud_never_began(
+    terminal: Terminal, kind: tuple[str, ...]
+) -> None:
+    assert terminal.tpu("create", "forgotten", "--type", "v5litepod-8", "--zone", ZONE, *kind).returncode == 0
+    terminal.cloud.add_fault("DeleteNode", "empty")
+    with terminal.start("delete", "forgotten", "--zone", ZONE, "--yes") as deleting:
+        while terminal.cloud.faults():
+            time.sleep(0.1)
+        panicked = terminal.tpu("stop", "--all", "--yes")
+        assert (panicked.returncode, terminal.cloud.billing()) == (0, []), panicked.stderr
+        deleting.communicate(timeout=60)
+    assert deleting.returncode == 0

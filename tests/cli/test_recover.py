@@ -11,12 +11,12 @@ ZONE = "us-central1-a"
 
 
 def test_a_choice_is_made_shown_and_taken_back(terminal: Terminal) -> None:
-    assert "no choice for any node" in terminal.tpu("recover").stderr
+    assert "Recovery is off for all nodes" in terminal.tpu("recover").stderr
     terminal.tpu("create", "mine", "--type", "v5litepod-8", "--zone", ZONE, "--spot")
 
     chosen = terminal.tpu("recover", "mine", "--on", "--attempts", "2", "--max-usd", "12.5")
     assert chosen.returncode == 0, chosen.stderr
-    assert "made again when the cloud takes it away, 2 more times at most, as long as it has cost less than $12.50" in (
+    assert "recreated after a pre-emption, 2 more times at most, as long as it has cost less than $12.50" in (
         chosen.stdout
     )
     assert "0 of 2" in terminal.tpu("recover", "mine").stdout

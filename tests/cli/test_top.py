@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from agent_processes import agent_stopped
 
-from jupyter_tpu.cli.chips import holder_text, tell_if_slow
-from jupyter_tpu.cli.top import screen
-from jupyter_tpu.cli.who import is_as_wished
+from jupyter_tpu.cli.on_node.chips import holder_text, tell_if_slow
+from jupyter_tpu.cli.on_node.processes import is_as_wished
+from jupyter_tpu.cli.on_node.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
 
 if TYPE_CHECKING:
@@ -46,40 +46,40 @@ def until(look: Callable[[], Any], is_it: Callable[[Any], bool]) -> Any:
 @pytest.mark.timeout(300)
 def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> None:
     terminal.tpu("create", "busy", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
-    assert terminal.tpu("free", "busy", "--yes").stdout == "No process holds the chips.\n"
-    nobody = terminal.tpu("free", "busy", "--yes", "--pid", "999999")
-    assert (nobody.returncode, nobody.stdout) == (1, "Process 999999 does not hold the chips.\n")
+    assert terminal.tpu("release", "busy", "--yes").stdout == "No process uses the chips.\n"
+    nobody = terminal.tpu("release", "busy", "--yes", "--pid", "999999")
+    assert (nobody.returncode, nobody.stdout) == (1, "Process 999999 does not use the chips.\n")
 
     terminal.cloud.lay_down_metrics("busy", duty_percent=[12.5], memory_percent=[25])
     with program_with_the_chips(terminal, "busy"):
         shown = until(lambda: terminal.tpu("top", "busy").stdout, lambda shown: "CORE" in shown)
         assert "12.5 %" in shown
         assert "4.0 of 16.0 GiB" in shown
-        (holder,) = terminal.tpu_json("who", "busy")["workers"][0]["holders"]
+        (holder,) = terminal.tpu_json("ps", "busy")["workers"][0]["holders"]
         assert (holder["command"], holder["is_own_user"]) == ("sleep 1000", True)
 
-        unconfirmed = terminal.tpu("free", "busy")
+        unconfirmed = terminal.tpu("release", "busy")
         assert (unconfirmed.returncode, f"process {holder['pid']}" in unconfirmed.stderr) == (1, True)
-        freed = terminal.tpu_json("free", "busy", "--yes", "--pid", str(holder["pid"]))
+        freed = terminal.tpu_json("release", "busy", "--yes", "--pid", str(holder["pid"]))
         assert ([each["pid"] for each in freed["freed"]], freed["left"]) == ([holder["pid"]], [])
-    assert "no process holds the chips" in terminal.tpu("who", "busy").stdout
+    assert "no process uses the chips" in terminal.tpu("ps", "busy").stdout
     terminal.tpu("delete", "busy", "--yes")
 
 
 @pytest.mark.timeout(300)
 def test_a_worker_that_does_not_answer_is_waited_for_in_words_and_fails_the_command(terminal: Terminal) -> None:
     terminal.tpu("create", "mute", "--zone", ZONE, "--type", "v5litepod-8", "--yes")
-    assert terminal.tpu("who", "mute").returncode == 0
+    assert terminal.tpu("ps", "mute").returncode == 0
 
     with agent_stopped(terminal.cloud.workers("mute")[0]["home"]):
-        asked = terminal.start("who", "mute")
+        asked = terminal.start("ps", "mute")
         assert asked.stderr is not None
         assert any(line.startswith("Waiting for the agent on mute") for line in asked.stderr)
     asked.communicate(timeout=PATIENCE_S)
     assert asked.returncode == 0
 
     terminal.cloud.change_host_key("mute")
-    who, top = terminal.tpu("who", "mute"), terminal.tpu("top", "mute", "--json")
+    who, top = terminal.tpu("ps", "mute"), terminal.tpu("top", "mute", "--json")
     assert (who.returncode, "worker 0" in who.stderr, top.returncode, '"is_complete": false' in top.stdout) == (
         1,
         True,
@@ -116,7 +116,7 @@ def test_free_succeeds_only_if_what_was_wished_has_come_about(
 
 
 def test_another_users_process_is_ended_only_by_its_number(terminal: Terminal) -> None:
-    refused = terminal.tpu("free", "busy", "--yes", "--force")
+    refused = terminal.tpu("release", "busy", "--yes", "--force")
 
     assert (refused.returncode, "--force needs --pid" in refused.stderr) == (1, True)
 

@@ -31,11 +31,11 @@ def test_a_usage_error_with_json_is_one_json_document(name: str, capsys: pytest.
 
 
 def test_a_usage_error_for_people_names_the_command_as_it_is_typed(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["keep"]) == 2
+    assert main(["extend"]) == 2
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.startswith("usage: jupyter tpu keep ")
-    assert "\njupyter tpu keep: error: " in said.err
+    assert said.err.startswith("usage: jupyter tpu extend ")
+    assert "\njupyter tpu extend: error: " in said.err
 
 
 @pytest.mark.parametrize("argv", [["lst", "--json"], ["list", "--json", "--", "x"]])
@@ -47,3 +47,38 @@ def test_what_is_no_command_at_all_is_told_in_json_too(argv: list[str], capsys: 
 def test_every_document_has_the_version_of_its_schema(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["version", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["schema_version"] == SCHEMA_VERSION
+
+
+@pytest.mark.parametrize(
+    ("old", "now"),
+    [
+        ("brakes", "autostop"),
+        ("free", "release"),
+        ("keep", "extend"),
+        ("panic", "stop --all"),
+        ("sweep", "cleanup"),
+        ("who", "ps"),
+    ],
+)
+def test_a_command_by_its_old_name_is_the_new_one_and_says_so(
+    old: str, now: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main([old, "--help"])
+    said = capsys.readouterr()
+    assert left.value.code == 0
+    assert said.out.startswith(f"usage: jupyter tpu {now.split()[0]} ")
+    assert said.err == f"`jupyter tpu {old}` is now `jupyter tpu {now}`. The old name works until the next version.\n"
+
+
+@pytest.mark.parametrize(
+    ("argv", "why"),
+    [
+        (["stop"], "name one NODE, or --all for every node"),
+        (["stop", "my-node", "--all"], "name one NODE, or --all for every node"),
+        (["stop", "--all", "--zone", "us-central1-a", "--yes"], "--all stops what costs in every zone"),
+    ],
+)
+def test_stop_takes_one_node_or_all(argv: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(argv) == 2
+    assert why in capsys.readouterr().err

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.cloud.billing_export import read_billed
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
+from jupyter_tpu.cloud.services.billing_export import read_billed
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import ApiDisabled, CloudRefused, CloudUnavailable, PermissionDenied, TpuError
 from jupyter_tpu.money.billed import ExportTable

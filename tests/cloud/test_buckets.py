@@ -12,9 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from jupyter_tpu.cloud.buckets import egress_of, read_egress
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
-from jupyter_tpu.cloud.rest import RestDoor, Service
+from jupyter_tpu.cloud.services.buckets import egress_of, read_egress
+from jupyter_tpu.cloud.services.rest import RestDoor, Service
 from jupyter_tpu.cloud.settings import CloudSettings
 
 SETTINGS = CloudSettings(project="my-project", endpoint="127.0.0.1:1")

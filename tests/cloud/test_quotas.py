@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
-from jupyter_tpu.cloud.quotas import entries_of_consumer_metrics, entries_of_quota_infos, read_limits
+from jupyter_tpu.cloud.services.quotas import entries_of_consumer_metrics, entries_of_quota_infos, read_limits
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import (
     ApiDisabled,

@@ -34,8 +34,8 @@ from metrics_agree_words import FIRST, THEN, Words, numbers, panel_words, rows, 
 from tpu_info_run import make_node, raise_loopback, show_chips, start_emulator, tpu_info
 
 from jupyter_tpu.accelerators import accelerator
-from jupyter_tpu.cli.demo_folder import DemoFolder
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.cli.demo.folder import DemoFolder
+from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.ssh import UserKey
 
 PATIENCE_S = 120

@@ -19,7 +19,7 @@ from google.protobuf import field_mask_pb2
 from googleapiclient import discovery
 from googleapiclient.errors import HttpError
 
-from jupyter_tpu.cloud.billing_export import query_body
+from jupyter_tpu.cloud.services.billing_export import query_body
 from jupyter_tpu.money.billed import COSTS, CREDITS, ExportTable
 
 SERVICE = "tpu.googleapis.com"

@@ -17,11 +17,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.emulator.callers import Callers
+from jupyter_tpu.emulator.access.callers import Callers
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.ports import Ports
 from jupyter_tpu.emulator.process import serving
-from jupyter_tpu.emulator.workers import Workers
+from jupyter_tpu.emulator.transport.ports import Ports
+from jupyter_tpu.emulator.workers.workers import Workers
 
 
 class PaperWorkers(Workers):

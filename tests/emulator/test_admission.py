@@ -227,7 +227,7 @@ async def test_switches_and_limits_outlive_a_restart_and_a_reset_clears_them(clo
     ids=repr,
 )
 def test_nonsense_changes_no_switch(emulator: Any, switches: dict[str, Any]) -> None:
-    from jupyter_tpu.emulator.control import ControlRefused
+    from jupyter_tpu.emulator.control.client import ControlRefused
 
     before = emulator.control.project()
 

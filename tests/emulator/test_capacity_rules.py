@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator import capacity as capacity_rules
-from jupyter_tpu.emulator.capacity import Capacity
-from jupyter_tpu.emulator.holdings import Held
-from jupyter_tpu.emulator.pools import RANDOM_PERIOD_S, Pool
-from jupyter_tpu.emulator.protos import NodePb, new
-from jupyter_tpu.emulator.reservations import Reservations, reservation_from_json
-from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.limits import capacity as capacity_rules
+from jupyter_tpu.emulator.limits.capacity import Capacity
+from jupyter_tpu.emulator.limits.pools import RANDOM_PERIOD_S, Pool
+from jupyter_tpu.emulator.limits.reservations import Reservations, reservation_from_json
+from jupyter_tpu.emulator.resources.protos import NodePb, new
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.holdings import Held
 
 ZONE, FAMILY = "us-central1-a", "v5e"
 

@@ -17,8 +17,8 @@ import aiohttp
 import pytest
 
 from jupyter_tpu.cloud import connect_cloud
-from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl
-from jupyter_tpu.emulator.peers import owner_in
+from jupyter_tpu.emulator.access.peers import owner_in
+from jupyter_tpu.emulator.control.client import ControlRefused, EmulatorControl
 from jupyter_tpu.errors import CredentialsMissing
 
 OURS, THEIRS, NOBODY = 1000, 1001, 65534

@@ -11,7 +11,7 @@ import requests
 from google.api_core import exceptions
 from google.cloud import tpu_v2
 
-from jupyter_tpu.emulator.control import ControlRefused
+from jupyter_tpu.emulator.control.client import ControlRefused
 
 State = tpu_v2.Node.State
 ZONE = "us-central1-a"

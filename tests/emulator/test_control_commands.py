@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from google.cloud import tpu_v2
 
-from jupyter_tpu.emulator import commands
-from jupyter_tpu.emulator.capacity import families_in
-from jupyter_tpu.emulator.control_commands import COMMANDS
-from jupyter_tpu.emulator.fault_kinds import KINDS
+from jupyter_tpu.emulator.api_faults.kinds import KINDS
+from jupyter_tpu.emulator.cli import commands
+from jupyter_tpu.emulator.cli.table import COMMANDS
+from jupyter_tpu.emulator.limits.capacity import families_in
 
 State = tpu_v2.Node.State
 QUOTA = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"
@@ -64,7 +64,7 @@ def test_the_names_of_the_commands_are_known_without_loading_them() -> None:
 
 
 def test_they_load_neither_the_cloud_nor_its_protocols() -> None:
-    asked = "import sys; from jupyter_tpu.emulator import control_commands, fault_command; print(*sys.modules)"
+    asked = "import sys; from jupyter_tpu.emulator.cli import fault, table; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
 
     assert {"grpc", "aiohttp", "asyncssh", "google.protobuf", "sqlite3"}.isdisjoint(loaded)
@@ -289,6 +289,46 @@ def test_no_emulator_is_asked_for_when_none_is_known(emulator: Any) -> None:
     assert (unknown.returncode, known.returncode) == (1, 0)
     assert "Give --emulator URL, or set JUPYTER_TPU_EMULATOR" in unknown.stderr
     assert known.stdout.startswith("Project demo-project, ")
+
+
+def in_shell(emulator: Any, script: str, *argv: str) -> subprocess.CompletedProcess[str]:
+    """Run ``python -m jupyter_tpu.emulator …`` as `exec "$@"` in a script of the shell."""
+    command = ["sh", "-c", script, "sh", sys.executable, "-m", "jupyter_tpu.emulator", *argv]
+    environment = {**os.environ, "JUPYTER_TPU_EMULATOR": emulator.rest}
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_command_needs_no_standard_stream(emulator: Any, closed: str) -> None:
+    shown = in_shell(emulator, f'exec "$@" {closed}', "ledger")
+
+    assert (shown.returncode, shown.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("state",),
+        ("state", "--json"),
+        ("ledger",),
+        ("clock",),
+        ("fault", "list"),
+        ("proxy", "--listen", "127.0.0.1:0", "--to", "127.0.0.1:1"),
+        (),
+    ],
+)
+def test_an_answer_that_cannot_be_written_is_a_failure_in_words(emulator: Any, argv: tuple[str, ...]) -> None:
+    failed = in_shell(emulator, 'exec "$@" >/dev/full', *argv)
+
+    assert failed.returncode == 1
+    assert "No space left on device" in failed.stderr
+    assert len(failed.stderr.splitlines()) <= 2
+
+
+def test_an_answer_that_nobody_reads_to_its_end_is_no_matter_for_words(emulator: Any) -> None:
+    ended = in_shell(emulator, '"$@" | true', "state")
+
+    assert (ended.returncode, ended.stderr) == (0, "")
 
 
 @pytest.mark.parametrize("name", [*COMMANDS, "fault", "fault call", "fault list", "fault clear", "fault link"])

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator import fault_proxy_command
-from jupyter_tpu.emulator.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.fault_proxy_connection import Address
-from jupyter_tpu.emulator.fault_proxy_script import play, random_script, script_from_json
-from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
+from jupyter_tpu.emulator.cli import proxy as proxy_command
+from jupyter_tpu.emulator.network_faults.connection import Address
+from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.script import play, random_script, script_from_json
+from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 MIB = 1024 * 1024
 SENT = bytes(range(256)) * 8
@@ -541,7 +541,7 @@ async def test_the_command_ends_in_order(start_command: Start, tmp_path: Path, n
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0", "192.0.2.1:0", "example.com:0", "127.0.0.1.example.com:0"])
 def test_the_command_listens_on_loopback_only(address: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        fault_proxy_command.main(["--listen", address, "--to", "127.0.0.1:1"])
+        proxy_command.main(["--listen", address, "--to", "127.0.0.1:1"])
 
     assert stopped.value.code == 2
     assert f"{address!r} is not on loopback" in capsys.readouterr().err
@@ -549,6 +549,6 @@ def test_the_command_listens_on_loopback_only(address: str, capsys: pytest.Captu
 
 @pytest.mark.parametrize("address", ["127.0.0.1:80", "127.8.9.1:80", "localhost:80", "[::1]:80", ":80"])
 def test_the_command_may_listen_anywhere_on_loopback(address: str) -> None:
-    asked = fault_proxy_command.parser().parse_args(["--listen", address, "--to", "198.51.100.1:22"])
+    asked = proxy_command.parser().parse_args(["--listen", address, "--to", "198.51.100.1:22"])
 
     assert asked.listen[1] == 80

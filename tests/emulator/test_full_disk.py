@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator.access_tokens import kept_key
-from jupyter_tpu.emulator.control import ControlRefused, EmulatorControl
-from jupyter_tpu.emulator.store import Store
-from jupyter_tpu.emulator.store_schema import DiskFull
+from jupyter_tpu.emulator.access.access_tokens import kept_key
+from jupyter_tpu.emulator.control.client import ControlRefused, EmulatorControl
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.schema import DiskFull
 
 _LARGEST_BYTES = 1024
 

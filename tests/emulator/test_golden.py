@@ -26,8 +26,8 @@ from google.protobuf import empty_pb2, json_format
 from google.rpc import code_pb2
 from grpc_status import rpc_status
 
-from jupyter_tpu.emulator.behaviours import Standing
-from jupyter_tpu.emulator.record_wildcards import Bindings, differences, filled_in
+from jupyter_tpu.emulator.recording.wildcards import Bindings, differences, filled_in
+from jupyter_tpu.emulator.resources.behaviours import Standing
 
 FOLDER = Path(__file__).parent / "golden"
 CASES = [case for path in sorted(FOLDER.glob("*.yaml")) for case in yaml.safe_load(path.read_text())["cases"]]

@@ -9,8 +9,8 @@ import pytest
 import requests
 from google.cloud import tpu_v2
 
-from jupyter_tpu.emulator.ledger import billed_seconds
-from jupyter_tpu.emulator.store import Span
+from jupyter_tpu.emulator.store.database import Span
+from jupyter_tpu.emulator.store.ledger import billed_seconds
 
 HOUR_S = 3600
 UNTIL_READY_S = 90

@@ -13,7 +13,7 @@ from typing import Any
 import asyncssh
 import pytest
 
-from jupyter_tpu.emulator.control import ControlRefused
+from jupyter_tpu.emulator.control.client import ControlRefused
 
 SSHD_KINDS = [
     pytest.param("embedded", id="embedded"),

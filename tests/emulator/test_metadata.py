@@ -17,12 +17,12 @@ from google.protobuf.field_mask_pb2 import FieldMask
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.guard_node import API_VARIABLE, CannotEnd, OwnNode
-from jupyter_tpu.emulator.access_tokens import CLOUD_PLATFORM, LIFETIME_S, AccessTokens
-from jupyter_tpu.emulator.errors import Refusal
-from jupyter_tpu.emulator.metadata_query import reply_to
-from jupyter_tpu.emulator.metadata_tree import metadata_tree
-from jupyter_tpu.emulator.worker_facts import WorkerFacts
+from jupyter_tpu.agent.autostop.node_api import API_VARIABLE, CannotEnd, OwnNode
+from jupyter_tpu.emulator.access.access_tokens import CLOUD_PLATFORM, LIFETIME_S, AccessTokens
+from jupyter_tpu.emulator.metadata.facts import WorkerFacts
+from jupyter_tpu.emulator.metadata.query import reply_to
+from jupyter_tpu.emulator.metadata.tree import metadata_tree
+from jupyter_tpu.emulator.resources.errors import Refusal
 
 STORAGE = "https://www.googleapis.com/auth/devstorage.read_only"
 FLAVOR = {"Metadata-Flavor": "Google"}

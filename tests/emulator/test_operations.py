@@ -12,7 +12,7 @@ from google.longrunning import operations_pb2
 from google.protobuf.field_mask_pb2 import FieldMask
 from google.rpc import code_pb2
 
-from jupyter_tpu.emulator.control import ControlRefused
+from jupyter_tpu.emulator.control.client import ControlRefused
 
 State = tpu_v2.Node.State
 

@@ -15,9 +15,9 @@ import psutil
 import pytest
 from google.cloud import tpu_v2
 
-from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.process_tree import processes_of
-from jupyter_tpu.emulator.store import Store, StoreUnreadable
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.store.database import Store, StoreUnreadable
+from jupyter_tpu.emulator.workers.process_tree import processes_of
 
 State = tpu_v2.Node.State
 

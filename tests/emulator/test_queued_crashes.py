@@ -10,8 +10,8 @@ import pytest
 from google.cloud import tpu_v2
 from google.longrunning import operations_pb2
 
-from jupyter_tpu.emulator.protos import new
-from jupyter_tpu.emulator.store import Store, StoreUnreadable
+from jupyter_tpu.emulator.resources.protos import new
+from jupyter_tpu.emulator.store.database import Store, StoreUnreadable
 from tests.emulator.queued_cloud import UNTIL_ACTIVE_S, QueuedCloud, State
 
 NodeState = tpu_v2.Node.State

@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu.accelerators import accelerators, region_of
-from jupyter_tpu.emulator import errors
-from jupyter_tpu.emulator.holdings import Held
-from jupyter_tpu.emulator.project import Project
-from jupyter_tpu.emulator.protos import NodePb, new
-from jupyter_tpu.emulator.quota_engine import QuotaEngine
-from jupyter_tpu.emulator.quota_ids import all_quota_ids, parse_quota_id, quota_ids_of, units_of
-from jupyter_tpu.emulator.store import Store
+from jupyter_tpu.emulator.limits.project import Project
+from jupyter_tpu.emulator.limits.quota_engine import QuotaEngine
+from jupyter_tpu.emulator.limits.quota_ids import all_quota_ids, parse_quota_id, quota_ids_of, units_of
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.protos import NodePb, new
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.holdings import Held
 
 ZONE = "us-central1-a"
 SERVING = "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI"

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator.commands import main
-from jupyter_tpu.emulator.record_cases import read_cases
-from jupyter_tpu.emulator.record_scrubbing import Scrubber
-from jupyter_tpu.emulator.record_wildcards import differences, filled_in
+from jupyter_tpu.emulator.cli.commands import main
+from jupyter_tpu.emulator.recording.cases import read_cases
+from jupyter_tpu.emulator.recording.scrubbing import Scrubber
+from jupyter_tpu.emulator.recording.wildcards import differences, filled_in
 
 TOKEN = "ya29.a0AfB_byC-an-access-token"
 NODES = "/v2/projects/demo-project/locations/us-central1-a/nodes"

@@ -8,8 +8,8 @@ from typing import Any
 import aiohttp
 import pytest
 
-from jupyter_tpu.emulator.errors import Refusal
-from jupyter_tpu.emulator.field_masks import masked, parse_mask
+from jupyter_tpu.emulator.resources.errors import Refusal
+from jupyter_tpu.emulator.transport.field_masks import masked, parse_mask
 
 SKUS = "/v1/services/E000-3F24-B8AA/skus"
 NODE = {"acceleratorType": "v5litepod-8", "runtimeVersion": "v2-alpha-tpuv5-lite", "labels": {"a": "b"}}

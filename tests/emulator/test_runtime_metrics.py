@@ -20,10 +20,10 @@ from tpu_info.proto import tpu_metric_service_pb2 as messages
 from tpu_info.proto import tpu_metric_service_pb2_grpc as stubs
 from tpu_info.proto import tpu_telemetry_pb2 as telemetry
 
-from jupyter_tpu.emulator import runtime_metrics
-from jupyter_tpu.emulator.chips import GIB, KeptPort, chips_of, is_held, keep_port, lay_out
-from jupyter_tpu.emulator.runtime_metrics import Reading
-from jupyter_tpu.emulator.runtime_metrics_script import Script, laid_down, lay_down
+from jupyter_tpu.emulator.runtime_metrics import readings
+from jupyter_tpu.emulator.runtime_metrics.readings import Reading
+from jupyter_tpu.emulator.runtime_metrics.script import Script, laid_down, lay_down
+from jupyter_tpu.emulator.workers.chips import GIB, KeptPort, chips_of, is_held, keep_port, lay_out
 
 TOTAL = "tpu.runtime.hbm.memory.total.bytes"
 USED = "tpu.runtime.hbm.memory.usage.bytes"
@@ -42,7 +42,7 @@ def values(accelerator_type: str, name: str, worker_id: int = 0, **reading: Any)
     chips = chips_of(accelerator_type, worker_id, "host")
     nothing: dict[str, Any] = {"moment": 1.0, "memory_bytes": 0, "busy_percent": 0.0, "idle_s": 0.0}
     seen = Reading(**{**nothing, **reading})
-    answer = messages.MetricResponse.FromString(runtime_metrics.metric(name, chips, seen).SerializeToString())
+    answer = messages.MetricResponse.FromString(readings.metric(name, chips, seen).SerializeToString())
     assert answer.metric.name == name
     assert answer.metric.description.startswith("Emulated")
     kind = "as_double" if name in (DUTY, IDLE, BANDWIDTH) else "as_int"
@@ -71,7 +71,7 @@ def test_memory_in_use_is_spread_over_the_devices_and_never_more_than_there_is()
 
 @pytest.mark.parametrize(("accelerator_type", "has_bandwidth"), [("v3-8", False), ("v4-8", True), ("v6e-8", True)])
 def test_bandwidth_is_a_metric_from_v4_on(accelerator_type: str, has_bandwidth: bool) -> None:
-    assert (BANDWIDTH in runtime_metrics.supported(chips_of(accelerator_type, 0, "host"))) == has_bandwidth
+    assert (BANDWIDTH in readings.supported(chips_of(accelerator_type, 0, "host"))) == has_bandwidth
 
 
 def test_what_was_laid_down_is_told_in_place_of_what_is_measured() -> None:

@@ -13,7 +13,7 @@ from google.cloud.tpu_v2.services.tpu.transports import TpuGrpcTransport
 from google.longrunning import operations_pb2
 from paper_emulator import PaperEmulator
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 ZONE = "projects/demo-project/locations/us-central1-a"
 OTHER_ZONE = "projects/demo-project/locations/us-west4-a"

@@ -10,9 +10,9 @@ from google.protobuf import json_format
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.emulator import side_shapes as shapes
-from jupyter_tpu.emulator.errors import Refusal
-from jupyter_tpu.emulator.side_calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.resources.errors import Refusal
+from jupyter_tpu.emulator.services.requests import shapes as shapes
+from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
 
 SHAPE = {
     "name": shapes.text,

@@ -15,10 +15,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.emulator.errors import Refusal
-from jupyter_tpu.emulator.side_aggregation import Series, aggregated, aggregation_of
-from jupyter_tpu.emulator.side_calls import SideCall
-from jupyter_tpu.emulator.side_monitoring_filter import parse_filter
+from jupyter_tpu.emulator.resources.errors import Refusal
+from jupyter_tpu.emulator.services.monitoring.aggregation import Series, aggregated, aggregation_of
+from jupyter_tpu.emulator.services.monitoring.filter import parse_filter
+from jupyter_tpu.emulator.services.requests.calls import SideCall
 
 DUTY = {
     "metric": {"type": "tpu.googleapis.com/accelerator/duty_cycle", "labels": {"accelerator_id": "0"}},

@@ -8,7 +8,7 @@ import aiohttp
 import asyncssh
 import pytest
 
-from jupyter_tpu.emulator.side_project_metadata import ssh_keys
+from jupyter_tpu.emulator.workers.project_metadata import ssh_keys
 
 
 async def set_items(emulator: Any, **items: str) -> None:

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from google.cloud import tpu_v2
 
-from jupyter_tpu.emulator.ledger import billed_seconds
-from jupyter_tpu.emulator.records import Span
-from jupyter_tpu.emulator.store import Store
-from jupyter_tpu.emulator.timeline import Timeline
-from jupyter_tpu.emulator.virtual_time import LAST_MOMENT, VirtualTime, kept_clock
+from jupyter_tpu.emulator.engine.timeline import Timeline
+from jupyter_tpu.emulator.engine.virtual_time import LAST_MOMENT, VirtualTime, kept_clock
+from jupyter_tpu.emulator.resources.records import Span
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.ledger import billed_seconds
 
 State = tpu_v2.Node.State
 

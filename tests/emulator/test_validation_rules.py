@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from google.protobuf import json_format
 
-from jupyter_tpu.emulator.errors import Refusal
-from jupyter_tpu.emulator.names import Location
-from jupyter_tpu.emulator.protos import message_class
-from jupyter_tpu.emulator.queued_validation import (
+from jupyter_tpu.emulator.nodes.validation import check_new_node
+from jupyter_tpu.emulator.nodes.validation_parts import check_cidr_free
+from jupyter_tpu.emulator.queued_resources.validation import (
     check_node_ids,
     check_queued_resource,
     check_queued_resource_id,
 )
-from jupyter_tpu.emulator.validation import check_new_node
-from jupyter_tpu.emulator.validation_parts import check_cidr_free
+from jupyter_tpu.emulator.resources.errors import Refusal
+from jupyter_tpu.emulator.resources.names import Location
+from jupyter_tpu.emulator.resources.protos import message_class
 
 ZONE = "us-central1-a"
 HERE = Location("p1", ZONE)

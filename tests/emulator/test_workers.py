@@ -14,7 +14,7 @@ import asyncssh
 import pytest
 
 from jupyter_tpu.agent.paths import Home
-from jupyter_tpu.emulator.process_tree import processes_of
+from jupyter_tpu.emulator.workers.process_tree import processes_of
 
 SSHD_KINDS = [
     pytest.param("embedded", id="embedded"),

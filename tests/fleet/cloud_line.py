@@ -14,13 +14,13 @@ from virtual_loop import OWNER
 
 from jupyter_tpu.cloud.clock import CloudClock
 from jupyter_tpu.cloud.dates import only_reads
-from jupyter_tpu.emulator.asked import V2
+from jupyter_tpu.emulator.api_faults.wire_faults import grpc_answer, serialised
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.errors import Refusal, WireFault
-from jupyter_tpu.emulator.grpc_requests import message_in
-from jupyter_tpu.emulator.grpc_skin import packaged, services
-from jupyter_tpu.emulator.versions import View, asked_in_protobuf, request_class
-from jupyter_tpu.emulator.wire_faults import grpc_answer, serialised
+from jupyter_tpu.emulator.resources.errors import Refusal, WireFault
+from jupyter_tpu.emulator.resources.request import V2
+from jupyter_tpu.emulator.transport.grpc_requests import message_in
+from jupyter_tpu.emulator.transport.grpc_server import packaged, services
+from jupyter_tpu.emulator.transport.versions import View, asked_in_protobuf, request_class
 
 ONE_WAY_S = 0.05
 _VERSIONS = {service: version for service, (version, _) in services().items()}

@@ -15,7 +15,7 @@ import pytest
 
 from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
 from jupyter_tpu.fleet import Fleet, FleetChange, Polling
-from jupyter_tpu.fleet.keeper import Keeper
+from jupyter_tpu.fleet.reconciler.fleet import Controller
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -77,7 +77,7 @@ class Bench:
         self._stack.callback(journal.close)
         return journal
 
-    async def fleet(self, *keepers: Callable[[CloudApi, Journal], Keeper], **options: Any) -> Fleet:
+    async def fleet(self, *controllers: Callable[[CloudApi, Journal], Controller], **options: Any) -> Fleet:
         journal = options.pop("journal", None) or self.journal()
         fleet = Fleet(
             self.cloud,
@@ -86,7 +86,7 @@ class Bench:
             public_key=PUBLIC_KEY,
             on_change=self._on_change,
             polling=options.pop("polling", QUICK),
-            keepers=[make(self.cloud, journal) for make in keepers],
+            controllers=[make(self.cloud, journal) for make in controllers],
             **options,
         )
         self._stack.push_async_callback(fleet.close)

@@ -22,11 +22,11 @@ from typing import Any
 
 from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.fleet import Fleet, Polling
-from jupyter_tpu.fleet.keeper import Keeper
-from jupyter_tpu.fleet.queueing import Queue
-from jupyter_tpu.fleet.recovering import Recovering
-from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.searching import Searching
+from jupyter_tpu.fleet.capacity.queued_resources import Queue
+from jupyter_tpu.fleet.capacity.recreate import RecreateController
+from jupyter_tpu.fleet.capacity.search_controller import SearchController
+from jupyter_tpu.fleet.capacity.search_service import SearchService
+from jupyter_tpu.fleet.reconciler.fleet import Controller
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.opening import open_database
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -133,18 +133,20 @@ async def play(case: dict[str, str]) -> None:
         cloud = DyingCloud(cloud, case["step"])
     else:
         journal.moment, journal.step = case["moment"], case["step"]
-    keepers = keepers_for(case["verb"], cloud, journal)
+    controllers = controllers_for(case["verb"], cloud, journal)
     polling = Polling(open_s=0.05, idle_s=0.5)
-    fleet = Fleet(cloud, journal, ssh_user="me", public_key="ssh-ed25519 AAAA", polling=polling, keepers=keepers)
+    fleet = Fleet(
+        cloud, journal, ssh_user="me", public_key="ssh-ed25519 AAAA", polling=polling, controllers=controllers
+    )
     await fleet.start()
     await perform(case, fleet, cloud, journal)
     (folder / "steps.json").write_text(json.dumps(journal.reached))
 
 
-def keepers_for(verb: str, cloud: Any, journal: Journal) -> list[Keeper]:
+def controllers_for(verb: str, cloud: Any, journal: Journal) -> list[Controller]:
     if verb == "recover":
-        return [Recovering(cloud, journal, Limits(vanished_s=0.5))]
-    return [Searching(cloud, journal)] if verb == "search" else []
+        return [RecreateController(cloud, journal, Limits(vanished_s=0.5))]
+    return [SearchController(cloud, journal)] if verb == "search" else []
 
 
 async def perform(case: dict[str, str], fleet: Fleet, cloud: Any, journal: DyingJournal) -> None:
@@ -160,12 +162,12 @@ async def perform(case: dict[str, str], fleet: Fleet, cloud: Any, journal: Dying
         case "queue":
             await Queue(fleet, cloud, journal).add(spec)
         case "search":
-            await searched(SearchDesk(cloud, journal), spec, case["other_zone"])
+            await searched(SearchService(cloud, journal), spec, case["other_zone"])
         case "recover":
             await recovered(journal, Recoveries(journal, endpoint=case["grpc"], project=case["project"]), name)
 
 
-async def searched(desk: SearchDesk, spec: NodeSpec, other_zone: str) -> None:
+async def searched(desk: SearchService, spec: NodeSpec, other_zone: str) -> None:
     candidates = [
         Candidate(zone=zone, accelerator_type=spec.accelerator_type, runtime_version=spec.runtime_version)
         for zone in (spec.name.zone, other_zone)

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 
 from money_world import POLLING, World
 
-from jupyter_tpu.emulator.ledger import NANOS
-from jupyter_tpu.emulator.protos import NodePb, State, state_name
-from jupyter_tpu.emulator.records import Span
+from jupyter_tpu.emulator.resources.protos import NodePb, State, state_name
+from jupyter_tpu.emulator.resources.records import Span
+from jupyter_tpu.emulator.store.ledger import NANOS
 from jupyter_tpu.lifecycle.searches import SEARCH_LABEL
 from jupyter_tpu.models import INTENT_LABEL
 
@@ -22,7 +22,7 @@ TICK_S = POLLING.idle_s + 2 * POLLING.open_s + 1.0
 """A list as late as it may be, one turn of the loop that it waits for and one that follows, and the calls."""
 
 FAULT_S = 60.0
-"""What one fault of a call costs at most: a request is made again after up to half a minute."""
+"""What one fault of a call costs at most: a request is recreated after up to half a minute."""
 
 OPERATION_S = 90.0
 """The longest of the cloud's operations: nothing is deleted by a brake before the operation before has ended."""

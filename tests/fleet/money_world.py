@@ -23,17 +23,17 @@ from jupyter_tpu.brakes import Moment
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.cloud.clock import CloudClock
 from jupyter_tpu.cloud.google import GoogleCloud
+from jupyter_tpu.emulator.api_faults.faults import fault_from_json
 from jupyter_tpu.emulator.core import Cloud
-from jupyter_tpu.emulator.faults import fault_from_json
-from jupyter_tpu.emulator.protos import NodePb, State
-from jupyter_tpu.emulator.records import Span
+from jupyter_tpu.emulator.resources.protos import NodePb, State
+from jupyter_tpu.emulator.resources.records import Span
 from jupyter_tpu.fleet import Fleet, Polling
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.books import Books
-from jupyter_tpu.fleet.braking import Braking
-from jupyter_tpu.fleet.recovering import Recovering
-from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.searching import Searching
+from jupyter_tpu.fleet.autostop.controller import AutostopController
+from jupyter_tpu.fleet.capacity.recreate import RecreateController
+from jupyter_tpu.fleet.capacity.search_controller import SearchController
+from jupyter_tpu.fleet.capacity.search_service import SearchService
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.recoveries import Recoveries
 
@@ -89,7 +89,7 @@ def _cloud_in(folder: Path, real_time: Callable[[], float]) -> Cloud:
 
 
 class Process:
-    """A server of the user: a fleet with all its keepers, on the journal that all processes share.
+    """A server of the user: a fleet with all its controllers, on the journal that all processes share.
 
     Its computer's clock is `ahead_s` ahead.
     """
@@ -106,21 +106,23 @@ class Process:
         self.line = CloudLine(emulated, own_clock)
         self.cloud = GoogleCloud(CloudSettings(project=PROJECT, endpoint=_ENDPOINT), self.line, own_clock)
         self.journal = journal_in(folder)
-        self.braking = Braking(self.cloud, self.journal, look_at_clocks=lambda: Moment(wall=clock(), steady=steady()))
-        accounting = Accounting(self.cloud, self.journal)
-        others = (Recovering(self.cloud, self.journal), Searching(self.cloud, self.journal))
+        self.braking = AutostopController(
+            self.cloud, self.journal, look_at_clocks=lambda: Moment(wall=clock(), steady=steady())
+        )
+        accounting = BudgetEnforcer(self.cloud, self.journal)
+        others = (RecreateController(self.cloud, self.journal), SearchController(self.cloud, self.journal))
         self.fleet = Fleet(
             self.cloud,
             self.journal,
             ssh_user="me",
             public_key=_KEY,
             polling=POLLING,
-            keepers=(accounting, self.braking, *others),
+            controllers=(accounting, self.braking, *others),
             guards=(accounting,),
             clock=clock,
         )
-        self.books = Books(self.journal, self.cloud.settings)
-        self.desk = SearchDesk(self.cloud, self.journal, clock=clock)
+        self.books = SpendLedger(self.journal, self.cloud.settings)
+        self.desk = SearchService(self.cloud, self.journal, clock=clock)
 
     async def does(self, act: Coroutine[Any, Any, T]) -> T:
         """Perform something as this process: it ends with it."""

@@ -15,8 +15,8 @@ from typing import Any
 
 from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.fleet import Fleet, FleetChange, Polling
-from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.searching import Searching
+from jupyter_tpu.fleet.capacity.search_controller import SearchController
+from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import NodeSpec
@@ -59,12 +59,12 @@ async def main(grpc: str, project: str, folder: str, point: str, *zones: str) ->
         public_key="ssh-ed25519 AAAA",
         on_change=on_change,
         polling=Polling(open_s=0.05, idle_s=1.0),
-        keepers=(Searching(cloud, journal),),
+        controllers=(SearchController(cloud, journal),),
     )
     wanted = [
         Candidate(zone=zone, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite") for zone in zones
     ]
-    await SearchDesk(cloud, journal).begin("my-node", wanted)
+    await SearchService(cloud, journal).begin("my-node", wanted)
     if point == "written":
         die()
     await fleet.start()

@@ -14,8 +14,8 @@ import pytest
 
 from jupyter_tpu.errors import BadInput, BudgetExceeded, JournalUnwritable
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.grants import Grants
@@ -36,8 +36,8 @@ class Desk:
 
     bench: Any
     fleet: Fleet
-    accounting: Accounting
-    books: Books
+    accounting: BudgetEnforcer
+    books: SpendLedger
     audit: Audit
     now: float = 0.0
 
@@ -50,7 +50,7 @@ class Desk:
         if seconds:
             self.bench.emulator.control.advance(seconds)
         self.now = max(self.now, (await self.fleet.refresh()).as_of) + seconds
-        await self.accounting.tick(self.fleet, self.now)
+        await self.accounting.reconcile(self.fleet, self.now)
 
     async def ready(self, node_id: str = "my-node", **changes: Any) -> Node:
         spec = self.bench.spec(node_id, **changes)
@@ -74,13 +74,13 @@ class Desk:
 async def opened(bench: Any, stack: AsyncExitStack) -> Desk:
     journal = Journal.open(bench.folder)
     stack.callback(journal.close)
-    accounting = Accounting(bench.cloud, journal, ask_again_s=0.0)
+    accounting = BudgetEnforcer(bench.cloud, journal, ask_again_s=0.0)
     settings = bench.cloud.settings
     return Desk(
         bench=bench,
         fleet=await bench.fleet(guards=[accounting]),
         accounting=accounting,
-        books=Books(journal, settings),
+        books=SpendLedger(journal, settings),
         audit=Audit(journal, endpoint=settings.endpoint, project=settings.project),
     )
 
@@ -164,7 +164,7 @@ async def test_each_threshold_is_told_once_by_one_of_two_processes(
     for fraction in (0.1, 0.55, 0.6, 0.85, 0.9, 1.1, 1.2):
         now = began_at + fraction / USD_PER_SECOND
         for each in (desk, other):
-            await each.accounting.tick(each.fleet, now)
+            await each.accounting.reconcile(each.fleet, now)
     assert [entry.detail["level"] for entry in desk.noted_actions("budget_level")] == ["50", "80", "100"]
 
 
@@ -304,7 +304,7 @@ async def test_a_node_that_went_while_nobody_looked_uses_a_budget_as_long_as_it_
     with sqlite3.connect(bench.folder / "journal.db") as database:
         database.execute("UPDATE spans SET began_at = began_at - 90000, ended_at = began_at - 89999")
     later = await opened(bench, stack)
-    with pytest.raises(BudgetExceeded, match="may have been READY while nobody here looked"):
+    with pytest.raises(BudgetExceeded, match="unmonitored time in which nodes may have been READY"):
         await later.ready("another")
     ((_, usage),) = later.books.account(0.0).usages()
     assert usage.watched < 1.0 < usage.used
@@ -316,7 +316,7 @@ async def test_nodes_count_as_ready_while_the_cloud_does_not_say(desk: Desk) -> 
     desk.bench.emulator.control.add_fault("ListNodes", "permission_denied", times=None)
     desk.budget(NO_AMOUNT)
     await desk.tick()
-    await desk.accounting.tick(desk.fleet, desk.now + 3600.0)
+    await desk.accounting.reconcile(desk.fleet, desk.now + 3600.0)
     (span,) = desk.books.account(desk.now + 3600.0).spans
     assert span.is_open
     assert await desk.asked() == [("stop", "my-node")]
@@ -365,3 +365,18 @@ async def test_budgets_that_damage_may_have_taken_allow_nothing_until_they_are_c
     await desk.tick()
     assert desk.accounting.notices == ()
     await desk.ready()
+
+
+async def test_a_node_in_a_state_that_nobody_knows_is_charged_and_stopped_at_the_cap(desk: Desk) -> None:
+    await desk.ready()
+    await desk.tick()
+    (before,) = desk.books.account(desk.now).spans
+    desk.bench.emulator.control.add_fault("ListNodes", "unknown_enum", times=None)
+    await desk.tick()
+    (span,) = desk.books.account(desk.now).spans
+    assert (span.is_open, span.began_at) == (True, before.began_at)
+    assert span.ended_at > before.ended_at
+    desk.budget(NO_AMOUNT)
+    await desk.tick()
+    assert await desk.asked() == [("stop", "my-node")]
+    assert desk.bench.emulator.control.billing() == []

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.fleet.brake_past import OLDER, past_view
+from jupyter_tpu.fleet.autostop.history_view import OLDER, past_view
 
 STRETCH = {"verdict": "idle", "sources": [], "detail": "", "began_s": 60.0, "ended_s": 0, "quiet_s": 90.0}
 
@@ -48,4 +48,4 @@ def test_why_nothing_is_known_is_said() -> None:
 )
 def test_nonsense_is_called_so_and_hurts_nothing(past: Any) -> None:
     view = past_view({"past": past}, idle_after_s=None, now=0.0)
-    assert (view["why_unknown"], view["stretches"]) == ("what the agent on the node said makes no sense", [])
+    assert (view["why_unknown"], view["stretches"]) == ("the answer of the agent on the node is invalid", [])

@@ -11,10 +11,10 @@ import pytest
 
 from jupyter_tpu.brakes import DEFAULT_RULES, Keep, Moment, Rules
 from jupyter_tpu.errors import BadInput, LinkDown
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.brake_book import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
-from jupyter_tpu.fleet.brake_views import brake_view
-from jupyter_tpu.fleet.braking import Brake, Braking
+from jupyter_tpu.fleet.autostop.controller import AutostopController, Brake
+from jupyter_tpu.fleet.autostop.settings import DEADLINE_LABEL, KEEP_DAMAGED, RULES_DAMAGED
+from jupyter_tpu.fleet.autostop.views import brake_view
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.models import Node, NodeName
@@ -81,7 +81,7 @@ class Clocks:
 class Ready:
     """A READY node of a fleet with brakes."""
 
-    def __init__(self, bench: Any, fleet: Any, journal: Journal, braking: Braking, node: Node) -> None:
+    def __init__(self, bench: Any, fleet: Any, journal: Journal, braking: AutostopController, node: Node) -> None:
         self.bench, self.fleet, self.braking, self.node = bench, fleet, braking, node
         settings = bench.cloud.settings
         self.audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
@@ -111,14 +111,23 @@ def make_ready(bench: Any) -> Any:
     async def make(agents: Any = None, clocks: Callable[[], Moment] | None = None, **spec: Any) -> Ready:
         options = {"look_at_clocks": clocks} if clocks else {}
         journal = bench.journal()
-        braking = Braking(bench.cloud, journal, agents, every_s=0.0, **options)
-        fleet = await bench.fleet(Accounting, lambda *_: braking, journal=journal)
+        braking = AutostopController(bench.cloud, journal, agents, every_s=0.0, **options)
+        fleet = await bench.fleet(BudgetEnforcer, lambda *_: braking, journal=journal)
         intent = await fleet.wait((await fleet.create(bench.spec(**spec))).intent_id)
         assert intent.error is None
         node = (await fleet.refresh()).node(bench.name())
         return Ready(bench, fleet, journal, braking, node)
 
     return make
+
+
+async def test_a_node_in_a_state_that_nobody_knows_ends_by_its_rules(make_ready: Any) -> None:
+    ready = await make_ready(NobodyThere())
+    ready.bench.emulator.control.add_fault("ListNodes", "unknown_enum", times=None)
+    await ready.fleet.refresh()
+    await ready.braking.set_rules(ready.node, {"session_s": 1.0, "action": "delete"})
+    await ready.is_ended()
+    assert "Its session of 1 s is over" in await ready.noted("delete")
 
 
 async def test_a_node_to_which_nobody_ever_came_ends_by_the_idle_rule(make_ready: Any) -> None:
@@ -170,7 +179,7 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_its_node_
 
 
 async def test_the_brakes_of_a_stopped_node_name_nobody_who_holds_its_chips(make_ready: Any) -> None:
-    holds = {"state": "active", "age_s": 0.0, "detail": "train.ipynb holds the chips and works"}
+    holds = {"state": "active", "age_s": 0.0, "detail": "train.ipynb uses the chips and works"}
     ready = await make_ready(Saying(sources={"execution": BUSY, "accelerator": holds, "human": QUIET}))
     assert "train.ipynb" in str(brake_view(await ready.brake()))
     intent = await ready.fleet.wait((await ready.fleet.stop(ready.node.name)).intent_id)
@@ -307,8 +316,8 @@ async def test_a_node_that_the_journal_has_lost_is_known_by_its_label_and_our_ke
     with_another = Journal.open(bench.folder / "another")
     settings = {"agents": NobodyThere(), "every_s": 0.0}
     our_key = ready.node.metadata["ssh-keys"].partition(":")[2]
-    known = Braking(bench.cloud, with_another, login_key=our_key, **settings)
-    unknown = Braking(bench.cloud, with_another, login_key="ssh-ed25519 AAAA somebody", **settings)
+    known = AutostopController(bench.cloud, with_another, login_key=our_key, **settings)
+    unknown = AutostopController(bench.cloud, with_another, login_key="ssh-ed25519 AAAA somebody", **settings)
     assert [brake.rules for brake in await known.look([ready.node])] == [DEFAULT_RULES]
     assert [brake.rules for brake in await unknown.look([ready.node])] == [Rules()]
     with_another.close()

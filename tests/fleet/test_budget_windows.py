@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud import CloudSettings
-from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.money.spans import Window
 
@@ -45,7 +45,7 @@ def test_each_window_begins_where_the_last_one_ended_when_clocks_change(
 ) -> None:
     night = day.timestamp()
     journal = Journal.open(tmp_path)
-    books = Books(journal, CloudSettings(project="demo-project"))
+    books = SpendLedger(journal, CloudSettings(project="demo-project"))
     reset = {"resets_at": resets_at, **({"resets_on": "sunday"} if period == "week" else {})}
     books.set_budget("mine", {"amount": 20, "unit": "usd", "period": period, **reset}, now=night)
     seen = list[Window]()

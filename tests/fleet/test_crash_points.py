@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.fleet import Fleet, Polling
-from jupyter_tpu.fleet.recovering import Recovering, choose
-from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.searching import Searching
+from jupyter_tpu.fleet.capacity.recreate import RecreateController, choose
+from jupyter_tpu.fleet.capacity.search_controller import SearchController
+from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.owner import is_gone
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -148,8 +148,8 @@ async def play(bench: Any, cases: Sequence[Case]) -> list[int]:
 async def restarted(bench: Any, case: Case) -> Fleet:
     """The fleet of a new process, with all taken up that the dead one left."""
     bench.folder = case.folder
-    keepers = [lambda cloud, journal: Recovering(cloud, journal, LIMITS), Searching]
-    fleet: Fleet = await bench.fleet(*keepers, limits=LIMITS, polling=UNHURRIED)
+    controllers = [lambda cloud, journal: RecreateController(cloud, journal, LIMITS), SearchController]
+    fleet: Fleet = await bench.fleet(*controllers, limits=LIMITS, polling=UNHURRIED)
     for intent in (await fleet.refresh()).intents:
         assert intent.settled or not is_gone(intent.owner), case
     return fleet
@@ -185,7 +185,7 @@ UNBEGUN = {**ENDS, "create": {""}, "delete": {"READY"}, "stop": {"READY"}}
 async def searched(bench: Any, case: Case) -> None:
     """What was written down of a search goes on to its end."""
     journal = Journal.open(case.folder)
-    desk = SearchDesk(bench.cloud, journal)
+    desk = SearchService(bench.cloud, journal)
     for begun in await desk.all():
         async for search in desk.watch(begun.search_id, every_s=0.05):
             if search.has_ended:
@@ -195,7 +195,7 @@ async def searched(bench: Any, case: Case) -> None:
 
 
 async def recovered(bench: Any, fleet: Fleet, case: Case) -> None:
-    """Until the node is made again, or waits for its next attempt."""
+    """Until the node is recreated, or waits for its next attempt."""
     journal = Journal.open(case.folder)
     settings = bench.cloud.settings
     recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.brakes import Rules
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.brake_book import BrakeBook
-from jupyter_tpu.fleet.departures import Departures
+from jupyter_tpu.fleet.autostop.external_deletions import ExternalDeletions
+from jupyter_tpu.fleet.autostop.settings import AutostopSettings
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.models import Node
@@ -19,7 +19,7 @@ from jupyter_tpu.models import Node
 
 async def watched(bench: Any, journal: Journal) -> Any:
     """A fleet that keeps a ledger, and looks who has left."""
-    return await bench.fleet(Accounting, Departures, journal=journal)
+    return await bench.fleet(BudgetEnforcer, ExternalDeletions, journal=journal)
 
 
 async def ready(bench: Any, fleet: Any, journal: Journal) -> Node:
@@ -61,7 +61,7 @@ async def test_what_a_guard_did_while_the_laptop_was_off_is_said_with_its_orders
     journal = bench.journal()
     fleet = await watched(bench, journal)
     node = await ready(bench, fleet, journal)
-    BrakeBook(journal, bench.cloud.settings).put_rules(node, Rules(idle_after_s=1800.0, action=verb), now=1.0)
+    AutostopSettings(journal, bench.cloud.settings).put_rules(node, Rules(idle_after_s=1800.0, action=verb), now=1.0)
     await fleet.close()
     await (bench.cloud.stop_node if verb == "stop" else bench.cloud.delete_node)(node.name)
     await watched(bench, journal)
@@ -85,10 +85,10 @@ async def test_what_was_asked_for_here_is_not_said_to_have_ended_by_itself(bench
     fleet = await watched(bench, journal)
     node = await ready(bench, fleet, journal)
     assert (await fleet.wait((await fleet.delete(node.name)).intent_id)).succeeded
-    departures = Departures(bench.cloud, journal)
+    departures = ExternalDeletions(bench.cloud, journal)
     await fleet.refresh()
     await until_open(journal, 0)
-    await departures.tick(fleet, time.time())
+    await departures.reconcile(fleet, time.time())
     assert entries(bench, journal, "ended") == []
 
 
@@ -99,7 +99,7 @@ async def test_nothing_is_said_of_nodes_that_others_have_made(bench: Any) -> Non
     await until_open(journal, 1)
     await bench.cloud.delete_node(bench.name())
     await until_open(journal, 0)
-    await Departures(bench.cloud, journal).tick(fleet, time.time())
+    await ExternalDeletions(bench.cloud, journal).reconcile(fleet, time.time())
     assert entries(bench, journal, "ended") == []
 
 
@@ -117,3 +117,16 @@ async def test_what_was_asked_for_here_and_refused_is_not_taken_for_its_end(benc
     audit.note(Entry(at=time.time(), action="stop", subject=str(node.name), reason="A budget.", detail=failed))
     await bench.cloud.delete_node(node.name)
     assert "nothing here asked for that" in (await ended(bench, journal)).reason
+
+
+async def test_a_node_in_a_state_that_nobody_knows_has_not_ended(bench: Any) -> None:
+    journal = bench.journal()
+    fleet = await watched(bench, journal)
+    await ready(bench, fleet, journal)
+    bench.emulator.control.add_fault("ListNodes", "unknown_enum", times=None)
+    for _ in range(3):
+        assert (await fleet.refresh()).node(bench.name()).state == "UNKNOWN(99)"
+        await ExternalDeletions(bench.cloud, journal).reconcile(fleet, time.time())
+        await asyncio.sleep(0.1)
+    assert open_spans(journal) == 1
+    assert entries(bench, journal, "ended") == []

@@ -8,7 +8,7 @@ import pytest
 from money_judge import TICK_S, Judge
 from money_world import PROJECT, Process, World
 
-from jupyter_tpu.emulator.protos import State
+from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.models import NodeName, NodeSpec
 
 NAME = NodeName(project=PROJECT, zone="us-central1-a", node_id="n1")
@@ -35,7 +35,7 @@ def test_a_budget_stops_a_node_whatever_it_was_when_the_disk_became_full(world: 
         await asyncio.sleep(600.0)
         assert [node.state for node in world.nodes()] == [State.STOPPED]
         assert CAP_USD / 2 < Judge(world).used("usd") <= CAP_USD + TICK_S * USD_PER_SECOND
-        assert any("not written down" in notice for notice in process.fleet.snapshot().notices)
+        assert any("is not saved" in notice for notice in process.fleet.snapshot().notices)
         assert world.errors.seen == []
 
     world.run(story())

@@ -10,7 +10,7 @@ import pytest
 
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import BadInput, WrongState
-from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import NodeName
@@ -38,26 +38,26 @@ def journal(tmp_path: Path) -> Iterator[Journal]:
 
 
 @pytest.fixture
-def books(journal: Journal) -> Books:
+def books(journal: Journal) -> SpendLedger:
     """A node has been READY for ten hours, and a grant has paid for it."""
     grant = grant_from_json("trc", {"kind": "trc", "starts_on": "2026-11-01", "days": 30, "rows": [ROW]})
     Grants(journal, endpoint=PLACE.endpoint, project=PLACE.project).put(grant, now=1.0)
-    kept = Books(journal, PLACE)
+    kept = SpendLedger(journal, PLACE)
     for hour in range(11):
         kept.take_in(Look(as_of=NOON - 36_000.0 + hour * 3600.0, ready=(NODE,)))
     return kept
 
 
-def budget(books: Books, amount: float, **changes: Any) -> None:
+def budget(books: SpendLedger, amount: float, **changes: Any) -> None:
     books.set_budget("mine", {"amount": amount, "unit": "usd", "period": "total", **changes}, now=2.0)
 
 
-def used(books: Books) -> float:
+def used(books: SpendLedger) -> float:
     ((_, usage),) = books.account(NOON).usages()
     return usage.used
 
 
-def test_a_budget_that_would_be_used_up_keeps_the_grant(books: Books) -> None:
+def test_a_budget_that_would_be_used_up_keeps_the_grant(books: SpendLedger) -> None:
     budget(books, 50.0)
     with pytest.raises(
         WrongState, match=r"without it the budget mine is used up, \$96.00 of \$50.00 in all"
@@ -69,13 +69,13 @@ def test_a_budget_that_would_be_used_up_keeps_the_grant(books: Books) -> None:
 
 
 @pytest.mark.parametrize(("amount", "changes"), [(500.0, {}), (50.0, {"action": "warn"})])
-def test_a_budget_that_stops_nothing_lets_it_go(books: Books, amount: float, changes: dict[str, str]) -> None:
+def test_a_budget_that_stops_nothing_lets_it_go(books: SpendLedger, amount: float, changes: dict[str, str]) -> None:
     budget(books, amount, **changes)
     books.remove_grant("trc", now=NOON)
     assert used(books) == pytest.approx(96.0)
 
 
-def test_a_grant_that_there_is_not_is_not_removed(books: Books) -> None:
+def test_a_grant_that_there_is_not_is_not_removed(books: SpendLedger) -> None:
     with pytest.raises(BadInput, match="There is no grant none"):
         books.remove_grant("none", now=NOON)
 
@@ -83,7 +83,7 @@ def test_a_grant_that_there_is_not_is_not_removed(books: Books) -> None:
 def test_nothing_is_written_down_for_what_can_be_no_project(journal: Journal) -> None:
     nowhere = CloudSettings(project="x y/../z")
     with pytest.raises(BadInput, match="is not the id of a project"):
-        budget(Books(journal, nowhere), 1.0)
+        budget(SpendLedger(journal, nowhere), 1.0)
     grant = grant_from_json("usd", {"kind": "credit", "starts_on": "2026-11-01", "days": 30, "usd": 300})
     with pytest.raises(BadInput, match="is not the id of a project"):
         Grants(journal, endpoint="", project=nowhere.project).put(grant, now=1.0)

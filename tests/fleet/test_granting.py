@@ -12,9 +12,9 @@ import pytest
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import TpuError
-from jupyter_tpu.fleet.granting import GrantBook, read_grant_book
-from jupyter_tpu.fleet.records import FleetSnapshot
-from jupyter_tpu.fleet.wishes import wish_for_node
+from jupyter_tpu.fleet.reconciler.new_intents import wish_for_node
+from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+from jupyter_tpu.fleet.spend.grants import GrantBook, read_grant_book
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.grants import Grants

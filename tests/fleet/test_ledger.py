@@ -15,9 +15,9 @@ import pytest
 
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.errors import JournalUnwritable, NodeNotFound
-from jupyter_tpu.fleet.books import Books, look_of
-from jupyter_tpu.fleet.brake_book import BrakeBook
-from jupyter_tpu.fleet.unwatched import write_down
+from jupyter_tpu.fleet.autostop.settings import AutostopSettings
+from jupyter_tpu.fleet.spend.ledger import SpendLedger, look_of
+from jupyter_tpu.fleet.spend.unobserved import write_down
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.models import Node, NodeList, NodeName
 from jupyter_tpu.money.accrual import Look, Sight
@@ -45,13 +45,13 @@ def look(as_of: float, *uids: str) -> Look:
     return Look(as_of=as_of, ready=tuple(Sight(name=NAME, uid=uid, **price) for uid in uids))  # type: ignore[arg-type]
 
 
-def spans(books: Books) -> list[tuple[str, float, float, bool]]:
+def spans(books: SpendLedger) -> list[tuple[str, float, float, bool]]:
     return [(each.uid, each.began_at, each.ended_at, each.is_open) for each in books.account(0.0).spans]
 
 
 async def test_it_agrees_with_the_clouds_own_to_a_look(bench: Any, journals: tuple[Journal, Journal]) -> None:
     """The clock of the cloud stands still but for our steps; both accountants look at every moment."""
-    control, first, second = bench.emulator.control, Books(journals[0], PLACE), Books(journals[1], PLACE)
+    control, first, second = bench.emulator.control, SpendLedger(journals[0], PLACE), SpendLedger(journals[1], PLACE)
     control.pause()
 
     async def step_until(is_it: Any) -> None:
@@ -96,7 +96,7 @@ async def test_it_agrees_with_the_clouds_own_to_a_look(bench: Any, journals: tup
 
 
 def test_two_that_look_count_nothing_twice(journals: tuple[Journal, Journal]) -> None:
-    first, second = (Books(journal, PLACE) for journal in journals)
+    first, second = (SpendLedger(journal, PLACE) for journal in journals)
     first.take_in(look(100.0, "1"))
     second.take_in(look(90.0, "1"))
     second.take_in(look(110.0, "1"))
@@ -111,7 +111,7 @@ def test_two_that_look_count_nothing_twice(journals: tuple[Journal, Journal]) ->
 async def test_a_process_that_dies_leaves_a_whole_ledger(
     journals: tuple[Journal, Journal], tmp_path: Path, point: str, kept: float
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     books.take_in(look(100.0, "1"))
     arguments = [str(tmp_path), str(NAME), "1", "500.0", point]
     environment = {**os.environ, "PYTHONPATH": str(DYING_ACCOUNTANT.parents[2])}
@@ -125,15 +125,15 @@ async def test_a_process_that_dies_leaves_a_whole_ledger(
 
 
 def test_projects_and_clouds_have_ledgers_of_their_own(journals: tuple[Journal, Journal]) -> None:
-    Books(journals[0], PLACE).take_in(look(100.0, "1"))
-    assert spans(Books(journals[0], CloudSettings(project="demo-project-2"))) == []
-    assert spans(Books(journals[0], CloudSettings(project="demo-project", endpoint="127.0.0.1:1"))) == []
+    SpendLedger(journals[0], PLACE).take_in(look(100.0, "1"))
+    assert spans(SpendLedger(journals[0], CloudSettings(project="demo-project-2"))) == []
+    assert spans(SpendLedger(journals[0], CloudSettings(project="demo-project", endpoint="127.0.0.1:1"))) == []
 
 
 def test_a_node_that_was_ready_before_anyone_looked_is_not_charged_but_said(
     journals: tuple[Journal, Journal],
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     node = Node(name=NAME, state="READY", accelerator_type="v5litepod-8", create_time="1970-01-01T00:10:00Z")
     books.take_in(look_of(NodeList(nodes=(node,)), as_of=1000.0))
     (only,) = books.account(0.0).spans
@@ -143,7 +143,7 @@ def test_a_node_that_was_ready_before_anyone_looked_is_not_charged_but_said(
 def test_an_entry_that_cannot_be_read_is_an_error_and_never_left_out(
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     books.take_in(look(100.0, "1"))
     with sqlite3.connect(tmp_path / "journal.db") as database:
         database.execute("UPDATE spans SET body = '{'")
@@ -155,18 +155,18 @@ def test_an_entry_that_cannot_be_read_is_an_error_and_never_left_out(
 def test_an_entry_that_cannot_be_read_leaves_the_rules_of_the_other_nodes_alone(
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     books.take_in(look(100.0, "1"))
     other = Node(name=NodeName.parse(str(NAME) + "-b"), state="READY", accelerator_type="v5litepod-8", uid="2")
     books.take_in(look_of(NodeList(nodes=(other,)), as_of=200.0))
     with sqlite3.connect(tmp_path / "journal.db") as database:
         database.execute("UPDATE spans SET body = '{' WHERE node_name = ?", (str(NAME),))
-    laid = BrakeBook(journals[0], PLACE).read([other])
+    laid = AutostopSettings(journals[0], PLACE).read([other])
     assert laid[str(other.name)].ready_since == 200.0
 
 
 async def test_the_ledger_of_a_missing_node_ends(bench: Any, journals: tuple[Journal, Journal]) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     with pytest.raises(NodeNotFound):
         await bench.cloud.get_node(bench.name())
     books.take_in(look(100.0, "1"))
@@ -177,7 +177,7 @@ async def test_the_ledger_of_a_missing_node_ends(bench: Any, journals: tuple[Jou
 async def test_a_look_that_is_written_down_an_hour_late_changes_nothing(
     bench: Any, journals: tuple[Journal, Journal]
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     listed, now = await bench.cloud.list_nodes(), bench.cloud.clock.now()
     books.take_in(look(now - 9000.0, "1"))
     books.take_in(look(now - 10.0, "1"))  # by another process, while this one slept
@@ -188,7 +188,7 @@ async def test_a_look_that_is_written_down_an_hour_late_changes_nothing(
 async def test_a_span_that_began_a_day_ahead_is_kept_as_of_the_next_look(
     bench: Any, journals: tuple[Journal, Journal]
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     node = Node(name=NAME, state="READY", accelerator_type="v5litepod-8", uid="1")
     await bench.cloud.list_nodes()
     now = bench.cloud.clock.now()
@@ -201,7 +201,7 @@ async def test_a_span_that_began_a_day_ahead_is_kept_as_of_the_next_look(
 def test_what_nobody_watched_is_read_from_ledgers_of_versions_that_wrote_one_number(
     journals: tuple[Journal, Journal], tmp_path: Path
 ) -> None:
-    books = Books(journals[0], PLACE)
+    books = SpendLedger(journals[0], PLACE)
     books.take_in(look(1000.0, "1"))
     books.take_in(look(6000.0, "2"))
     with sqlite3.connect(tmp_path / "journal.db") as database:

@@ -1,9 +1,9 @@
 """User, cloud, faults and clock in any order: nothing leaks, and no cap is broken.
 
-The real fleet with all its keepers, the real journal, Google's client and the real emulated cloud, in one process and
-in virtual time. The checks play the same 200 stories each time, so that whoever sees one fail has changed what it is
-about; a failed one is printed as it is, since to shorten it takes minutes. `make soak` plays and shortens 2,000 others:
-``JUPYTER_TPU_EXAMPLES=2000 python -m pytest tests/fleet/test_money_machine.py --hypothesis-seed=0``.
+The real fleet with all its controllers, the real journal, Google's client and the real emulated cloud, in one process
+and in virtual time. The checks play the same 200 stories each time, so that whoever sees one fail has changed what it
+is about; a failed one is printed as it is, since to shorten it takes minutes. `make soak` plays and shortens 2,000
+others: ``JUPYTER_TPU_EXAMPLES=2000 python -m pytest tests/fleet/test_money_machine.py --hypothesis-seed=0``.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from money_judge import FAULT_S, End, Judge
 from money_world import PROJECT, Process, World, folder_of_a_story
 
 from jupyter_tpu.brakes import Keep
-from jupyter_tpu.emulator.protos import NodePb
+from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.errors import BudgetNotFound, TpuError
-from jupyter_tpu.fleet.recovering import choose
+from jupyter_tpu.fleet.capacity.recreate import choose
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.searches import Candidate
 from jupyter_tpu.models import NodeName, NodeSpec

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from test_money_machine import MoneyMachine
 
-from jupyter_tpu.emulator.protos import State
+from jupyter_tpu.emulator.resources.protos import State
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jupyter_tpu.brakes import Moment
 from jupyter_tpu.errors import CloudUnavailable
-from jupyter_tpu.fleet.picture import Picture
+from jupyter_tpu.fleet.reconciler.node_cache import NodeCache
 from jupyter_tpu.models import Node, NodeList, NodeName
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
@@ -19,7 +19,7 @@ def moment(at: float) -> Moment:
 
 
 def test_a_list_that_was_asked_for_before_a_look_does_not_undo_it() -> None:
-    picture = Picture()
+    picture = NodeCache()
     picture.seen(node("READY"), at=moment(2.0))
     assert picture.listed(NodeList(nodes=(node("CREATING"),)), asked=moment(1.0)) == set()
     assert picture.nodes == (node("READY"),)
@@ -27,7 +27,7 @@ def test_a_list_that_was_asked_for_before_a_look_does_not_undo_it() -> None:
 
 
 def test_a_node_that_was_found_missing_is_not_brought_back_by_an_older_list() -> None:
-    picture = Picture()
+    picture = NodeCache()
     picture.seen(node("DELETING"), at=moment(1.0))
     assert picture.missing(NAME, at=moment(2.0)) == {NAME}
     assert picture.listed(NodeList(nodes=(node("DELETING"),)), asked=moment(1.5)) == set()
@@ -35,7 +35,7 @@ def test_a_node_that_was_found_missing_is_not_brought_back_by_an_older_list() ->
 
 
 def test_the_nodes_of_a_zone_that_did_not_answer_are_kept() -> None:
-    picture = Picture()
+    picture = NodeCache()
     picture.listed(NodeList(nodes=(node("READY"),)), asked=moment(1.0))
     assert picture.listed(NodeList(nodes=(), unreachable=("us-central1-a",)), asked=moment(2.0)) == set()
     assert picture.nodes == (node("READY"),)
@@ -43,7 +43,7 @@ def test_the_nodes_of_a_zone_that_did_not_answer_are_kept() -> None:
 
 
 def test_a_failed_poll_is_news_once() -> None:
-    picture = Picture()
+    picture = NodeCache()
     picture.listed(NodeList(nodes=(node("READY"),)), asked=moment(1.0))
     assert picture.failed(CloudUnavailable("silent"))
     assert not picture.failed(CloudUnavailable("silent"))
@@ -53,6 +53,6 @@ def test_a_failed_poll_is_news_once() -> None:
 
 
 def test_a_list_counts_though_the_wall_clock_was_set_back_since_the_last_look() -> None:
-    picture = Picture()
+    picture = NodeCache()
     picture.seen(node("READY"), at=Moment(wall=5000.0, steady=1.0))
     assert picture.listed(NodeList(nodes=(node("STOPPED"),)), asked=Moment(wall=1400.0, steady=2.0)) == {NAME}

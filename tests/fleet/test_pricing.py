@@ -14,10 +14,10 @@ import pytest
 from jupyter_tpu import accelerators
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
 from jupyter_tpu.cloud.settings import CloudSettings
-from jupyter_tpu.emulator.ledger import NANOS, nanos_per_hour
+from jupyter_tpu.emulator.store.ledger import NANOS, nanos_per_hour
 from jupyter_tpu.errors import CloudUnavailable
-from jupyter_tpu.fleet.opening import open_fleet
-from jupyter_tpu.fleet.pricing import FRESH_S, USABLE_S, Pricing
+from jupyter_tpu.fleet.assembly import open_fleet
+from jupyter_tpu.fleet.spend.prices import FRESH_S, USABLE_S, Pricing
 
 MODES = ("on-demand", "spot", "flex-start")
 NOWHERE = {ADDRESS_VARIABLE: "http://127.0.0.1:9"}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput, NodeExists, OutOfCapacity, TpuError
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.books import Books, look_of
-from jupyter_tpu.fleet.queueing import Queue
-from jupyter_tpu.fleet.quotas import read_quota
-from jupyter_tpu.fleet.recovering import choose
-from jupyter_tpu.fleet.views import node_price, node_view
+from jupyter_tpu.fleet.capacity.queued_resources import Queue
+from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.reconciler.views import node_price, node_view
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
+from jupyter_tpu.fleet.spend.ledger import SpendLedger, look_of
+from jupyter_tpu.fleet.spend.quotas import read_quota
 from jupyter_tpu.lifecycle.recoveries import spec_of
 from jupyter_tpu.lifecycle.words import NOTHING_CREATED
 from jupyter_tpu.models import Node, NodeName, QueuedResource
@@ -155,7 +155,7 @@ async def test_terms_that_contradict_each_other_are_refused_before_the_cloud_is_
 
 async def test_the_ledger_writes_the_terms_down_with_the_price(bench: Any) -> None:
     assert await created(bench, preemptible=True) is None
-    books = Books(bench.journal(), bench.cloud.settings)
+    books = SpendLedger(bench.journal(), bench.cloud.settings)
     listed = await bench.cloud.list_nodes()
     books.take_in(look_of(listed, as_of=1000.0))
     books.take_in(look_of(listed, as_of=4600.0))
@@ -167,8 +167,10 @@ async def test_the_ledger_writes_the_terms_down_with_the_price(bench: Any) -> No
 @pytest.mark.parametrize("terms", [{"reserved": True}, {"labels": FLEX_START_LABELS}])
 async def test_a_budget_asks_about_terms_without_a_list_price(bench: Any, terms: dict[str, Any]) -> None:
     journal = bench.journal()
-    Books(journal, bench.cloud.settings).set_budget("mine", {"amount": 5, "unit": "usd", "period": "day"}, now=1.0)
-    guard = Accounting(bench.cloud, journal)
+    SpendLedger(journal, bench.cloud.settings).set_budget(
+        "mine", {"amount": 5, "unit": "usd", "period": "day"}, now=1.0
+    )
+    guard = BudgetEnforcer(bench.cloud, journal)
     with pytest.raises(BadInput, match="price of v5litepod-8 in us-central1-a is not known"):
         await guard.check_create(bench.spec(**terms), accept_unknown_price=False)
     await guard.check_create(bench.spec(**terms), accept_unknown_price=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput, NodeExists, NodeNotFound, QuotaExceeded
-from jupyter_tpu.fleet.queueing import Queue
+from jupyter_tpu.fleet.capacity.queued_resources import Queue
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.lifecycle.words import NOTHING_CREATED
 from jupyter_tpu.models import QueuedName

@@ -11,7 +11,7 @@ import pytest
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
 from jupyter_tpu.errors import BadInput, QuotaExceeded
-from jupyter_tpu.fleet.quotas import QuotaDesk, QuotaReport, after_view, quota_view, read_quota
+from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, after_view, quota_view, read_quota
 from jupyter_tpu.models import NodeName, NodeSpec, QueuedName, QueuedSpec
 
 ZONE = "us-central1-a"
@@ -112,7 +112,7 @@ async def test_what_a_request_would_leave_is_what_the_cloud_then_refuses_by(benc
     with pytest.raises(QuotaExceeded) as refused:
         await cloud.create_node(bench.spec("second"))
     assert "jupyter tpu quota" in refused.value.hint
-    assert "jupyter tpu sweep" in refused.value.hint
+    assert "jupyter tpu cleanup" in refused.value.hint
     with pytest.raises(BadInput, match="not an accelerator type"):
         report.after(zone=ZONE, accelerator_type="v9x-1", provisioning="on-demand")
 
@@ -144,7 +144,7 @@ async def test_use_that_was_not_all_seen_is_said_to_be_so(bench: Any, cloud: Any
 
 
 async def test_a_desk_reads_once_for_all_who_ask(bench: Any, cloud: Any) -> None:
-    desk = QuotaDesk(cloud, keep_s=3600.0)
+    desk = QuotaService(cloud, keep_s=3600.0)
 
     first, second = await asyncio.gather(desk.report("same"), desk.report("same"))
     await node(bench, "first")
@@ -160,7 +160,7 @@ async def test_a_desk_reads_once_for_all_who_ask(bench: Any, cloud: Any) -> None
 
 
 async def test_a_desk_keeps_nothing_longer_than_it_may(bench: Any, cloud: Any) -> None:
-    desk = QuotaDesk(cloud, keep_s=0.0)
+    desk = QuotaService(cloud, keep_s=0.0)
 
     first = await desk.report()
 

@@ -1,4 +1,4 @@
-"""A node that the cloud takes away is made again where its user said so, and nowhere else."""
+"""A node that the cloud takes away is recreated where its user said so, and nowhere else."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ import pytest
 
 from jupyter_tpu.errors import BadInput, NodeNotFound
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.books import Books, look_of
-from jupyter_tpu.fleet.queueing import Queue
-from jupyter_tpu.fleet.recovering import Recovering, choose, recovery_view
+from jupyter_tpu.fleet.capacity.queued_resources import Queue
+from jupyter_tpu.fleet.capacity.recreate import RecreateController, choose, recovery_view
+from jupyter_tpu.fleet.spend.ledger import SpendLedger, look_of
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.grants import Grants
@@ -27,8 +27,8 @@ from jupyter_tpu.money.grants import grant_from_json
 QUICK = Limits(vanished_s=0.5)
 
 
-def quick(cloud: Any, journal: Journal) -> Recovering:
-    return Recovering(cloud, journal, QUICK)
+def quick(cloud: Any, journal: Journal) -> RecreateController:
+    return RecreateController(cloud, journal, QUICK)
 
 
 class Choices:
@@ -91,7 +91,7 @@ async def test_a_preempted_node_is_made_again_as_it_was(bench: Any, choices: Cho
     assert second.metadata["startup-script"] == "true"
     assert second.metadata["ssh-keys"] == first.metadata["ssh-keys"]
     assert second.uid != first.uid
-    assert recovery.message == "my-node was made again, attempt 1 of 3."
+    assert recovery.message == "my-node was recreated, attempt 1 of 3."
     assert lives(bench) == [False, True]
     assert choices.audited() == ["recover-on", "preempted", "recover-wait", "recreate", "recreated"]
     assert any("attempt 1 of 3" in change.message for change in bench.changes if change.kind == "node")
@@ -150,7 +150,7 @@ async def test_what_went_while_nobody_looked_may_have_ended_by_its_rules(bench: 
             operation = await bench.cloud.get_operation(operation.name)
     await bench.fleet(quick)
     recovery = await choices.until("given_up")
-    assert "while nobody looked" in recovery.message
+    assert "in unmonitored time" in recovery.message
     assert lives(bench) == [False]
 
 
@@ -161,14 +161,14 @@ async def test_a_node_that_went_while_this_machine_slept_may_have_been_ended_by_
     fleet = await bench.fleet()
     await made(bench, fleet)
     await choices.choose()
-    recovering = Recovering(bench.cloud, choices.journal, QUICK)
+    recovering = RecreateController(bench.cloud, choices.journal, QUICK)
     now = time.time()
-    await recovering.tick(fleet, now)
+    await recovering.reconcile(fleet, now)
     await bench.cloud.delete_node(bench.name())
     while (await fleet.refresh()).node(bench.name()):
         bench.emulator.control.advance(60)
     for later_s in (0.0, 5.0):
-        await recovering.tick(fleet, now + asleep_s + later_s)
+        await recovering.reconcile(fleet, now + asleep_s + later_s)
     assert choices.of().phase in phases
 
 
@@ -194,7 +194,7 @@ async def test_a_stock_out_is_tried_again_later(bench: Any, choices: Choices) ->
     bench.emulator.control.stock_out(bench.emulator.zone)
     bench.emulator.control.preempt(str(bench.name()))
     recovery = await choices.until("waiting", attempts=1)
-    assert "It is made again in 60 s, attempt 2 of 3." in recovery.message
+    assert "It is recreated in 60 s, attempt 2 of 3." in recovery.message
     assert recovery_view(recovery)["state"] == "waiting"
     assert bench.emulator.control.state()["nodes"] == []
     await choices.choose(is_on=False)
@@ -237,7 +237,7 @@ async def test_a_cap_counts_only_what_no_grant_has_paid_for(bench: Any, choices:
 
     node = await bench.cloud.get_node(name)
     recovery = await choose(bench.cloud, choices.journal, name, is_on=True, max_usd=50.0, now=time.time())
-    books = Books(choices.journal, bench.cloud.settings)
+    books = SpendLedger(choices.journal, bench.cloud.settings)
     for hour in (0.0, 1.0):
         books.take_in(look_of(NodeList(nodes=(node,)), as_of=recovery.chosen_at + hour * 3600.0))
     recoveries = Recoveries(choices.journal, **place)

@@ -12,9 +12,9 @@ import pytest
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import BadInput, LinkDown
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.braking import Braking
-from jupyter_tpu.fleet.saving import Saving
+from jupyter_tpu.fleet.autostop.controller import AutostopController
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
+from jupyter_tpu.fleet.termination.checkpoint_hooks import CheckpointHooks
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.documents import Documents
@@ -76,8 +76,8 @@ async def until_ended(bench: Any) -> None:
 
 async def test_a_brake_waits_for_the_hooks_and_notes_them_once(bench: Any) -> None:
     journal, agents = bench.journal(), Hooked(bench.emulator.control.billing)
-    braking = Braking(bench.cloud, journal, agents, every_s=0.0)
-    fleet = await bench.fleet(Accounting, lambda *_: braking, journal=journal)
+    braking = AutostopController(bench.cloud, journal, agents, every_s=0.0)
+    fleet = await bench.fleet(BudgetEnforcer, lambda *_: braking, journal=journal)
     assert (await fleet.wait((await fleet.create(bench.spec())).intent_id)).succeeded
     node = (await fleet.refresh()).node(bench.name())
     await braking.set_rules(node, {"session_s": 1.0})
@@ -94,8 +94,8 @@ async def test_a_brake_waits_for_the_hooks_and_notes_them_once(bench: Any) -> No
 
 async def test_a_budget_waits_for_the_hooks(bench: Any) -> None:
     journal, agents, settings = bench.journal(), Hooked(bench.emulator.control.billing), bench.cloud.settings
-    saving = Saving(agents, journal, settings)
-    fleet = await bench.fleet(lambda *_: Accounting(bench.cloud, journal, saving=saving), journal=journal)
+    saving = CheckpointHooks(agents, journal, settings)
+    fleet = await bench.fleet(lambda *_: BudgetEnforcer(bench.cloud, journal, saving=saving), journal=journal)
     assert (await fleet.wait((await fleet.create(bench.spec())).intent_id)).succeeded
     budget = Budget(name="all", amount=1e-6, unit="hours", period="total")
     documents = Documents(journal, endpoint=settings.endpoint, project=settings.project)
@@ -109,11 +109,11 @@ async def test_a_budget_waits_for_the_hooks(bench: Any) -> None:
 
 
 @pytest.fixture
-def saving_with(tmp_path: Path) -> Iterator[Callable[[Any], Saving]]:
+def saving_with(tmp_path: Path) -> Iterator[Callable[[Any], CheckpointHooks]]:
     """Makes one whose agent gives that answer."""
     journal = Journal.open(tmp_path)
     settings = CloudSettings(project="demo-project", endpoint="localhost:1")
-    yield lambda answer: Saving(Answering(answer), journal, settings)
+    yield lambda answer: CheckpointHooks(Answering(answer), journal, settings)
     journal.close()
 
 

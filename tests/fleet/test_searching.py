@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput, NodeExists
-from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.searching import Searching
+from jupyter_tpu.fleet.capacity.search_controller import SearchController
+from jupyter_tpu.fleet.capacity.search_service import SearchService
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.lifecycle.limits import Limits
@@ -38,7 +38,7 @@ class Seeker:
     def __init__(self, bench: Any, fleet: Any, journal: Journal) -> None:
         self.bench = bench
         self.fleet = fleet
-        self.desk = SearchDesk(bench.cloud, journal)
+        self.desk = SearchService(bench.cloud, journal)
         settings = bench.cloud.settings
         self.audit = Audit(journal, endpoint=settings.endpoint, project=settings.project)
 
@@ -60,7 +60,7 @@ async def seek(bench: Any) -> Callable[..., Any]:
 
     async def open_one(**options: Any) -> Seeker:
         journal = bench.journal()
-        fleet = await bench.fleet(Searching, journal=journal, **options)
+        fleet = await bench.fleet(SearchController, journal=journal, **options)
         return Seeker(bench, fleet, journal)
 
     return open_one

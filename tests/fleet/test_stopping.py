@@ -9,10 +9,10 @@ import pytest
 from money_judge import Judge
 from money_world import PROJECT, Process, World
 
-from jupyter_tpu.emulator.protos import State
+from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable, PermissionDenied, RateExceeded, WrongState
-from jupyter_tpu.fleet.broom import Broom, Result
-from jupyter_tpu.fleet.stopping import is_for_good, may_pass
+from jupyter_tpu.fleet.termination.executor import Result, TerminationExecutor
+from jupyter_tpu.fleet.termination.stop_refusals import is_for_good, may_pass
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -142,7 +142,7 @@ def test_panic_asks_again_for_a_stop_that_was_refused_and_deletes_in_the_end(
     async def story() -> None:
         process = await ready(world)
         world.fault("StopNode", kind, times=times, **options)
-        broom = Broom(process, reason="Panic.", wait=True)
+        broom = TerminationExecutor(process, reason="Panic.", wait=True)
         result = await process.does(broom.stopped(str(NAME)))
         assert result == Result(name=str(NAME), action=action)
         assert states(world) == ([State.STOPPED] if action == "stop" else [])

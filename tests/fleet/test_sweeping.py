@@ -15,12 +15,12 @@ import pytest
 from jupyter_tpu.cloud import CloudApi
 from jupyter_tpu.errors import BadInput, CloudUnavailable
 from jupyter_tpu.fleet import Fleet
-from jupyter_tpu.fleet.holdings import Holdings, look_at_all
-from jupyter_tpu.fleet.panic import panic, steps
-from jupyter_tpu.fleet.records import FleetSnapshot
-from jupyter_tpu.fleet.recovering import choose
-from jupyter_tpu.fleet.search_desk import SearchDesk
-from jupyter_tpu.fleet.sweeping import all_dead, delete_items, items_of, marked, sweep_view
+from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.search_service import SearchService
+from jupyter_tpu.fleet.cleanup.stop_all import panic, steps
+from jupyter_tpu.fleet.cleanup.sweep import all_dead, delete_items, items_of, marked, sweep_view
+from jupyter_tpu.fleet.reconciler.inventory import Holdings, look_at_all
+from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.recoveries import Recoveries
@@ -352,7 +352,7 @@ async def test_panic_needs_no_journal(bench: Any) -> None:
 
 async def test_panic_ends_what_would_make_nodes_by_itself(bench: Any, opened: Hands) -> None:
     full = Candidate(zone=ZONE, accelerator_type="v5litepod-8", runtime_version=V5E, spot=True)
-    desk = SearchDesk(opened.cloud, opened.journal)
+    desk = SearchService(opened.cloud, opened.journal)
     search = await desk.begin("wanted", [full])
     their_node(bench, "again", schedulingConfig={"spot": True})
     await choose(opened.cloud, opened.journal, bench.name("again"), is_on=True, now=time.time())

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.accelerators import zones_for
-from jupyter_tpu.agent.snapshots import KINDS, LARGEST_BYTES
+from jupyter_tpu.agent.autostop.snapshots import KINDS, LARGEST_BYTES
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.accounting import Accounting
-from jupyter_tpu.fleet.books import Books
-from jupyter_tpu.fleet.telling import AT_LEAST_EVERY_S, Telling
+from jupyter_tpu.fleet.autostop.snapshot_publisher import AT_LEAST_EVERY_S, SnapshotPublisher
+from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal.grants import Grants
 from jupyter_tpu.models import Node, NodeName
 from jupyter_tpu.money.grants import grant_from_json
@@ -74,11 +74,11 @@ class Scene:
 
     def __init__(self, bench: Any) -> None:
         self.bench, self.agents, self.clock, self.journal = bench, Agents(), Clock(), bench.journal()
-        self.telling = Telling(bench.cloud, self.journal, self.agents, clock=self.clock)
+        self.telling = SnapshotPublisher(bench.cloud, self.journal, self.agents, clock=self.clock)
 
     async def begin(self, *node_ids: str) -> None:
         options = {"journal": self.journal, "clock": self.clock}
-        fleet = await self.bench.fleet(Accounting, lambda *_: self.telling, **options)
+        fleet = await self.bench.fleet(BudgetEnforcer, lambda *_: self.telling, **options)
         for node_id in node_ids:
             intent = await fleet.wait((await fleet.create(self.bench.spec(node_id))).intent_id)
             assert intent.error is None
@@ -115,7 +115,7 @@ async def test_however_much_there_is_what_is_told_fits(make_scene: Any) -> None:
     grants = Grants(scene.journal, endpoint=settings.endpoint, project=settings.project)
     places = [(zone, spot) for zone in zones_for("v6e") for spot in (True, False)]
     rows = [{"chips": 64, "generation": "v6e", "zone": zone, "spot": spot} for zone, spot in places]
-    books = Books(scene.journal, settings)
+    books = SpendLedger(scene.journal, settings)
     for number in range(30):
         name = f"{number:02}{'a' * 60}"
         grant = grant_from_json(name, {"kind": "trc", "starts_on": "2026-01-01", "days": 30, "rows": rows})

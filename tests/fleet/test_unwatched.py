@@ -9,7 +9,7 @@ from cloud_line import CloudLine
 from money_judge import Judge
 from money_world import PROJECT, Process, World
 
-from jupyter_tpu.cli.books import costs_of_nodes
+from jupyter_tpu.cli.spend.books import costs_of_nodes
 from jupyter_tpu.cloud import CloudSettings
 from jupyter_tpu.cloud.google import GoogleCloud
 from jupyter_tpu.errors import BudgetExceeded
@@ -101,7 +101,7 @@ def test_lives_that_nobody_watched_use_a_budget_up(world: World) -> None:
             await asyncio.sleep(100.0)
             await elsewhere(world, "delete")
         process = await world.open()
-        with pytest.raises(BudgetExceeded, match=r"used up: up to \$.* of \$0.70 in all. Up to \$.* nobody here"):
+        with pytest.raises(BudgetExceeded, match=r"used up: up to \$.* of \$0.70 in all. Up to \$.* unmonitored time"):
             await process.does(process.fleet.create(SPEC))
         assert world.nodes() == []
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 
 from jupyter_tpu.errors import CredentialsMissing
-from jupyter_tpu.fleet import FleetSnapshot, Intent, views
+from jupyter_tpu.fleet import FleetSnapshot, Intent
+from jupyter_tpu.fleet.reconciler import views
 from jupyter_tpu.models import INTENT_LABEL, Node, NodeName
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
@@ -28,7 +29,7 @@ def test_a_type_that_nobody_knows_has_no_price_and_no_hardware() -> None:
 
     assert view["price"] is None
     assert view["accelerator"] is None
-    assert view["billing"] is False
+    assert view["billing"] is True  # nobody knows that it is not
     assert view["managed"] is False
 
 

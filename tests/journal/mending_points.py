@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.journal import FILE_NAME
@@ -93,11 +93,11 @@ def live(case: dict[str, Any], ready: int) -> None:
     """A weekly budget in the file, and something else in its write-ahead log alone."""
     folder = Path(case["folder"])
     journal = Journal.open(folder)
-    Books(journal, Place()).set_budget("weekly", WEEKLY, now=1.0)
+    SpendLedger(journal, Place()).set_budget("weekly", WEEKLY, now=1.0)
     journal.close()
     journal = Journal.open(folder)
     if case["verb"] == "mend":
-        Books(journal, Place()).set_budget("daily", {**WEEKLY, "period": "day"}, now=2.0)
+        SpendLedger(journal, Place()).set_budget("daily", {**WEEKLY, "period": "day"}, now=2.0)
     else:
         Audit(journal, **HERE).note(Entry(at=2.0, action="keep", subject="n", reason=""))
     os.write(ready, b"!")

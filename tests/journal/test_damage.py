@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import JournalUnwritable
-from jupyter_tpu.fleet.books import LOST, Books
+from jupyter_tpu.fleet.spend.ledger import LOST, SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit, Entry
 from jupyter_tpu.journal.documents import Documents
@@ -38,8 +38,8 @@ class Place:
     project: str = NAME.project
 
 
-def books(journal: Journal, project: str = NAME.project) -> Books:
-    return Books(journal, Place(project=project))
+def books(journal: Journal, project: str = NAME.project) -> SpendLedger:
+    return SpendLedger(journal, Place(project=project))
 
 
 def fill(folder: Path) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import JournalUnwritable
-from jupyter_tpu.fleet.books import Books
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.journal.mending import DAMAGE
@@ -82,8 +82,8 @@ class Place:
     project: str = PROJECT
 
 
-def books(journal: Journal) -> Books:
-    return Books(journal, Place())
+def books(journal: Journal) -> SpendLedger:
+    return SpendLedger(journal, Place())
 
 
 def prepare(folder: Path, verb: str) -> None:

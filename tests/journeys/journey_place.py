@@ -24,8 +24,8 @@ from typing import Any
 
 import psutil
 
-from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 
 ZONE = "us-central1-a"
 NODE = "my-node"

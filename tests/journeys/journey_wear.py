@@ -20,8 +20,8 @@ from journey_client import FrontEnd, open_session
 from journey_place import Place, a_place
 from journey_schedules import LinkPlayer, link_player
 
-from jupyter_tpu.emulator.fault_proxy_script import random_fault
-from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
+from jupyter_tpu.emulator.network_faults.script import random_fault
+from jupyter_tpu.emulator.network_faults.verbs import LinkFault
 
 CUT_EVERY_S = 20.0
 RESTART_EVERY_S = 300.0

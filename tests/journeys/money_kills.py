@@ -144,7 +144,7 @@ def _open_wishes(place: Place) -> list[str]:
 def _complaints(place: Place) -> list[str]:
     """Nodes that the cloud bills and that the user does not see, or that nothing ends."""
     listed = {node["name"] for node in place.ask("GET", "jupyter-tpu/v1/nodes")["nodes"]}
-    rules = {each["name"]: each for each in place.ask("GET", "jupyter-tpu/v1/brakes")["nodes"]}
+    rules = {each["name"]: each for each in place.ask("GET", "jupyter-tpu/v1/autostop")["nodes"]}
     complaints = []
     for name in place.cloud.billing():
         if name not in listed:

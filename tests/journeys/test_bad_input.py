@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Server, Terminal
@@ -76,7 +76,7 @@ CREATIONS = {
     "permission denied": Creation(
         fault="permission_denied", code="permission_denied", failed="lack the permission", hint="roles/tpu.admin"
     ),
-    "quota": Creation(fault="quota", code="quota_exceeded", failed="is used up", hint="jupyter tpu sweep"),
+    "quota": Creation(fault="quota", code="quota_exceeded", failed="is used up", hint="jupyter tpu cleanup"),
     "stock-out": Creation(fault="stockout", code="out_of_capacity", failed="no free machines", hint="other zones"),
 }
 

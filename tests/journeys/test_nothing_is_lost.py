@@ -12,8 +12,8 @@ import pytest
 from journey_client import Cell, FrontEnd, open_session
 from journey_place import GATES, Place, a_place
 
-from jupyter_tpu.emulator.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
+from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 pytestmark = [pytest.mark.timeout(300)]
 

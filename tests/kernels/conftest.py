@@ -18,10 +18,10 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.journal.paths import data_dir as our_data_dir
+from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.kernels.kernelspecs import kernels_folder, write_kernelspec
-from jupyter_tpu.kernels.worker import Worker, WorkerKey
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation
 from jupyter_tpu.ssh import UserKey, login_name

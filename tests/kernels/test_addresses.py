@@ -14,7 +14,7 @@ import pytest
 
 _HOLDER = """
 import sys, zmq
-from jupyter_tpu.kernels.addresses import CHANNELS, IpcAddresses
+from jupyter_tpu.kernels.messages.local_ports import CHANNELS, IpcAddresses
 addresses, context = IpcAddresses(), zmq.Context()
 sockets = {channel: context.socket(zmq.ROUTER) for channel in CHANNELS}
 for channel, socket in sockets.items():

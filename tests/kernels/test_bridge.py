@@ -14,8 +14,15 @@ import zmq.asyncio
 from jupyter_client.session import Session
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.kernels.addresses import CHANNELS, Addresses, IpcAddresses, PortTaken, TcpAddresses, addresses_of
-from jupyter_tpu.kernels.bridge import Bridge, Secrets
+from jupyter_tpu.kernels.messages.local_ports import (
+    CHANNELS,
+    Addresses,
+    IpcAddresses,
+    PortTaken,
+    TcpAddresses,
+    addresses_of,
+)
+from jupyter_tpu.kernels.messages.zmq_bridge import Bridge, Secrets
 
 
 class NotedStream:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.kernels.worker import Worker, WorkerKey
+from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node
 

@@ -62,8 +62,8 @@ def test_a_notebook_is_told_what_is_so_on_its_node(client: Any) -> None:
     assert findings.keys() >= CHECKS_OF_A_WORKER
     assert findings["agent"]["state"] == "ok"
     assert findings["clock"]["state"] == "ok"
-    assert "jupyter tpu brakes NODE" in findings["brakes"]["fix"]
-    assert "Nobody has told this node yet when it ends" in shown(client, "%tpu doctor")
+    assert "jupyter tpu autostop NODE" in findings["brakes"]["fix"]
+    assert "This node has received no auto-stop rules yet" in shown(client, "%tpu doctor")
 
 
 def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Cloud, node: Node, client: Any) -> None:
@@ -73,7 +73,7 @@ def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Clou
     assert findings.keys() >= here | CHECKS_OF_A_WORKER
     assert (findings["API"]["state"], findings["SSH and agent"]["state"], findings["clocks"]["state"]) == ("ok",) * 3
     assert findings["runtime version"]["state"] == "ok"
-    typed = f"jupyter tpu brakes my-node --zone {node.name.zone} shows its rules and tells them to the node."
+    typed = f"jupyter tpu autostop my-node --zone {node.name.zone} shows its rules and tells them to the node."
     assert findings["brakes"]["fix"] == typed
     assert answer["has_fault"] == any(each["state"] == "fault" for each in answer["findings"])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.kernels.environment_folder import FolderNeeds, folder_needs
+from jupyter_tpu.kernels.environments.requirements import FolderNeeds, folder_needs
 
 
 @pytest.mark.parametrize(

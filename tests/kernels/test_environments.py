@@ -13,11 +13,11 @@ from jupyter_client.manager import AsyncKernelManager
 from tiny_wheels import JAX, write_index
 
 from jupyter_tpu.errors import EnvironmentFailed
-from jupyter_tpu.kernels.asking import ask_agent, open_agent
-from jupyter_tpu.kernels.environment_memory import EnvironmentMemory, Remembered
-from jupyter_tpu.kernels.environments import make_environment
+from jupyter_tpu.kernels.agents.requests import ask_agent, open_agent
+from jupyter_tpu.kernels.connections.worker import WorkerKey
+from jupyter_tpu.kernels.environments.environment import make_environment
+from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
 from jupyter_tpu.kernels.kernelspecs import kernelspec_names, list_kernelspecs, sync_kernelspecs
-from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.models import Node, NodeName
 
 if TYPE_CHECKING:

@@ -16,9 +16,9 @@ from jupyter_client.manager import AsyncKernelManager
 from jupyter_client.session import Session
 
 from jupyter_tpu.errors import BadInput, WrongState
-from jupyter_tpu.kernels.follower import Follower, KernelMessage
-from jupyter_tpu.kernels.following import Following
 from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+from jupyter_tpu.kernels.messages.fanout import RecordFanout
+from jupyter_tpu.kernels.messages.loop_bridge import KernelMessage, LoopBridge
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.link import KernelStream
 from jupyter_tpu.models import Node
@@ -33,10 +33,10 @@ class FrontEnd:
         self.batches = 0
         self._manager = manager
         self._news = asyncio.Event()
-        self._follower: Follower | None = None
+        self._follower: LoopBridge | None = None
 
     @property
-    def follower(self) -> Follower:
+    def follower(self) -> LoopBridge:
         assert self._follower
         return self._follower
 
@@ -124,8 +124,8 @@ async def test_a_message_that_the_consumer_cannot_take_is_named_and_takes_no_oth
             is_over.set()
 
     is_over = asyncio.Event()
-    follower = Follower(take)
-    follower.begin(following := Following(), "end", lambda _channel, _parts: None)
+    follower = LoopBridge(take)
+    follower.begin(following := RecordFanout(), "end", lambda _channel, _parts: None)
     following.begin_anew()
     for seq, part in enumerate([b"one", b"bad", b"two"], start=1):
         follower._take(seq, "iopub", [part])

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.kernels.clients import LocalClients
-from jupyter_tpu.kernels.following import SLACK_BYTES, Following, Reader
+from jupyter_tpu.kernels.messages.clients import LocalClients
+from jupyter_tpu.kernels.messages.fanout import SLACK_BYTES, RecordFanout, Subscriber
 
 OnMessage = Callable[[int, str, list[bytes]], None]
 
@@ -122,8 +122,8 @@ class Readers:
 
     def __init__(self) -> None:
         self.record = NotedRecord()
-        self.following = Following()
-        self.readers: list[tuple[Reader, Noter]] = []
+        self.following = RecordFanout()
+        self.readers: list[tuple[Subscriber, Noter]] = []
         self.connect()
 
     def connect(self) -> None:

@@ -13,7 +13,7 @@ import pytest
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
-from jupyter_tpu.kernels.environment_memory import Remembered
+from jupyter_tpu.kernels.environments.memory import Remembered
 from jupyter_tpu.kernels.kernelspecs import remove_kernelspec, write_kernelspec
 from jupyter_tpu.models import Node
 
@@ -243,7 +243,7 @@ def test_the_words_of_the_command_line_complete(local: LocalKernel) -> None:
         return list(local.client.complete(line, reply=True, timeout=60)["content"]["matches"])
 
     assert "attach" in matches("%tpu att")
-    assert "--session" in matches("%tpu brakes --se")
+    assert "--session" in matches("%tpu autostop --se")
 
 
 @pytest.mark.parametrize("line", ["%tpu detach", "%tpu detach my-node"])

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from jupyter_tpu.emulator.process_tree import processes_of
+from jupyter_tpu.emulator.workers.process_tree import processes_of
 from jupyter_tpu.errors import EnvironmentFailed
 
 

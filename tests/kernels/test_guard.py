@@ -12,7 +12,7 @@ import pytest
 from agent_processes import kill_agent
 from jupyter_client.session import Session
 
-from jupyter_tpu.agent.guard_node import API_VARIABLE, CannotEnd, OwnNode
+from jupyter_tpu.agent.autostop.node_api import API_VARIABLE, CannotEnd, OwnNode
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node
@@ -239,7 +239,7 @@ async def test_who_holds_the_chips_is_seen(cloud: Any, node: Node, open_link: An
     )
     assert (detached["verdict"], detached["sources"]["accelerator"]["state"]) == ("busy", "active")
     await asyncio.to_thread(end.touch)
-    holds = "train.ipynb holds the chips and does nothing"
+    holds = "train.ipynb has the chips open and does nothing"
     await activity_that(link, lambda found: found["sources"]["accelerator"]["detail"] == holds)
     await link.call("forget_kernel", {"kernel_id": "holder"})
 
@@ -262,7 +262,7 @@ async def test_a_notebook_keeps_its_node_by_a_magic(node: Node, open_link: Any) 
     await link.call("start_kernel", {"kernel_id": "notebook", "key": "secret"})
     stream = link.attach("notebook", from_seq=0, on_message=lambda *_: None)
     session = Session(key=b"secret")
-    request = session.msg("execute_request", {"code": "%tpu keep 5h", "silent": False, "allow_stdin": False})
+    request = session.msg("execute_request", {"code": "%tpu extend 5h", "silent": False, "allow_stdin": False})
     stream.send("shell", [b"front-end", *session.serialize(request)])
     kept = await activity_that(link, lambda found: (found["keep"]["for_s"] or 0) > 4 * 3600)
     assert kept["keep"]["for_s"] == pytest.approx(5 * 3600, abs=120)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.kernels.known_addresses import Known, KnownAddresses
+from jupyter_tpu.kernels.connections.known_addresses import Known, KnownAddresses
 from jupyter_tpu.link import Ready
 from jupyter_tpu.ssh import WorkerAddress
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.kernels.metrics_links import Answer, WorkerLooks
+from jupyter_tpu.kernels.connections.metrics_pool import Answer, WorkerLooks
+from jupyter_tpu.kernels.connections.worker import WorkerKey
 from jupyter_tpu.kernels.metrics_views import worker_view
-from jupyter_tpu.kernels.worker import WorkerKey
 from jupyter_tpu.metrics import Host, Sample
 
 HOST = Host(

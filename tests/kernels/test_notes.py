@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_tpu.kernels.notes import VERSION, KernelNote, KernelNotes, NotedSession, this_process
+from jupyter_tpu.kernels.registry.notes import VERSION, KernelRegistry, NotedSession, RegisteredKernel, this_process
 
 NODE = "projects/demo-project/locations/us-central1-a/nodes/my-node"
-NOTE = KernelNote(
+NOTE = RegisteredKernel(
     kernel_id="a-kernel",
     kernel_name="tpu-my-node",
     node=NODE,
@@ -30,26 +30,26 @@ NOTE = KernelNote(
 WRITE_ON_A_FULL_DISK = """
 import json, resource, signal, sys
 from pathlib import Path
-from jupyter_tpu.kernels.notes import KernelNote, KernelNotes
+from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, resource.RLIM_INFINITY))
 try:
-    KernelNotes(Path(sys.argv[1])).write(KernelNote.from_json(json.loads(sys.argv[2])))
+    KernelRegistry(Path(sys.argv[1])).write(RegisteredKernel.from_json(json.loads(sys.argv[2])))
 except OSError as error:
     print(error.strerror)
 """
 
 
 @pytest.fixture
-def notes(tmp_path: Path) -> KernelNotes:
-    return KernelNotes(tmp_path / "kernels")
+def notes(tmp_path: Path) -> KernelRegistry:
+    return KernelRegistry(tmp_path / "kernels")
 
 
-def path_of(notes: KernelNotes) -> Path:
+def path_of(notes: KernelRegistry) -> Path:
     return notes.folder / "a-kernel.json"
 
 
-def test_a_note_is_found_as_it_was_written_and_only_its_user_can_read_it(notes: KernelNotes) -> None:
+def test_a_note_is_found_as_it_was_written_and_only_its_user_can_read_it(notes: KernelRegistry) -> None:
     notes.write(NOTE)
 
     assert notes.find("a-kernel") == NOTE
@@ -62,13 +62,13 @@ def test_a_note_is_found_as_it_was_written_and_only_its_user_can_read_it(notes: 
 
 
 @pytest.mark.parametrize("kernel_id", ["", "../up", "a/b", ".hidden", "x" * 65, "a\nb"])
-def test_an_id_that_is_no_name_of_a_file_is_refused(notes: KernelNotes, kernel_id: str) -> None:
+def test_an_id_that_is_no_name_of_a_file_is_refused(notes: KernelRegistry, kernel_id: str) -> None:
     with pytest.raises(ValueError, match="cannot be the id"):
         notes.write(replace(NOTE, kernel_id=kernel_id))
     assert notes.find(kernel_id) is None
 
 
-def test_a_note_is_claimed_when_its_process_has_ended(notes: KernelNotes) -> None:
+def test_a_note_is_claimed_when_its_process_has_ended(notes: KernelRegistry) -> None:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     owner = f"{ended.pid}:{psutil.Process(ended.pid).create_time():.0f}:0"
     ended.wait()
@@ -80,13 +80,13 @@ def test_a_note_is_claimed_when_its_process_has_ended(notes: KernelNotes) -> Non
     assert notes.claim("/work") == ()
 
 
-def test_a_note_is_claimed_when_another_process_has_the_pid_of_its_own(notes: KernelNotes) -> None:
+def test_a_note_is_claimed_when_another_process_has_the_pid_of_its_own(notes: KernelRegistry) -> None:
     notes.write(replace(NOTE, owner=f"{os.getpid()}:1000000:0"))
 
     assert len(notes.claim("/work")) == 1
 
 
-def test_a_note_is_claimed_when_nobody_has_waited_for_its_process(notes: KernelNotes) -> None:
+def test_a_note_is_claimed_when_nobody_has_waited_for_its_process(notes: KernelRegistry) -> None:
     zombie = subprocess.Popen([sys.executable, "-c", "print()"], stdout=subprocess.PIPE)
     owner = f"{zombie.pid}:{psutil.Process(zombie.pid).create_time():.0f}:0"
     assert zombie.stdout is not None
@@ -99,7 +99,7 @@ def test_a_note_is_claimed_when_nobody_has_waited_for_its_process(notes: KernelN
     zombie.stdout.close()
 
 
-def test_a_note_of_a_process_that_lives_or_of_another_folder_is_not_claimed(notes: KernelNotes) -> None:
+def test_a_note_of_a_process_that_lives_or_of_another_folder_is_not_claimed(notes: KernelRegistry) -> None:
     parent = psutil.Process(os.getppid())
     notes.write(replace(NOTE, owner=f"{parent.pid}:{parent.create_time():.0f}:0"))
     notes.write(replace(NOTE, kernel_id="other", root_dir="/elsewhere"))
@@ -132,7 +132,7 @@ def changed(**fields: Any) -> str:
     ],
 )
 def test_a_damaged_note_is_named_kept_and_not_used(
-    notes: KernelNotes, content: str, caplog: pytest.LogCaptureFixture
+    notes: KernelRegistry, content: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     notes.write(replace(NOTE, kernel_id="sound"))
     path_of(notes).write_text(content)
@@ -143,21 +143,21 @@ def test_a_damaged_note_is_named_kept_and_not_used(
     assert path_of(notes).read_text() == content
 
 
-def test_a_note_that_is_not_text_is_not_used(notes: KernelNotes) -> None:
+def test_a_note_that_is_not_text_is_not_used(notes: KernelRegistry) -> None:
     notes.write(NOTE)
     path_of(notes).write_bytes(b"\xff\xfe{")
 
     assert notes.list() == ()
 
 
-def test_a_note_under_another_name_than_its_kernels_is_not_used(notes: KernelNotes) -> None:
+def test_a_note_under_another_name_than_its_kernels_is_not_used(notes: KernelRegistry) -> None:
     notes.write(NOTE)
     path_of(notes).rename(notes.folder / "copy.json")
 
     assert notes.list() == ()
 
 
-def test_a_note_that_others_can_read_is_closed_to_them(notes: KernelNotes, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_note_that_others_can_read_is_closed_to_them(notes: KernelRegistry, caplog: pytest.LogCaptureFixture) -> None:
     notes.write(NOTE)
     path_of(notes).chmod(0o644)
 
@@ -167,14 +167,14 @@ def test_a_note_that_others_can_read_is_closed_to_them(notes: KernelNotes, caplo
 
 
 @pytest.mark.parametrize("mode", [0o620, 0o602, 0o666])
-def test_a_note_that_others_can_write_is_not_used(notes: KernelNotes, mode: int) -> None:
+def test_a_note_that_others_can_write_is_not_used(notes: KernelRegistry, mode: int) -> None:
     notes.write(NOTE)
     path_of(notes).chmod(mode)
 
     assert notes.list() == ()
 
 
-def test_a_link_to_a_note_is_not_followed(notes: KernelNotes, tmp_path: Path) -> None:
+def test_a_link_to_a_note_is_not_followed(notes: KernelRegistry, tmp_path: Path) -> None:
     notes.write(NOTE)
     path_of(notes).rename(tmp_path / "elsewhere.json")
     path_of(notes).symlink_to(tmp_path / "elsewhere.json")
@@ -182,7 +182,7 @@ def test_a_link_to_a_note_is_not_followed(notes: KernelNotes, tmp_path: Path) ->
     assert notes.list() == ()
 
 
-def test_a_named_pipe_among_the_notes_keeps_nobody_waiting(notes: KernelNotes) -> None:
+def test_a_named_pipe_among_the_notes_keeps_nobody_waiting(notes: KernelRegistry) -> None:
     notes.write(replace(NOTE, kernel_id="sound"))
     os.mkfifo(path_of(notes), mode=0o600)
 
@@ -190,7 +190,7 @@ def test_a_named_pipe_among_the_notes_keeps_nobody_waiting(notes: KernelNotes) -
 
 
 def test_a_note_of_a_newer_version_is_kept_and_nothing_of_it_is_read(
-    notes: KernelNotes, caplog: pytest.LogCaptureFixture
+    notes: KernelRegistry, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
     notes.write(NOTE)
@@ -202,7 +202,7 @@ def test_a_note_of_a_newer_version_is_kept_and_nothing_of_it_is_read(
     assert "newer version" in caplog.text
 
 
-def test_a_full_disk_leaves_the_old_note(notes: KernelNotes) -> None:
+def test_a_full_disk_leaves_the_old_note(notes: KernelRegistry) -> None:
     notes.write(NOTE)
     larger = json.dumps(replace(NOTE, key="another").to_json())
 
@@ -215,7 +215,7 @@ def test_a_full_disk_leaves_the_old_note(notes: KernelNotes) -> None:
     assert [path.name for path in notes.folder.iterdir()] == ["a-kernel.json"]
 
 
-def test_no_folder_is_made_by_looking(notes: KernelNotes) -> None:
+def test_no_folder_is_made_by_looking(notes: KernelRegistry) -> None:
     assert notes.claim("/work") == ()
     assert notes.find("a-kernel") is None
     assert not notes.folder.exists()

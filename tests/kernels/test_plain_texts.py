@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from jupyter_tpu.errors import CloudRefused, error_from_json
-from jupyter_tpu.kernels.endings import last_words_of
-from jupyter_tpu.kernels.environment_memory import Remembered
-from jupyter_tpu.kernels.environments import make_environment
-from jupyter_tpu.kernels.following import Following
-from jupyter_tpu.kernels.kernel import RemoteKernel
+from jupyter_tpu.kernels.environments.environment import make_environment
+from jupyter_tpu.kernels.environments.memory import Remembered
+from jupyter_tpu.kernels.messages.fanout import RecordFanout
+from jupyter_tpu.kernels.registry.exit_status import last_words_of
+from jupyter_tpu.kernels.remote_kernel import RemoteKernel
 
 # a terminal's escape, a bell, an 8-bit escape, and what turns text around
 HOSTILE = "\x1b]0;mine\x07\x9b2J\u202egnp.exe\u2066"
@@ -33,7 +33,7 @@ def test_the_raw_words_of_an_error_are_plain_whenever_they_come() -> None:
 def test_the_reason_of_a_kernels_end_is_plain() -> None:
     told: list[Mapping[str, Any]] = []
     for reason in (HOSTILE, LONG, last_words_of({"stderr": [LONG, HOSTILE]})):
-        kernel = RemoteKernel(None, Following(lambda *_: None), told.append)  # type: ignore[arg-type]  # it is not used
+        kernel = RemoteKernel(None, RecordFanout(lambda *_: None), told.append)  # type: ignore[arg-type]  # it is not used
         kernel.lose(reason)
         assert not set(kernel.reason) & set(HOSTILE) - set(CLEAN)
         assert len(kernel.reason) <= 20_000

@@ -21,6 +21,7 @@ from traitlets import Instance
 from traitlets.config import Config
 
 from jupyter_tpu.errors import BadInput
+from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 from jupyter_tpu.kernels.progress import KERNEL_SCHEMA
 from jupyter_tpu.kernels.provisioner import TPUProvisioner
 
@@ -153,15 +154,19 @@ class ListeningManager(AsyncIOLoopKernelManager):
     event_logger = Instance(EventLogger)
 
 
-async def test_the_phases_of_a_start_and_a_death_are_events(kernel_name: str) -> None:
-    events: list[dict[str, Any]] = []
-
+def logger_into(events: list[dict[str, Any]]) -> EventLogger:
     async def keep(logger: EventLogger, schema_id: str, data: dict[str, Any]) -> None:
         events.append(data)
 
     logger = EventLogger()
     logger.register_event_schema(files("jupyter_tpu.server.events").joinpath("kernel.yaml").read_text())
     logger.add_listener(schema_id=KERNEL_SCHEMA, listener=keep)
+    return logger
+
+
+async def test_the_phases_of_a_start_and_a_death_are_events(kernel_name: str) -> None:
+    events: list[dict[str, Any]] = []
+    logger = logger_into(events)
     manager = ListeningManager(kernel_name=kernel_name, event_logger=logger)
     await manager.start_kernel()
     client = manager.client()
@@ -177,6 +182,28 @@ async def test_the_phases_of_a_start_and_a_death_are_events(kernel_name: str) ->
     assert phases[-2:] == ["ready", "died"]
     assert events[-1]["error_code"] == "kernel_failed"
     assert {event["kernel_id"] for event in events} == {manager.provisioner.kernel_id}
+
+
+async def test_a_kernel_that_ended_with_its_node_is_not_said_to_have_died(cloud: Any) -> None:
+    events: list[dict[str, Any]] = []
+    logger = logger_into(events)
+    resting = await asyncio.to_thread(cloud.create_node, "resting")
+    manager = ListeningManager(kernel_name=write_kernelspec(resting, cloud.settings), event_logger=logger)
+    await manager.start_kernel()
+    client = manager.client()
+    client.start_channels(hb=False)
+    await client.wait_for_ready(timeout=60)
+    await asyncio.to_thread(cloud.stop_node, resting.name)
+    async with asyncio.timeout(60):
+        await manager.provisioner.wait()
+    client.stop_channels()
+    await manager.shutdown_kernel()
+    await logger.gather_listeners()
+    told = [event["message"] for event in events if event["phase"] == "died"]
+    assert [" ".join(message.split()) for message in told] == [
+        "The node resting was stopped, and its kernel ended with it. "
+        "Start the node in the TPU panel to run cells again. Outputs are kept."
+    ]
 
 
 def test_a_program_that_forgets_its_kernel_still_ends(kernel_name: str) -> None:

@@ -6,13 +6,13 @@ import asyncio
 import threading
 from typing import Any
 
-from jupyter_tpu.kernels.addresses import default_addresses
-from jupyter_tpu.kernels.bridge import Secrets
-from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.connections.pool import LinkPool
+from jupyter_tpu.kernels.connections.prewarm import ReadyLinks
+from jupyter_tpu.kernels.connections.worker import WorkerKey
+from jupyter_tpu.kernels.kernel_host import KernelHost
 from jupyter_tpu.kernels.launch import Launch
-from jupyter_tpu.kernels.links import LinkPool
-from jupyter_tpu.kernels.ready_links import ReadyLinks
-from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.kernels.messages.local_ports import default_addresses
+from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import Node
 
 
@@ -31,7 +31,7 @@ async def test_closing_waits_for_links_that_were_let_go_before(cloud: Any, node:
 
 async def test_a_kernel_whose_start_nobody_waited_for_can_be_given_up(cloud: Any, node: Node) -> None:
     pool = LinkPool()
-    hosted = HostedKernel(key_of(cloud, node), pool, default_addresses(), Secrets(key=b"key"))
+    hosted = KernelHost(key_of(cloud, node), pool, default_addresses(), Secrets(key=b"key"))
     await hosted.start(Launch(kernel_id="unwanted", key="key"), lambda progress: None)
     await hosted.give_up()
     await hosted.give_up()

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.kernels.comeback import judge
-from jupyter_tpu.kernels.hosted import Loss
-from jupyter_tpu.kernels.run_log import MOST_CODE, NotedRun, RunLog
-from jupyter_tpu.kernels.run_watch import RunWatch
+from jupyter_tpu.kernels.kernel_host import Loss
+from jupyter_tpu.kernels.messages.execution_log import MOST_CODE, ExecutionLog, NotedRun
+from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
+from jupyter_tpu.kernels.recovery import judge
 from jupyter_tpu.lifecycle.recoveries import Recovery
 from jupyter_tpu.models import NodeName, NodeSpec
 
@@ -25,16 +25,16 @@ def run(msg_id: str, **rest: Any) -> NotedRun:
     return NotedRun(**{"msg_id": msg_id, "cell_id": f"cell-{msg_id}", "code": f"run({msg_id!r})", **rest})
 
 
-MakeLog = Callable[..., RunLog]
+MakeLog = Callable[..., ExecutionLog]
 
 
 @pytest.fixture
 def new_log(tmp_path: Path) -> Iterator[MakeLog]:
     """Makes logs of one kernel, which are closed with the test."""
-    made: list[RunLog] = []
+    made: list[ExecutionLog] = []
 
-    def make(**options: Any) -> RunLog:
-        made.append(RunLog(tmp_path, "k1", **options))
+    def make(**options: Any) -> ExecutionLog:
+        made.append(ExecutionLog(tmp_path, "k1", **options))
         made[-1].begin()
         return made[-1]
 
@@ -43,7 +43,7 @@ def new_log(tmp_path: Path) -> Iterator[MakeLog]:
         log.close()
 
 
-def lost(log: RunLog, at: float = 100.0) -> dict[str, tuple[str, int]]:
+def lost(log: ExecutionLog, at: float = 100.0) -> dict[str, tuple[str, int]]:
     """State and outputs of each, as they are offered."""
     log.lose("It was taken away.", at)
     found = log.lost()
@@ -75,7 +75,7 @@ def test_a_server_that_is_killed_leaves_all_that_it_had_heard(tmp_path: Path, ne
     with (tmp_path / "k1.log").open("ab") as file:
         file.write(b'{"state": "queued ", "outp')  # a line that was cut by the kill
 
-    following = RunLog(tmp_path, "k1")
+    following = ExecutionLog(tmp_path, "k1")
     following.go_on()
     following.move("a", outputs=1)
     following.add(run("b"))
@@ -96,7 +96,7 @@ def test_a_server_that_follows_knows_which_node_was_lost_until_a_kernel_runs_on_
 
 
 def ran_on_for_the_next(folder: Path) -> str:
-    following = RunLog(folder, "k1")
+    following = ExecutionLog(folder, "k1")
     following.go_on()
     following.close()
     return following.ran_on
@@ -117,7 +117,7 @@ def test_what_was_lost_waits_for_an_answer(tmp_path: Path, new_log: MakeLog) -> 
     assert lost(log) == {"a": ("queued", 0)}
     log.begin()
     log.lose("Nothing had run.", 2.0)
-    found = RunLog(tmp_path, "k1").lost()
+    found = ExecutionLog(tmp_path, "k1").lost()
     assert found
     assert (found.lost_at, found.reason) == (100.0, "It was taken away.")
     log.settle()
@@ -172,7 +172,7 @@ def test_a_kernel_takes_its_files_with_it(tmp_path: Path, new_log: MakeLog) -> N
 
 def test_a_disk_that_takes_nothing_stops_only_the_notes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     (tmp_path / "file").write_text("no folder")
-    log = RunLog(tmp_path / "file", "k1")
+    log = ExecutionLog(tmp_path / "file", "k1")
     log.begin()
     log.begin()
     log.add(run("a"))
@@ -188,7 +188,7 @@ def message(kind: str, content: Any, parent: str = "", *, msg_id: str = "m", cel
 
 def test_what_passes_is_noted_whoever_asked(new_log: MakeLog) -> None:
     log = new_log()
-    watch = RunWatch(log)
+    watch = ExecutionWatch(log)
     watch.node = lambda: "tpu-1-w0"
     silent = {"code": "hidden", "silent": True}
     for msg_id, content in (("a", {"code": "1"}), ("b", {"code": "2"}), ("s", silent), ("e", {"code": " "})):
@@ -221,7 +221,7 @@ async def test_what_ended_while_no_server_looked_is_asked_of_the_record(new_log:
         assert (method, params) == ("list_requests", {})
         return {"requests": listed}
 
-    await RunWatch(log).take_stock(call)
+    await ExecutionWatch(log).take_stock(call)
     assert lost(log) == {"a": ("ok", 0), "b": ("running", 5), "c": ("queued", 0)}
 
 

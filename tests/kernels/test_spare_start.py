@@ -10,24 +10,24 @@ import pytest
 from jupyter_client.asynchronous.client import AsyncKernelClient
 from jupyter_client.connect import KernelConnectionInfo
 
-from jupyter_tpu.kernels.addresses import default_addresses
-from jupyter_tpu.kernels.bridge import Secrets
-from jupyter_tpu.kernels.hosted import HostedKernel
+from jupyter_tpu.kernels.connections.pool import LinkPool
+from jupyter_tpu.kernels.connections.worker import WorkerKey
+from jupyter_tpu.kernels.kernel_host import KernelHost
 from jupyter_tpu.kernels.launch import Launch
-from jupyter_tpu.kernels.links import LinkPool
-from jupyter_tpu.kernels.worker import WorkerKey
+from jupyter_tpu.kernels.messages.local_ports import default_addresses
+from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import Node
 
 
 @pytest.fixture
-async def hosted(cloud: Any, node: Node) -> AsyncIterator[HostedKernel]:
+async def hosted(cloud: Any, node: Node) -> AsyncIterator[KernelHost]:
     """A kernel that is not started yet, on a worker where a spare waits."""
     pool, key = LinkPool(), WorkerKey(node=node.name, endpoint=cloud.settings.endpoint)
     shared = await pool.acquire(key, ignore)
     async with asyncio.timeout(60):
         while shared.link.spare is None:  # noqa: ASYNC110 - a property that is looked at when needed
             await asyncio.sleep(0.01)
-    hosted = HostedKernel(key, pool, default_addresses(), Secrets(key=b"key"))
+    hosted = KernelHost(key, pool, default_addresses(), Secrets(key=b"key"))
     yield hosted
     await hosted.give_up()
     await pool.release(key, shared)
@@ -38,7 +38,7 @@ def ignore(progress: Mapping[str, Any]) -> None:
     pass
 
 
-async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(hosted: HostedKernel) -> None:
+async def test_a_kernel_on_a_spare_is_what_was_foretold_of_it(hosted: KernelHost) -> None:
     told: list[str] = []
     await hosted.start(Launch(kernel_id="on-a-spare", key="key"), lambda progress: told.append(progress["phase"]))
     assert "ready" not in told

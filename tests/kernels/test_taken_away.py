@@ -13,15 +13,15 @@ from jupyter_tpu.errors import NodeNotFound, TpuError, WrongState
 from jupyter_tpu.journal import Journal
 from jupyter_tpu.journal.audit import Entry
 from jupyter_tpu.journal.recoveries import Recoveries
-from jupyter_tpu.kernels.taken_away import how_it_was_made_again, with_outlook
-from jupyter_tpu.kernels.worker import Worker, WorkerKey
+from jupyter_tpu.kernels.connections.preemption import how_it_was_made_again, how_it_was_stopped, with_outlook
+from jupyter_tpu.kernels.connections.worker import Worker, WorkerKey
 from jupyter_tpu.lifecycle.recoveries import Recovery
-from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.models import Node, NodeName, NodeSpec
 
 NAME = NodeName(project="demo-project", zone="us-central1-a", node_id="my-node")
 SPEC = NodeSpec(name=NAME, accelerator_type="v5litepod-8", runtime_version="v2-alpha-tpuv5-lite", spot=True)
 COMING = (
-    "The node is being made again, attempt 1 of 3. "
+    "The node was pre-empted and is being recreated, attempt 1 of 3. "
     "When it is READY, the kernels of open notebooks are started there again."
 )
 
@@ -54,7 +54,7 @@ def test_what_was_not_taken_away_is_told_as_ever(data_dir: Path) -> None:
     assert not (data_dir / "journal.db").exists()
     lay_down(data_dir, phase="watching")
     assert told(stopped) == "Start it."
-    assert "by your standing choice" in told(stopped, is_taken=True)
+    assert "Auto-recovery recreates the node" in told(stopped, is_taken=True)
     lay_down(data_dir, phase="off", is_on=False)
     assert told(stopped, is_taken=True) == "Start it."
     lay_down(data_dir, phase="given_up")
@@ -63,10 +63,20 @@ def test_what_was_not_taken_away_is_told_as_ever(data_dir: Path) -> None:
 
 
 def test_a_node_of_the_same_name_is_said_to_be_another(data_dir: Path) -> None:
-    assert how_it_was_made_again("", NAME) == "The node my-node was deleted and made again."
+    assert how_it_was_made_again("", NAME) == "The node my-node was deleted and recreated."
     lay_down(data_dir, phase="watching", attempts=2)
-    assert how_it_was_made_again("", NAME) == (
-        "The node my-node was taken away by the cloud and made again, attempt 2 of 3."
+    assert how_it_was_made_again("", NAME) == ("The node my-node was pre-empted and recreated, attempt 2 of 3.")
+
+
+def test_of_a_stopped_node_only_that_is_advised_which_is_possible() -> None:
+    node = Node(name=NAME, state="STOPPED", accelerator_type="v5litepod-8")
+    assert how_it_was_stopped(node) == (
+        "The node my-node was stopped, and its kernel ended with it.\n"
+        "Start the node in the TPU panel to run cells again. Outputs are kept."
+    )
+    assert how_it_was_stopped(replace(node, spot=True)) == (
+        "The node my-node was stopped, and its kernel ended with it.\n"
+        "A spot node can't be started again; create a new one to run cells again. Outputs are kept."
     )
 
 

@@ -67,15 +67,15 @@ def open_notebook(kernel_name: str) -> Iterator[Callable[[str], Notebook]]:
 def test_the_second_notebook_hears_of_the_first_and_can_have_the_chips_once_they_are_free(open_notebook: Any) -> None:
     first, second = open_notebook("/home/ada/first.ipynb"), open_notebook("/home/ada/second.ipynb")
     assert "JAX is ready on 8 devices of v5litepod-8" in first.run("%tpu_init")
-    assert "does not hold the chips" not in first.run("%%tpu_time\n1"), "who holds them is asked now"
+    assert "does not use the chips" not in first.run("%%tpu_time\n1"), "who holds them is asked now"
 
     refused = second.run("%tpu_init")
     assert "The TPU is in use by process " in refused
     assert "the kernel of the notebook /home/ada/first.ipynb." in refused
-    assert "%tpu free ends that notebook's kernel after asking" in refused
-    assert "JAX is ready" in first.run("%tpu_init"), "who holds the chips may say so again"
+    assert "%tpu release ends that notebook's kernel after asking" in refused
+    assert "JAX is ready" in first.run("%tpu_init"), "which processes use the chips may say so again"
 
-    freed = second.run("%env JUPYTER_TPU_PATIENCE_S=90\n%tpu free", answer="y")
+    freed = second.run("%env JUPYTER_TPU_PATIENCE_S=90\n%tpu release", answer="y")
     assert "has ended.\nThe chips are free." in freed
     assert "JAX is ready on 8 devices of v5litepod-8" in second.run("%tpu_init")
 

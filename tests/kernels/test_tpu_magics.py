@@ -13,13 +13,13 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.fleet.opening import open_fleet
+from jupyter_tpu.fleet.assembly import open_fleet
 from jupyter_tpu.journal.grants import Grants
-from jupyter_tpu.kernels.agents import LinkedAgents
+from jupyter_tpu.kernels.agents.open_links import LinkedAgents
 from jupyter_tpu.models import Node
 from jupyter_tpu.money.grants import grant_from_json
-from jupyter_tpu.notebook.magic_table import WORDS
-from jupyter_tpu.notebook.magic_words import PATIENCE_VARIABLE
+from jupyter_tpu.notebook.magics.table import WORDS
+from jupyter_tpu.notebook.magics.words import PATIENCE_VARIABLE
 
 PATIENCE_S = 60
 
@@ -94,7 +94,7 @@ def test_the_screen_shows_what_is_known_and_why_the_rest_is_not(notebook: Notebo
         "v5litepod-8, emulated",
         "Node",
         "Chips (as of",
-        "Who holds the chips",
+        "TPU processes",
         "Brakes",
         "Guard: off",
         "Cost",
@@ -111,7 +111,7 @@ def test_every_word_explains_itself(notebook: Notebook, word: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "word", ["top", "who", "idle", "cost", "quota", "grant", "env", "logs 5", "keep 3h", "keep off"]
+    "word", ["top", "ps", "idle", "cost", "quota", "grant", "env", "logs 5", "extend 3h", "extend off"]
 )
 def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str) -> None:
     shown = notebook.run(f"%tpu {word}")
@@ -123,12 +123,12 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
 @pytest.mark.parametrize(
     ("line", "part"),
     [
-        ("%tpu kep", "Did you mean %tpu keep?"),
-        ("%tpu keep forever", "does not say for how long"),
+        ("%tpu exten", "Did you mean %tpu extend?"),
+        ("%tpu extend forever", "does not say for how long"),
         ("%tpu logs 1e9", "is not a whole number from 1 to 1,000"),
         ("%tpu top --fast", "'--fast' was not understood here"),
-        ("%tpu free --pid", "'--pid' was not understood here"),
-        ("%tpu free --pid -1", "is not a whole number"),
+        ("%tpu release --pid", "'--pid' was not understood here"),
+        ("%tpu release --pid -1", "is not a whole number"),
         ("%tpu " + "a" * 10_000, "%tpu does not know"),
         ("%tpu \x1b[2J", "%tpu does not know"),
         ("%tpu stop", "This front end cannot ask you"),
@@ -150,10 +150,10 @@ def test_nonsense_is_answered_by_a_short_sentence(notebook: Notebook, line: str,
 @pytest.mark.parametrize(
     ("begun", "found"),
     [
-        ("%tpu ke", ["keep"]),
+        ("%tpu ex", ["extend"]),
         ("%tpu co", ["cost"]),
-        ("x = 1\n%tpu keep wh", ["while-busy"]),
-        ("%tpu free --", ["--pid", "--yes", "--help"]),
+        ("x = 1\n%tpu extend wh", ["while-busy"]),
+        ("%tpu release --", ["--pid", "--yes", "--help"]),
         ("%tpu stop --delete --y", ["--yes"]),
         ("%tpu help lo", ["logs"]),
     ],
@@ -173,7 +173,7 @@ def test_a_timed_cell_has_its_value_its_variables_and_its_times(notebook: Notebo
     timed = notebook.run("%%tpu_time\nproduct = 6 * 7\nproduct + 0")
     assert timed.status == "ok", timed.error
     assert "wall: " in timed.text
-    assert "device: unknown: this kernel does not hold the chips" in timed.text
+    assert "device: unknown: this kernel does not use the chips" in timed.text
     assert "cost: " in timed.text
     assert timed.text.endswith("42\n")
     assert notebook.run("%tpu_time product").text.endswith("42\n")
@@ -238,10 +238,10 @@ async def test_what_a_laptop_knows_is_told_and_shown_with_its_age(cloud: Any, no
 def test_the_chips_are_freed_after_a_question(notebook: Notebook, kernel_name: str) -> None:
     with another_kernel(kernel_name) as first:
         assert first.run("import emulated_tpu, os\nemulated_tpu.take()\nprint(os.getpid())").status == "ok"
-        assert "This kernel itself holds the chips" in first.run("%tpu free --yes").text
-        kept = notebook.run("%tpu free", answer="n")
+        assert "This kernel itself uses the chips" in first.run("%tpu release --yes").text
+        kept = notebook.run("%tpu release", answer="n")
         assert "End the process " in kept.asked[0]
         assert "Nothing was done" in kept.text
-        freed = notebook.run("%tpu free", answer="y")
+        freed = notebook.run("%tpu release", answer="y")
         assert "The chips are free." in freed.text, freed
-    assert "No process" in notebook.run("%tpu who").text
+    assert "No process" in notebook.run("%tpu ps").text

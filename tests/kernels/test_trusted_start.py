@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import EnvironmentFailed, KernelFailed, NodeNotFound, TpuError, WorkerUnreachable
-from jupyter_tpu.kernels.following import Following
-from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.launch import Launch
-from jupyter_tpu.kernels.not_run import answers, asked_by, not_run
+from jupyter_tpu.kernels.messages.fanout import RecordFanout
+from jupyter_tpu.kernels.messages.not_run import answers, asked_by, not_run
+from jupyter_tpu.kernels.remote_kernel import RemoteKernel
 
 INFO = {"kernel_info": {"implementation": "ipython"}}
 CELL = [b"page", b"<IDS|MSG>", b"", b'{"msg_type": "execute_request", "msg_id": "1"}', b"{}", b"{}", b'{"code": "1"}']
@@ -84,7 +84,7 @@ class Started:
 
     def __init__(self, link: NotedLink) -> None:
         self.told: asyncio.Queue[Mapping[str, Any]] = asyncio.Queue()
-        self.kernel = RemoteKernel(link, Following(), self.told.put_nowait, owner="me")  # type: ignore[arg-type]
+        self.kernel = RemoteKernel(link, RecordFanout(), self.told.put_nowait, owner="me")  # type: ignore[arg-type]
 
 
 LAUNCH = Launch(kernel_id="k", key="secret")
@@ -133,7 +133,7 @@ async def test_a_spare_that_comes_to_nothing_after_all_is_a_death_with_its_reaso
 @pytest.mark.parametrize("when", ["before", "after"])
 async def test_a_cell_asked_before_or_after_a_trusted_start_has_failed_gets_the_reason(when: str) -> None:
     link = NotedLink(INFO)
-    following, events = Following(), list[Any]()
+    following, events = RecordFanout(), list[Any]()
     following.read(lambda _seq, _channel, parts: events.append(json.loads(parts[0])), 0)
     kernel = RemoteKernel(link, following, lambda _progress: None)  # type: ignore[arg-type]
     await kernel.start(LAUNCH)
@@ -189,7 +189,7 @@ async def test_a_restart_while_the_link_is_cut_waits_for_nothing_and_the_old_end
 
 async def restarted_while_cut() -> tuple[NotedLink, RemoteKernel, list[Any]]:
     """A kernel of generation 3 that is asked to restart while its link is cut, and what its readers are told."""
-    link, following, events = NotedLink(), Following(), list[Any]()
+    link, following, events = NotedLink(), RecordFanout(), list[Any]()
     following.read(lambda _seq, channel, parts: events.append(json.loads(parts[0])) if channel == "event" else None, 0)
     kernel = RemoteKernel(link, following, lambda _progress: None, generation=2)  # type: ignore[arg-type]
     starting = asyncio.create_task(kernel.start(LAUNCH))

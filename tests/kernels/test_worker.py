@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from jupyter_tpu.errors import HostKeyChanged, WorkerUnreachable
-from jupyter_tpu.kernels.worker import host_key_alias, login_of, worker_address, worker_alias
+from jupyter_tpu.kernels.connections.worker import host_key_alias, login_of, worker_address, worker_alias
 from jupyter_tpu.models import Node, NodeName, Worker, WorkerIdentity
 from jupyter_tpu.ssh import UserKey
 

@@ -23,6 +23,7 @@ from jupyter_tpu.lifecycle.events import (
 )
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.machine import IllegalEvent, looks, step
+from jupyter_tpu.models import Operation
 
 NO_ANSWER = CloudUnavailable("The cloud does not answer.")
 STOCK_OUT = OutOfCapacity("No free machines.", raw="There is no more capacity in the zone")
@@ -225,3 +226,17 @@ def test_an_intent_survives_its_json(make: Any) -> None:
     again = Intent.from_json(failed.to_json())
     assert again.to_json() == failed.to_json()
     assert isinstance(again.error, OutOfCapacity)
+
+
+@pytest.mark.parametrize(("verb", "action"), [("delete", DeleteNode), ("stop", StopNode)])
+def test_an_end_that_the_cloud_answered_with_nothing_is_asked_for_again(make: Any, verb: str, action: Any) -> None:
+    nothing = Operation(name="", verb="", target="")
+    intent, asked = tell(
+        make.intent(verb),
+        Taken(at=0),
+        Asked(at=1, operation=nothing),
+        NodeSeen(at=5, node=make.node("READY")),
+        NodeSeen(at=12, node=make.node("READY")),
+    )
+    assert asked == [action(make.name), action(make.name)]
+    assert (intent.phase, intent.settled) == ("asking", False)

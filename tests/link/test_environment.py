@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.emulator.image import Image, make_bare
+from jupyter_tpu.emulator.workers.image import Image, make_bare
 from jupyter_tpu.errors import EnvironmentFailed
 
 

@@ -93,7 +93,7 @@ async def test_of_requirements_that_never_fit_nothing_is_left(link: Any, worker:
         await link.call("make_environment", {"framework": "jax", "requirements": ["libtpu==0.0.21"]})
     with pytest.raises(EnvironmentFailed, match="Couldn't parse requirement") as unreadable:
         await link.call("make_environment", {"framework": "jax", "requirements": ["tiny plots"]})
-    assert unreadable.value.hint.startswith("Mend that requirement")
+    assert unreadable.value.hint.startswith("Fix that requirement")
     assert (await link.call("environments", {}))["environments"] == []
     assert list((worker.home / ".jupyter-tpu/env").glob("jax*")) == []
 

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from jupyter_tpu.notebook.holders import find_holder
+from jupyter_tpu.notebook.node.holders import find_holder
 
 DESCRIBE = """
 import os, sys

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from jupyter_client.session import Session
 
-from jupyter_tpu.kernels.following import Following
-from jupyter_tpu.kernels.kernel import RemoteKernel
 from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.messages.fanout import RecordFanout
+from jupyter_tpu.kernels.remote_kernel import RemoteKernel
 from jupyter_tpu.wire.frames import FROM_AGENT, FrameDecoder, Kind, encode_json
 from jupyter_tpu.wire.hello import client_hello
 
@@ -303,7 +303,7 @@ async def test_a_cell_for_a_kernel_that_has_ended_is_answered_with_the_reason_an
 
 
 async def test_a_cell_that_waits_for_the_link_when_a_restart_is_asked_for_is_aborted(client: Any, worker: Any) -> None:
-    following, told = Following(), list[str]()
+    following, told = RecordFanout(), list[str]()
     kernel = RemoteKernel(client.link, following, lambda progress: told.append(str(progress)))
     await kernel.start(Launch(kernel_id="kernel-1", key="secret"))
     await kernel.wait_until_up()

@@ -1,4 +1,4 @@
-"""Who holds the chips, found from real processes, real locks and real device files."""
+"""TPU processes, found from real processes, real locks and real device files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.holders import Holders, LockFile
-from jupyter_tpu.agent.holders_freeing import Freeing
+from jupyter_tpu.agent.devices.holders import Holders, LockFile
+from jupyter_tpu.agent.devices.release import ChipRelease
 from jupyter_tpu.errors import BadInput
 
 HOLD = """
@@ -142,7 +142,7 @@ def test_since_when_it_is_held_stays_the_same(environ: dict[str, str], hold: Hol
 async def test_free_ends_those_who_hold_the_chips(environ: dict[str, str], hold: Hold, manner: str) -> None:
     one, two = hold("accel0", lock=True, manner=manner), hold("accel1")
 
-    freed = await Freeing(Holders(environ, dict), lambda _: None).free({})
+    freed = await ChipRelease(Holders(environ, dict), lambda _: None).free({})
 
     assert {each["pid"] for each in freed["freed"]} == {one.pid, two.pid}
     assert (freed["left"], freed["message"]) == ([], "")
@@ -151,13 +151,13 @@ async def test_free_ends_those_who_hold_the_chips(environ: dict[str, str], hold:
 
 async def test_free_spares_whom_it_was_not_told_of(environ: dict[str, str], hold: Hold) -> None:
     one, two = hold("accel0"), hold("accel1")
-    freeing = Freeing(Holders(environ, dict), lambda _: None)
+    freeing = ChipRelease(Holders(environ, dict), lambda _: None)
 
     freed = await freeing.free({"pid": two.pid})
     nobody = await freeing.free({"pid": os.getpid()})
 
     assert ([each["pid"] for each in freed["freed"]], [each["pid"] for each in freed["left"]]) == ([two.pid], [one.pid])
-    assert (nobody["freed"], nobody["message"]) == ([], f"Process {os.getpid()} does not hold the chips.")
+    assert (nobody["freed"], nobody["message"]) == ([], f"Process {os.getpid()} does not use the chips.")
     assert one.poll() is None
 
 
@@ -168,18 +168,18 @@ async def test_free_ends_those_that_were_shown_and_nobody_in_their_place(environ
     later = hold("accel1")
 
     wish = [{"pid": one.pid, "since": shown[one.pid]}, {"pid": two.pid, "since": 1.5}]
-    freed = await Freeing(holders, lambda _: None).free({"processes": wish})
+    freed = await ChipRelease(holders, lambda _: None).free({"processes": wish})
 
     assert [each["pid"] for each in freed["freed"]] == [one.pid]
     assert {each["pid"] for each in freed["left"]} == {two.pid, later.pid}
-    assert freed["message"] == f"Process {two.pid} does not hold the chips any more."
+    assert freed["message"] == f"Process {two.pid} does not use the chips any more."
     assert (two.poll(), later.poll()) == (None, None)
 
 
 async def test_free_of_nobody_spares_all(environ: dict[str, str], hold: Hold) -> None:
     process = hold("accel0")
 
-    freed = await Freeing(Holders(environ, dict), lambda _: None).free({"processes": []})
+    freed = await ChipRelease(Holders(environ, dict), lambda _: None).free({"processes": []})
 
     assert (freed["freed"], [each["pid"] for each in freed["left"]]) == ([], [process.pid])
     assert process.poll() is None
@@ -205,6 +205,6 @@ async def test_a_wish_that_makes_no_sense_ends_nobody(
     process = hold("accel0")
 
     with pytest.raises(BadInput):
-        await Freeing(Holders(environ, dict), lambda _: None).free(params)
+        await ChipRelease(Holders(environ, dict), lambda _: None).free(params)
 
     assert process.poll() is None

@@ -11,20 +11,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.metrics_believed import (
+from jupyter_tpu.agent.metrics.history import SampleHistory, thinned
+from jupyter_tpu.agent.metrics.validate import (
     DUTY_CYCLE,
     HBM_TOTAL,
     HBM_USED,
     IDLE_TIME,
     QUEUE_SIZE,
     TENSORCORE,
-    Told,
+    RawMetrics,
     believed,
 )
-from jupyter_tpu.agent.metrics_ring import Ring, thinned
-from jupyter_tpu.cli.top import screen
+from jupyter_tpu.cli.on_node.top import screen
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
-from jupyter_tpu.notebook.magic_chips import chips_section
+from jupyter_tpu.notebook.magics.chips import chips_section
 
 GIB = 2**30
 VIEW = {"as_of": 1.0, "accelerator_type": "v5litepod-8"}
@@ -33,7 +33,7 @@ WORKER = {"worker_id": 0, "hostname": "t1v", "as_of": 1.0, "error": None}
 
 def test_two_cores_share_the_duty_of_their_chip() -> None:
     values = {HBM_USED: [(8, 1), (9, 2), (10, 3), (11, 4)], DUTY_CYCLE: [(4, 10.0), (5, 20.0)]}
-    found = believed(Told(values=values), cores_per_chip=2, expected_cores=4)
+    found = believed(RawMetrics(values=values), cores_per_chip=2, expected_cores=4)
 
     assert found.duty_per == "chip"
     assert found.chips == (Chip(chip=4, duty_percent=10.0), Chip(chip=5, duty_percent=20.0))
@@ -52,7 +52,7 @@ def test_two_cores_share_the_duty_of_their_chip() -> None:
         (HBM_USED, [(0, -1), (1, 5)], "hbm_used_bytes", "-1, which cannot be"),
         (HBM_USED, [(0, 17 * GIB), (1, 5)], "hbm_used_bytes", "more memory in use than core 0 has"),
         (HBM_USED, [(1, 5)], "hbm_used_bytes", "leaves out 0"),
-        (HBM_USED, [(0, 1), (0, 2), (1, 5)], "hbm_used_bytes", "libtpu tells of core 0 more than once"),
+        (HBM_USED, [(0, 1), (0, 2), (1, 5)], "hbm_used_bytes", "libtpu reports core 0 more than once"),
         (TENSORCORE, [(0, 100.1), (1, 5)], "tensorcore_percent", "100.1, which cannot be"),
         (QUEUE_SIZE, [(0, math.inf), (1, 5)], "queued", "inf, which cannot be"),
         (QUEUE_SIZE, [(0, 2**62), (1, 5)], "queued", "4.61169e+18, which cannot be"),
@@ -63,7 +63,7 @@ def test_two_cores_share_the_duty_of_their_chip() -> None:
 def test_a_number_that_cannot_be_is_unknown_with_the_reason(
     metric: str, pairs: list[tuple[int, float]], field: str, reason: str
 ) -> None:
-    told = Told(values={HBM_TOTAL: [(0, 16 * GIB), (1, 16 * GIB)], metric: pairs})
+    told = RawMetrics(values={HBM_TOTAL: [(0, 16 * GIB), (1, 16 * GIB)], metric: pairs})
     found = believed(told, cores_per_chip=1, expected_cores=2)
 
     assert [getattr(core, field) for core in found.cores] == [None, 5]
@@ -72,7 +72,7 @@ def test_a_number_that_cannot_be_is_unknown_with_the_reason(
 
 @pytest.mark.parametrize("total", [0, -1, 2**62, math.inf])
 def test_a_size_that_no_memory_has_is_unknown_and_what_is_used_of_it_is_not(total: float) -> None:
-    told = Told(values={HBM_TOTAL: [(0, total)], HBM_USED: [(0, 5)]})
+    told = RawMetrics(values={HBM_TOTAL: [(0, total)], HBM_USED: [(0, 5)]})
     found = believed(told, cores_per_chip=1, expected_cores=1)
 
     assert [(core.hbm_used_bytes, core.hbm_total_bytes) for core in found.cores] == [(5, None)]
@@ -80,7 +80,7 @@ def test_a_size_that_no_memory_has_is_unknown_and_what_is_used_of_it_is_not(tota
 
 
 def test_minus_zero_is_zero() -> None:
-    told = Told(values={DUTY_CYCLE: [(0, -0.0)], IDLE_TIME: [(0, -0.0)], TENSORCORE: [(0, -0.0)]})
+    told = RawMetrics(values={DUTY_CYCLE: [(0, -0.0)], IDLE_TIME: [(0, -0.0)], TENSORCORE: [(0, -0.0)]})
     found = believed(told, cores_per_chip=1, expected_cores=1)
 
     (chip,), (core,) = found.chips, found.cores
@@ -89,23 +89,23 @@ def test_minus_zero_is_zero() -> None:
 
 @pytest.mark.parametrize("duty", [math.nan, -1.0, 100.5, math.inf])
 def test_a_duty_that_cannot_be_is_unknown(duty: float) -> None:
-    found = believed(Told(values={DUTY_CYCLE: [(0, duty)]}), cores_per_chip=1, expected_cores=None)
+    found = believed(RawMetrics(values={DUTY_CYCLE: [(0, duty)]}), cores_per_chip=1, expected_cores=None)
 
     assert found.chips == (Chip(chip=0, duty_percent=None),)
     assert "cannot be" in found.unknown["duty_percent"]
 
 
 def test_missing_cores_are_said_to_be_missing() -> None:
-    found = believed(Told(values={HBM_USED: [(0, 1)] * 1}), cores_per_chip=1, expected_cores=8)
+    found = believed(RawMetrics(values={HBM_USED: [(0, 1)] * 1}), cores_per_chip=1, expected_cores=8)
 
-    assert found.unknown["cores"] == "libtpu tells of 1 cores, this worker has 8"
+    assert found.unknown["cores"] == "libtpu reports 1 cores, this worker has 8"
 
 
 @pytest.mark.parametrize(
     ("first", "is_whole_node", "why"),
     [
-        (100, True, "libtpu tells of cores 100 to 107, this worker has 0 to 7"),
-        (1, True, "libtpu tells of cores 1 to 8, this worker has 0 to 7"),
+        (100, True, "libtpu reports cores 100 to 107, this worker has 0 to 7"),
+        (1, True, "libtpu reports cores 1 to 8, this worker has 0 to 7"),
         (0, True, None),
         (8, False, None),
     ],
@@ -113,14 +113,14 @@ def test_missing_cores_are_said_to_be_missing() -> None:
 def test_cores_that_a_node_of_one_worker_cannot_have_are_remarked_on(
     first: int, is_whole_node: bool, why: str | None
 ) -> None:
-    told = Told(values={HBM_USED: [(first + core, 1) for core in range(8)]})
+    told = RawMetrics(values={HBM_USED: [(first + core, 1) for core in range(8)]})
     found = believed(told, cores_per_chip=1, expected_cores=8, is_whole_node=is_whole_node)
 
     assert found.unknown.get("cores") == why
 
 
 def test_the_reason_of_a_metric_that_did_not_come_is_kept() -> None:
-    found = believed(Told(why_not={DUTY_CYCLE: "it hangs"}), cores_per_chip=1, expected_cores=None)
+    found = believed(RawMetrics(why_not={DUTY_CYCLE: "it hangs"}), cores_per_chip=1, expected_cores=None)
 
     assert found.unknown["duty_percent"] == "it hangs"
     assert (found.chips, found.cores) == ((), ())
@@ -168,7 +168,7 @@ def test_what_is_not_known_is_said_by_its_title_and_as_far_as_that_is_so() -> No
 def test_whatever_libtpu_tells_the_sample_can_be_sent(
     values: dict[str, list[tuple[int, float]]], cores_per_chip: int
 ) -> None:
-    found = believed(Told(values=values), cores_per_chip, 8)
+    found = believed(RawMetrics(values=values), cores_per_chip, 8)
     sample = Sample(at=1.0, chips=found.chips, cores=found.cores, unknown=found.unknown)
 
     assert Sample.from_json(sample.to_json()) == sample
@@ -198,7 +198,7 @@ def test_a_sample_that_makes_no_sense_is_refused(broken: dict[str, object]) -> N
 
 
 def test_the_ring_keeps_the_newest_and_says_what_was_not_known() -> None:
-    ring = Ring(samples=4)
+    ring = SampleHistory(samples=4)
     for at in range(10):
         ring.add(sample_at(float(at), used=None if at == 8 else at))
 
@@ -213,7 +213,7 @@ def test_the_ring_keeps_the_newest_and_says_what_was_not_known() -> None:
 
 def test_an_hour_of_eight_cores_is_small() -> None:
     tracemalloc.start()
-    ring = Ring()
+    ring = SampleHistory()
     for at in range(2 * 3600):
         ring.add(sample_at(float(at)))
     kept_bytes, _ = tracemalloc.get_traced_memory()

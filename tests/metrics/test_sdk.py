@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from jupyter_tpu.agent.metrics_sdk import MISSING, Sdk
+from jupyter_tpu.agent.metrics.sdk import MISSING, Sdk
 
 ANSWER = """
 import os

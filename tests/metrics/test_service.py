@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jupyter_tpu.agent.metrics_believed import (
+from jupyter_tpu.agent.metrics.libtpu import metric_ports, read_metrics
+from jupyter_tpu.agent.metrics.validate import (
     DUTY_CYCLE,
     HBM_BANDWIDTH,
     HBM_TOTAL,
@@ -22,10 +23,9 @@ from jupyter_tpu.agent.metrics_believed import (
     IDLE_TIME,
     QUEUE_SIZE,
     SERVED,
-    Told,
+    RawMetrics,
     believed,
 )
-from jupyter_tpu.agent.metrics_service import metric_ports, read_metrics
 
 GIB = 2**30
 ALL = {
@@ -38,7 +38,7 @@ ALL = {
 }
 
 
-def told_by(*ports: int, answer_s: float = 30.0) -> Told:
+def told_by(*ports: int, answer_s: float = 30.0) -> RawMetrics:
     told = read_metrics(ports, SERVED, answer_s)
     assert told is not None
     return told
@@ -196,7 +196,7 @@ def test_an_answer_in_single_bytes_is_read() -> None:
     with saying(answer_of(message_of(3, 42.5)), in_pieces=True) as port:
         told = read_metrics([port], [DUTY_CYCLE], 30.0)
 
-    assert told == Told(values={DUTY_CYCLE: [(3, 42.5)]})
+    assert told == RawMetrics(values={DUTY_CYCLE: [(3, 42.5)]})
 
 
 @settings(deadline=None, max_examples=50)

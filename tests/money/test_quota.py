@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from jupyter_tpu import accelerators
-from jupyter_tpu.emulator import quota_engine, quota_ids, side_limits
-from jupyter_tpu.emulator.holdings import Held as EmulatedHeld
-from jupyter_tpu.emulator.holdings import Kind, like
+from jupyter_tpu.emulator.limits import quota_engine, quota_ids
+from jupyter_tpu.emulator.services.quota import limits as emulated_limits
+from jupyter_tpu.emulator.store.holdings import Held as EmulatedHeld
+from jupyter_tpu.emulator.store.holdings import Kind, like
 from jupyter_tpu.money import quota
 from jupyter_tpu.money.quota import Held, QuotaLimits
 from jupyter_tpu.money.quota_ids import all_quotas, quotas_by_id
@@ -65,7 +66,7 @@ def test_ids_units_and_metrics_are_those_of_the_emulators_services() -> None:
     assert set(quotas_by_id()) == set(theirs)
     for each in all_quotas():
         emulated = theirs[each.quota_id]
-        assert each.metric == side_limits.metric_of(emulated)
+        assert each.metric == emulated_limits.metric_of(emulated)
         assert (each.unit == "chips") == emulated.counts_chips
         assert each.label
 

@@ -10,9 +10,9 @@ from contextlib import contextmanager
 import pytest
 
 from jupyter_tpu.errors import AcceleratorBusy
-from jupyter_tpu.notebook.diagnosis import diagnose_start, missing, wrong_devices
-from jupyter_tpu.notebook.holders import Holder, find_holder, who_holds, who_locks
-from jupyter_tpu.notebook.worker import this_worker
+from jupyter_tpu.notebook.node.holders import Holder, find_holder, who_holds, who_locks
+from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.tpu_init.diagnosis import diagnose_start, missing, wrong_devices
 
 ON_A_NODE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
 ELSEWHERE = this_worker({})
@@ -33,7 +33,7 @@ def test_the_holder_of_the_tpu_is_named_with_its_notebook():
     )
     assert isinstance(error, AcceleratorBusy)
     assert error.message == "The TPU is in use by process 3773, the kernel of the notebook /home/me/train.ipynb."
-    assert "%tpu free ends that notebook's kernel after asking" in error.hint
+    assert "%tpu release ends that notebook's kernel after asking" in error.hint
 
 
 def test_what_a_kernel_has_started_is_not_called_the_kernel():
@@ -42,13 +42,13 @@ def test_what_a_kernel_has_started_is_not_called_the_kernel():
     assert (
         "process 3773 (python train.py), started by the kernel of the notebook /home/me/train.ipynb." in error.message
     )
-    assert "%tpu free ends that process after asking" in error.hint
+    assert "%tpu release ends that process after asking" in error.hint
 
 
 def test_a_holder_that_is_no_notebook_is_named_with_its_command():
     error = diagnose_start(HELD, ON_A_NODE, holder_of=lambda pid: Holder(pid=pid, command="python train.py"))
     assert "process 3773 (python train.py)" in error.message
-    assert "%tpu free ends that process after asking" in error.hint
+    assert "%tpu release ends that process after asking" in error.hint
 
 
 @pytest.mark.parametrize("field", ["notebook", "command"])

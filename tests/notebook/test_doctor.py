@@ -12,10 +12,10 @@ import pytest
 from jupyter_tpu._version import __version__
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding, summary
-from jupyter_tpu.notebook.doctor import Facts
-from jupyter_tpu.notebook.doctor_checks import examine_agent, examine_environment, examine_machine
-from jupyter_tpu.notebook.magic_doctor import as_json
-from jupyter_tpu.notebook.worker import this_worker
+from jupyter_tpu.notebook.doctor.checks import examine_agent, examine_environment, examine_machine
+from jupyter_tpu.notebook.doctor.facts import Facts
+from jupyter_tpu.notebook.magics.doctor import as_json
+from jupyter_tpu.notebook.node.worker import this_worker
 
 JAX = {"jax": "0.10.2", "jaxlib": "0.10.2", "libtpu": "0.0.42.1"}
 STATUS = {"version": __version__, "uptime_s": 60.0, "kernels": []}
@@ -65,10 +65,22 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
     ("facts", "check", "state", "text", "fix"),
     [
         (answering(status={**STATUS, "version": "0.0.9"}), "agent", WARNING, "0.0.9", "replaced"),
-        (answering(who={**WHO, "holders": [{**KERNEL, "pid": 8}]}), "chips", WARNING, "a.ipynb", "%tpu free --pid 8"),
+        (
+            answering(who={**WHO, "holders": [{**KERNEL, "pid": 8}]}),
+            "chips",
+            WARNING,
+            "a.ipynb",
+            "%tpu release --pid 8",
+        ),
         (answering(who={**WHO, "holders": []}), "lock file", WARNING, "cannot be seen", "lsof"),
         (answering(activity={**ACTIVITY, "guard": {"state": "cannot", "detail": "x"}}), "guard", WARNING, "x", "scope"),
-        (answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}}), "guard", WARNING, "off", "brakes"),
+        (
+            answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}}),
+            "guard",
+            WARNING,
+            "off",
+            "autostop",
+        ),
         (
             answering(activity={**ACTIVITY, "rules": {"idle_after_s": None, "session_s": None}}),
             *("brakes", WARNING, "Nothing ends this node", "--idle 1h"),
@@ -76,11 +88,11 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         *(
             (
                 answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}, "has_rules": False}),
-                *(check, UNKNOWN, "told", "jupyter tpu brakes NODE"),
+                *(check, UNKNOWN, "received n", "jupyter tpu autostop NODE"),
             )
             for check in ("guard", "brakes")
         ),
-        (answering(node={}), "runtime version", UNKNOWN, "Nobody has told", "Jupyter server"),
+        (answering(node={}), "runtime version", UNKNOWN, "not known here", "Jupyter server"),
         (
             answering(node={"data": {"runtime_version": "v2-alpha-tpuv6e"}}),
             *("runtime version", FAULT, "v2-alpha-tpuv6e is for", "again"),

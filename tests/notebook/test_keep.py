@@ -1,4 +1,4 @@
-"""``%tpu keep`` and ``%tpu idle``: what a line means, and what is shown."""
+"""``%tpu extend`` and ``%tpu idle``: what a line means, and what is shown."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput, WorkerUnreachable
-from jupyter_tpu.notebook.agent_call import ask_agent
-from jupyter_tpu.notebook.keep import parse_keep, told
+from jupyter_tpu.notebook.magics.extend import parse_keep, told
+from jupyter_tpu.notebook.node.agent_call import ask_agent
 
 NOON = datetime.datetime(2026, 6, 1, 12).timestamp()
 
@@ -47,7 +47,7 @@ def test_a_line_says_what_the_agent_is_asked(line: str, params: Any) -> None:
 def test_any_other_line_is_refused_with_what_there_is(line: str) -> None:
     with pytest.raises(BadInput) as caught:
         parse_keep(line.split(), NOON)
-    assert "%tpu keep 1h" in caught.value.hint
+    assert "%tpu extend 1h" in caught.value.hint
 
 
 def test_a_kernel_without_an_agent_says_so() -> None:

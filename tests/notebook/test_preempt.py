@@ -13,7 +13,7 @@ def test_a_hook_can_be_shown_tried_and_forgotten(run_cells) -> None:
         "%tpu_on_preempt",
     )
     assert run.succeeded, run.text
-    assert "nobody will say when to run it" in run.text
+    assert "so nothing will start it" in run.text
     assert "print('saved after', steps)" in run.text
     assert "saved after 3\nIt ran in" in run.text
     assert "It is forgotten" in run.text

@@ -17,9 +17,9 @@ import nbformat
 import pytest
 
 import jupyter_tpu
-from jupyter_tpu.notebook.diagnosis import diagnose_start
-from jupyter_tpu.notebook.refusals import recognise
-from jupyter_tpu.notebook.worker import this_worker
+from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.tpu_init.diagnosis import diagnose_start
+from jupyter_tpu.notebook.tpu_init.known_errors import recognise
 
 PYTHONS = {
     "libtpu": "JUPYTER_TPU_PYTHON_LIBTPU",
@@ -148,7 +148,7 @@ def test_libtpu_that_is_in_use_elsewhere_is_told_with_its_holder(machine: Machin
     assert expected in raw
     refused = machine.run(*hold, *cells(python, "%tpu_init jax"), **ON_A_NODE)
     assert "The TPU is in use by process 1" in refused
-    assert "%tpu free" in refused
+    assert "%tpu release" in refused
 
 
 @pytest.mark.optional("libtpu")
@@ -166,12 +166,12 @@ def test_jax_with_libtpu_that_had_to_wait_for_its_holder_is_not_started_too_late
     python = python_with("libtpu")
     hold = "import fcntl; lock = open('/tmp/libtpu_lockfile', 'a+'); fcntl.lockf(lock, fcntl.LOCK_EX); input()"
     start = f"import subprocess as s, sys; held = s.Popen([sys.executable, '-c', {hold!r}], stdin=s.PIPE)"
-    seen = "import time, jupyter_tpu.notebook.holders as h, pathlib\nlock = pathlib.Path('/tmp/libtpu_lockfile')\n"
+    seen = "import time, jupyter_tpu.notebook.node.holders as h, pathlib\nlock = pathlib.Path('/tmp/libtpu_lockfile')\n"
     seen += "while not list(h.who_locks(lock)): time.sleep(0.05)"
     told = run_program(
         *cells(python, start, seen, "%tpu_init jax", "held.communicate(b'\\n')", "%tpu_init jax"), **ON_A_NODE
     )
-    before, _, after = told.partition("%tpu free")
+    before, _, after = told.partition("%tpu release")
     assert "The TPU is in use by process" in before
     assert "JAX found no TPU chip on this machine." in after
 

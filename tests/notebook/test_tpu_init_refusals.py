@@ -7,9 +7,9 @@ from dataclasses import dataclass
 import pytest
 
 from jupyter_tpu.errors import AcceleratorBusy, AcceleratorFailed
-from jupyter_tpu.notebook.diagnosis import CHOOSE_NODE, diagnose_start, explain_warning
-from jupyter_tpu.notebook.refusals import REFUSALS, recognise
-from jupyter_tpu.notebook.worker import this_worker
+from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.tpu_init.diagnosis import CHOOSE_NODE, diagnose_start, explain_warning
+from jupyter_tpu.notebook.tpu_init.known_errors import REFUSALS, recognise
 
 ON_A_NODE = this_worker({"TPU_ACCELERATOR_TYPE": "v5litepod-8"})
 ELSEWHERE = this_worker({})
@@ -35,7 +35,7 @@ ROWS = [
         "Unable to initialize backend 'tpu': ABORTED: The TPU is already in use by process with pid 3999999. Not"
         " attempting to load libtpu.so in this process." + SUFFIX,
         "in use by process 3999999",
-        "%tpu free",
+        "%tpu release",
         AcceleratorBusy,
     ),
     Row(

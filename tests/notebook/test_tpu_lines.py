@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import AgentBroken, BadInput, TpuError, WorkerUnreachable
-from jupyter_tpu.notebook.agent_call import SOCKET_VARIABLE, ask_all, is_agent_here
-from jupyter_tpu.notebook.magic_table import perform
-from jupyter_tpu.notebook.magic_words import PATIENCE_VARIABLE, Here
+from jupyter_tpu.notebook.magics.table import perform
+from jupyter_tpu.notebook.magics.words import PATIENCE_VARIABLE, MagicContext
+from jupyter_tpu.notebook.node.agent_call import SOCKET_VARIABLE, ask_all, is_agent_here
 from jupyter_tpu.wire.frames import FROM_CLIENT, FrameDecoder, Kind, encode_frame, encode_json
 
 NOW = 1_790_000_000.0
@@ -100,7 +100,7 @@ ANSWERS: dict[str, Any] = {
     "list_kernels": {"kernels": [{"alive": True, "execution_state": "busy"}] * 3},
     **{f"told {kind}": {"as_of": NOW - 40, "data": data} for kind, data in TOLD.items()},
 }
-LINES = ("", "top", "who", "free --yes", "idle", "keep", "stop --yes", "cost", "quota", "grant")
+LINES = ("", "top", "ps", "release --yes", "idle", "extend", "stop --yes", "cost", "quota", "grant")
 
 Answer = Callable[[str, dict[str, Any]], Any]
 Behave = Callable[[socketserver.StreamRequestHandler], None]
@@ -119,8 +119,8 @@ class Agent(socketserver.ThreadingUnixStreamServer):
         self._thread.start()
 
     @property
-    def here(self) -> Here:
-        return Here({SOCKET_VARIABLE: str(self._folder / "agent.sock"), PATIENCE_VARIABLE: "60"}, NOW)
+    def here(self) -> MagicContext:
+        return MagicContext({SOCKET_VARIABLE: str(self._folder / "agent.sock"), PATIENCE_VARIABLE: "60"}, NOW)
 
     def end(self) -> None:
         self.shutdown()
@@ -207,7 +207,7 @@ def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> No
 @pytest.mark.parametrize("kind", ["cost", "quota", "grant"])
 def test_what_nobody_has_told_is_unknown_and_says_where_it_is_known(start: Any, kind: str) -> None:
     shown = str(perform(kind, start(answering({f"told {name}": {} for name in TOLD})).here))
-    assert "unknown: nobody has told this node yet" in shown
+    assert "unknown: not known on this node yet" in shown
     assert f"`jupyter tpu {kind}`" in shown
 
 
@@ -243,13 +243,13 @@ OTHERS = {"holders": [{**HOLDER, "user": "bob", "is_own_user": False}]}
 @pytest.mark.parametrize(
     ("line", "typed", "is_ended"),
     [
-        ("free", "", False),
-        ("free --yes", "y\n", False),
-        ("free --pid 4242", "n\n", False),
-        ("free --pid 4242", "\n", False),
-        ("free --pid 4242 --yes", "n\n", False),
-        ("free --pid 4242 --yes", "yes\n", True),
-        ("free --pid 17", "y\n", False),
+        ("release", "", False),
+        ("release --yes", "y\n", False),
+        ("release --pid 4242", "n\n", False),
+        ("release --pid 4242", "\n", False),
+        ("release --pid 4242 --yes", "n\n", False),
+        ("release --pid 4242 --yes", "yes\n", True),
+        ("release --pid 17", "y\n", False),
     ],
 )
 def test_a_process_of_another_user_is_ended_by_its_number_and_a_yes(
@@ -277,19 +277,19 @@ ITSELF = {**OTHER, "pid": os.getpid()}
             {"freed": [OTHER], "left": [ITSELF]},
             [
                 "The process 4242 (a.ipynb) has ended.",
-                "This kernel itself holds the chips. Restart it, and they are free.",
+                "This kernel itself uses the chips. Restart it to release them.",
             ],
         ),
-        ([ITSELF], {}, ["This kernel itself holds the chips. Restart it, and they are free. Nothing was done."]),
+        ([ITSELF], {}, ["This kernel itself uses the chips. Restart it to release them. Nothing was done."]),
         (
             [OTHER],
-            {"freed": [], "left": [], "message": "Process 4242 does not hold the chips any more."},
-            ["Process 4242 does not hold the chips any more.", "The chips are free."],
+            {"freed": [], "left": [], "message": "Process 4242 does not use the chips any more."},
+            ["Process 4242 does not use the chips any more.", "The chips are free."],
         ),
         (
             [OTHER],
             {"freed": [], "left": [OTHER], "message": "It cannot be ended."},
-            ["It cannot be ended.", "The process 4242 (a.ipynb) still holds the chips."],
+            ["It cannot be ended.", "The process 4242 (a.ipynb) still uses the chips."],
         ),
     ],
 )
@@ -298,7 +298,7 @@ def test_what_else_holds_the_chips_is_freed_and_this_kernel_named(
 ) -> None:
     asked: dict[str, Any] = {}
     answers = {**ANSWERS, "who": {"holders": holders}, "free": {"message": "", **answer}}
-    shown = str(perform("free --yes", start(answering(answers, asked)).here))
+    shown = str(perform("release --yes", start(answering(answers, asked)).here))
     assert [line for line in shown.splitlines() if line] == said
     assert "free" not in asked or asked["free"]["processes"] == [{"pid": 4242, "since": NOW - 300}]
 
@@ -306,7 +306,7 @@ def test_what_else_holds_the_chips_is_freed_and_this_kernel_named(
 def test_nobody_who_could_be_asked_is_no_yes(start: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: dict[str, Any] = {}
     monkeypatch.setattr("sys.stdin", io.StringIO())
-    for line in ("free", "stop", "stop --delete"):
+    for line in ("release", "stop", "stop --delete"):
         with pytest.raises(BadInput, match="This front end cannot ask you"):
             perform(line, start(answering(ANSWERS, asked)).here)
     assert "free" not in asked
@@ -373,13 +373,13 @@ def test_an_answer_that_is_no_object_is_nonsense(start: Any) -> None:
 @pytest.mark.parametrize(("for_s", "is_said"), [(None, True), (60.0, False)])
 def test_a_keep_that_keeps_nothing_says_so(start: Any, for_s: float | None, is_said: bool) -> None:
     answer = {**ACTIVITY, "keep": {"for_s": for_s, "while_busy": False}}
-    shown = str(perform("keep 0h", start(answering({"keep": answer})).here))
+    shown = str(perform("extend 0h", start(answering({"keep": answer})).here))
     assert ("Nothing keeps it now." in shown) is is_said
 
 
 def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
     with pytest.raises(WorkerUnreachable) as caught:
-        perform("keep", start(closing).here)
+        perform("extend", start(closing).here)
     assert "Whether the node is kept is not known" in caught.value.exists
 
 
@@ -387,9 +387,21 @@ def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
 def test_without_an_agent_each_word_says_so(line: str) -> None:
     assert not is_agent_here({})
     with pytest.raises(WorkerUnreachable, match="not started by an agent"):
-        perform(line, Here({}, NOW))
+        perform(line, MagicContext({}, NOW))
 
 
-@pytest.mark.parametrize("line", ["--help", "help", "-h", "help help", "-h -h", "keep --help", "help keep", "free -h"])
+@pytest.mark.parametrize(
+    "line", ["--help", "help", "-h", "help help", "-h -h", "extend --help", "help extend", "release -h"]
+)
 def test_help_needs_no_agent(line: str) -> None:
-    assert "%tpu keep" in str(perform(line, Here({}, NOW))) or "%tpu free" in str(perform(line, Here({}, NOW)))
+    assert "%tpu extend" in str(perform(line, MagicContext({}, NOW))) or "%tpu release" in str(
+        perform(line, MagicContext({}, NOW))
+    )
+
+
+@pytest.mark.parametrize(("old", "now"), [("keep 3h", "extend 3h"), ("who", "ps"), ("help free", "help release")])
+def test_a_word_by_its_old_name_does_what_the_new_one_does_and_says_so(start: Any, old: str, now: str) -> None:
+    agent = answering(ANSWERS)
+    shown, as_before = str(perform(now, start(agent).here)), str(perform(old, start(agent).here))
+    assert as_before.startswith(shown)
+    assert old.startswith("help") or f"%tpu {old.split()[0]} is now %tpu {now.split()[0]}." in as_before

@@ -13,19 +13,19 @@ import pytest
 from jupyter_client.manager import KernelManager
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.notebook.magic_complete import candidates, register_completion
-from jupyter_tpu.notebook.magic_machine import last_lines, variables_shown
-from jupyter_tpu.notebook.magic_money import usd
-from jupyter_tpu.notebook.magic_table import perform
-from jupyter_tpu.notebook.magic_time import Timed, device_text, lines_of, wall_text
-from jupyter_tpu.notebook.magic_words import CELL_S, Here
+from jupyter_tpu.notebook.magics.completion import candidates, register_completion
+from jupyter_tpu.notebook.magics.machine import last_lines, variables_shown
+from jupyter_tpu.notebook.magics.money import usd
+from jupyter_tpu.notebook.magics.table import perform
+from jupyter_tpu.notebook.magics.timing import Timed, device_text, lines_of, wall_text
+from jupyter_tpu.notebook.magics.words import CELL_S, MagicContext
 
 ON_A_NODE = {"TPU_ACCELERATOR_TYPE": "v5litepod-8"}
 BEGAN = 1_790_000_000.0
 
 
 def test_a_machine_with_chips_and_no_agent_gets_a_sentence_for_each_line_and_goes_on(run_cells: Any) -> None:
-    lines = ("%tpu", "%tpu top", "%tpu free", "%tpu rm -rf", "%tpu stop --yes", "%tpu --help")
+    lines = ("%tpu", "%tpu top", "%tpu release", "%tpu rm -rf", "%tpu stop --yes", "%tpu --help")
     run = run_cells(*lines, "print(6 * 7)", environ=ON_A_NODE)
     assert run.text.count("This kernel was not started by an agent of jupyter_tpu.") == 4
     assert "%tpu does not know 'rm'." in run.text
@@ -104,8 +104,8 @@ def test_its_words_are_completed_all_the_same(plain_kernel: Any) -> None:
 @pytest.mark.parametrize(
     ("line", "found"),
     [
-        ("%tpu keep ", {"1h", "3h", "until", "while-busy", "off", "--help"}),
-        ("%tpu free --yes ", {"--pid", "--help"}),
+        ("%tpu extend ", {"1h", "3h", "until", "while-busy", "off", "--help"}),
+        ("%tpu release --yes ", {"--pid", "--help"}),
         ("%tpu nonsense ", set()),
         ("%tpu env -", {"--help"}),
     ],
@@ -118,9 +118,9 @@ def test_an_older_ipython_is_given_its_kind_of_completer() -> None:
     hooks: dict[str, Any] = {}
     shell = SimpleNamespace(set_hook=lambda _name, hook, str_key: hooks.update({str_key: hook}))
     register_completion(shell)
-    event = SimpleNamespace(text_until_cursor="%tpu ke", symbol="ke")
-    assert hooks["%tpu"](shell, event) == ["keep"]
-    other = SimpleNamespace(text_until_cursor="%tpu_init ke", symbol="ke")
+    event = SimpleNamespace(text_until_cursor="%tpu ex", symbol="ex")
+    assert hooks["%tpu"](shell, event) == ["extend"]
+    other = SimpleNamespace(text_until_cursor="%tpu_init ex", symbol="ex")
     assert hooks["%tpu"](shell, other) == []
 
 
@@ -141,7 +141,7 @@ def test_the_end_of_a_log_is_shown_harmless(tmp_path: Path) -> None:
     log = tmp_path / ".jupyter-tpu" / "agent.log"
     log.parent.mkdir()
     log.write_bytes(b"first\n" + b"x" * 400_000 + b"\n\xff\x1b[2J<script>\nlast\n")
-    shown = perform("logs 2", Here({"HOME": str(tmp_path)}))
+    shown = perform("logs 2", MagicContext({"HOME": str(tmp_path)}))
     assert str(shown).endswith("last")
     assert "first" not in str(shown)
     assert "\x1b" not in str(shown)
@@ -156,7 +156,7 @@ def test_so_many_lines_are_read_from_the_end(tmp_path: Path, count: int, lines: 
 
 def test_a_machine_without_a_log_says_so(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="There is no log of an agent here"):
-        perform("logs", Here({"HOME": str(tmp_path)}))
+        perform("logs", MagicContext({"HOME": str(tmp_path)}))
 
 
 def test_variables_of_frameworks_are_shown_and_no_others() -> None:
@@ -228,7 +228,7 @@ def test_device_time_is_told_where_the_duty_cycle_covers_the_cell(seen: Any, wal
 
 
 def test_a_kernel_without_an_agent_tells_the_wall_clock_alone() -> None:
-    wall, device, cost = lines_of(timed(3.0), Here({}, BEGAN + 3))
+    wall, device, cost = lines_of(timed(3.0), MagicContext({}, BEGAN + 3))
     assert wall == "wall: 3 s"
     assert device.startswith("device: unknown: ")
     assert cost.startswith("cost: unknown: ")

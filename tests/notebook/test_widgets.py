@@ -14,11 +14,11 @@ import pytest
 from jupyter_tpu.agent.archive import agent_archive
 from jupyter_tpu.errors import WorkerUnreachable
 from jupyter_tpu.metrics import Chip, Core, Holder, Host, Sample
-from jupyter_tpu.notebook.widgets_feed import Feed, pace_s
-from jupyter_tpu.notebook.widgets_idle import IDLE, act
-from jupyter_tpu.notebook.widgets_monitor import MONITOR
-from jupyter_tpu.notebook.widgets_quota import QUOTA
-from jupyter_tpu.notebook.widgets_view import Looker
+from jupyter_tpu.notebook.widgets.feed import Feed, pace_s
+from jupyter_tpu.notebook.widgets.idle import IDLE, act
+from jupyter_tpu.notebook.widgets.monitor import MONITOR
+from jupyter_tpu.notebook.widgets.quota import QUOTA
+from jupyter_tpu.notebook.widgets.view import Looker
 
 GIB = 2**30
 CORES = tuple(Core(core=core, chip=core // 2, hbm_used_bytes=core * GIB, hbm_total_bytes=16 * GIB) for core in range(4))
@@ -162,7 +162,7 @@ def test_the_idle_timer_reminds_of_a_day_that_was_billed_without_a_human_act(ans
     text = Looker(IDLE, Agent(answers).ask).picture()["data"]["reminder"]
     assert text == (
         f"This node has been billed for 26 h without any known action of yours. {says} "
-        "Keep it running: %tpu keep. Stop it: %tpu stop."
+        "Keep it running: %tpu extend. Stop it: %tpu stop."
     )
 
 
@@ -300,6 +300,7 @@ def test_a_live_widget_carries_a_picture_for_front_ends_that_show_none(run_cells
     )
     assert run.succeeded, run.text
     assert "application/vnd.jupyter.widget-view+json text/html text/plain" in run.text
+    assert "A picture of the widget: live widgets need a trusted notebook and anywidget in the front end." in run.text
     assert "<p><strong>TPU monitor</strong>" in run.text
     assert "['layout', 'picture', 'tabbable', 'tooltip']" in run.text
     assert run.text.rstrip().endswith("text/html text/plain")
@@ -307,6 +308,6 @@ def test_a_live_widget_carries_a_picture_for_front_ends_that_show_none(run_cells
 
 def test_what_pages_run_and_wear_is_sent_to_the_worker() -> None:
     with zipfile.ZipFile(io.BytesIO(agent_archive().content)) as archive:
-        sent = {name.removeprefix("jupyter_tpu/notebook/") for name in archive.namelist()}
-    scripts = {f"widgets_{name}.js" for name in ("frame", "idle", "monitor", "quota")}
-    assert {*scripts, "widgets.css", "widgets.py"} <= sent
+        sent = {name.removeprefix("jupyter_tpu/notebook/widgets/") for name in archive.namelist()}
+    scripts = {f"{name}.js" for name in ("frame", "idle", "monitor", "quota")}
+    assert {*scripts, "widgets.css", "__init__.py"} <= sent

@@ -22,7 +22,18 @@ HEAVY = {
 }
 _OF_LIST = {
     f"jupyter_tpu.cli.{name}"
-    for name in ("__init__", "books", "command_line", "listing", "options", "overview", "terminal", "wording", "work")
+    for name in (
+        "command_line",
+        "nodes",
+        "nodes.fleet_run",
+        "nodes.list",
+        "options",
+        "overview",
+        "spend",
+        "spend.books",
+        "terminal",
+        "wording",
+    )
 }
 
 
@@ -30,7 +41,7 @@ _OF_LIST = {
     "module",
     [
         "jupyter_tpu.kernels.provisioner",
-        "jupyter_tpu.kernels.ready_links",
+        "jupyter_tpu.kernels.connections.prewarm",
         "jupyter_tpu.ssh",
         "jupyter_tpu.cli.command_line",
     ],
@@ -50,10 +61,12 @@ def test_a_command_imports_neither_other_commands_nor_the_fleet_that_it_does_not
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     help_text, _, modules = done.stdout.rstrip().rpartition("\n")
     assert "--zone" in help_text
-    others = {f"jupyter_tpu.cli.{path.stem}" for path in Path(cli.__path__[0]).glob("*.py")} - _OF_LIST
+    folder = Path(cli.__path__[0])
+    paths = [path.relative_to(folder).with_suffix("") for path in folder.rglob("*.py") if path.stem != "__init__"]
+    others = {".".join(("jupyter_tpu", "cli", *path.parts)) for path in paths} - _OF_LIST
     assert len(others) > 20
-    assert {"jupyter_tpu.cli.listing", *others, "jupyter_tpu.fleet.fleet"} & set(modules.split()) == {
-        "jupyter_tpu.cli.listing"
+    assert {"jupyter_tpu.cli.nodes.list", *others, "jupyter_tpu.fleet.reconciler.fleet"} & set(modules.split()) == {
+        "jupyter_tpu.cli.nodes.list"
     }
 
 

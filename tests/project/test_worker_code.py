@@ -79,7 +79,7 @@ def test_importing_the_package_loads_nothing_heavy():
         ("jupyter_tpu.errors", {"asyncio", "json"}),
         ("jupyter_tpu.models", {"asyncio", "zmq"}),
         ("jupyter_tpu.notebook", {"IPython", "jax", "asyncio"}),
-        ("jupyter_tpu.notebook.jax_start", {"jax", "numpy", "IPython"}),
+        ("jupyter_tpu.notebook.tpu_init.jax_start", {"jax", "numpy", "IPython"}),
         ("jupyter_tpu.notebook.widgets", {"anywidget", "ipywidgets", "traitlets", "IPython"}),
         ("jupyter_tpu.cli", {"google", "grpc", "asyncssh", "jupyter_tpu.emulator", "jupyter_tpu.server"}),
     ],

@@ -25,7 +25,7 @@ from jupyter_server.services.kernels.connection.base import deserialize_msg_from
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 CONFIG = {"ServerApp": {"jpserver_extensions": {"jupyter_tpu": True}, "open_browser": False, "allow_root": True}}
 START_TIMEOUT_S = 60

@@ -21,7 +21,7 @@ import pytest
 from jupyter_client.blocking import BlockingKernelClient
 
 from jupyter_tpu.cloud import CloudSettings, connect_cloud
-from jupyter_tpu.kernels.notes import KernelNotes
+from jupyter_tpu.kernels.registry.notes import KernelRegistry
 from jupyter_tpu.models import NodeName
 
 if TYPE_CHECKING:
@@ -55,8 +55,8 @@ class Home:
         return f"tpu-{self.node_id}-{ZONE}"
 
     @property
-    def notes(self) -> KernelNotes:
-        return KernelNotes(self.server.folder / "tpu" / "kernels")
+    def notes(self) -> KernelRegistry:
+        return KernelRegistry(self.server.folder / "tpu" / "kernels")
 
     def next_server(self, *options: str, **settings: Any) -> Server:
         server = self.start(*options, after=self.server, **settings, **self.cloud.variables)

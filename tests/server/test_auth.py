@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from jupyter_tpu.server.routes import ROUTES
+from jupyter_tpu.server.routes.table import ROUTES
 
 if TYPE_CHECKING:
     from pathlib import Path

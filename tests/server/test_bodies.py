@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.bodies import node_spec_from_body, provisioning_asked
+from jupyter_tpu.server.routes.bodies import node_spec_from_body, provisioning_asked
 
 GOOD: dict[str, Any] = {
     "node_id": "my-node",

@@ -13,7 +13,7 @@ from openapi_schema_validator import OAS31Validator
 
 from jupyter_tpu.brakes import NO_KEEP, Keep
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.brake_handlers import keep_from_body, rules_from_body
+from jupyter_tpu.server.routes.autostop import keep_from_body, rules_from_body
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server
@@ -41,10 +41,10 @@ async def comes_true(check: Callable[[], bool]) -> None:
 
 
 async def test_rules_reach_the_guard_of_a_node_which_then_ends_by_them(server: Server, cloud: Cloud) -> None:
-    assert server.tpu("PUT", f"nodes/{ZONE}/braked/brakes", {"idle_after_s": 60}).status == 404
+    assert server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"idle_after_s": 60}).status == 404
 
     def brake() -> Any:
-        listed = server.tpu("GET", "brakes").json
+        listed = server.tpu("GET", "autostop").json
         assert_fits(listed, "Brakes")
         return next((each for each in listed["nodes"] if each["node_id"] == "braked"), None)
 
@@ -53,16 +53,16 @@ async def test_rules_reach_the_guard_of_a_node_which_then_ends_by_them(server: S
         await events.until(lambda event: event.get("phase") == "ready")
         assert brake()["idle_after_s"] == 3600
 
-        ruled = server.tpu("PUT", f"nodes/{ZONE}/braked/brakes", {"session_s": 7200, "action": "delete"}).json
+        ruled = server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"session_s": 7200, "action": "delete"}).json
         assert_fits(ruled, "Brake")
         assert (ruled["idle_after_s"], ruled["session_s"], ruled["action"]) == (3600, 7200, "delete")
-        kept = server.tpu("POST", f"nodes/{ZONE}/braked/keep", {"for_s": 9000}).json
+        kept = server.tpu("POST", f"nodes/{ZONE}/braked/extend", {"for_s": 9000}).json
         assert kept["kept_until"] == kept["ends_at"]
         await comes_true(lambda: brake()["guard"]["state"] == "armed")
         await comes_true(lambda: {each["state"] for each in brake()["sources"]} == {"quiet"})
-        assert server.tpu("POST", f"nodes/{ZONE}/braked/keep", {}).json["kept_until"] is None
+        assert server.tpu("POST", f"nodes/{ZONE}/braked/extend", {}).json["kept_until"] is None
 
-        server.tpu("PUT", f"nodes/{ZONE}/braked/brakes", {"idle_after_s": 2})
+        server.tpu("PUT", f"nodes/{ZONE}/braked/autostop", {"idle_after_s": 2})
         await comes_true(lambda: cloud.control.billing() == [])
         await comes_true(lambda: brake() is None)
 
@@ -105,3 +105,12 @@ def test_a_body_that_is_no_wish_to_keep_is_refused(body: bytes) -> None:
 )
 def test_a_wish_to_keep_is_read(body: bytes, keep: Keep) -> None:
     assert keep_from_body(body, now=1000) == keep
+
+
+@pytest.mark.parametrize(("old", "now"), [("brakes", "autostop"), ("sweep", "cleanup")])
+def test_a_route_by_its_old_name_answers_as_the_new_one_and_says_so(server: Server, old: str, now: str) -> None:
+    before, answer = server.tpu("GET", old), server.tpu("GET", now)
+    assert (before.status, before.json.keys()) == (answer.status, answer.json.keys())
+    assert before.headers["Deprecation"] == "true"
+    assert f"/{now}" in before.headers["Warning"]
+    assert "Deprecation" not in answer.headers

@@ -23,7 +23,7 @@ NODE = {
 
 def past_of(server: Server) -> Any:
     """What is told, as rest-api.yml says."""
-    answer = server.tpu("GET", f"nodes/{ZONE}/watched/brakes/past").json
+    answer = server.tpu("GET", f"nodes/{ZONE}/watched/autostop/history").json
     described = yaml.safe_load(resources.files("jupyter_tpu.server").joinpath("rest-api.yml").read_text())
     schema = described["components"]["schemas"]["BrakesPast"]
     OAS31Validator({**schema, "components": described["components"]}).validate(answer)
@@ -31,7 +31,7 @@ def past_of(server: Server) -> Any:
 
 
 async def test_the_last_hour_of_a_node_is_told_once_its_agent_answers(server: Server) -> None:
-    assert server.tpu("GET", f"nodes/{ZONE}/watched/brakes/past").status == 404
+    assert server.tpu("GET", f"nodes/{ZONE}/watched/autostop/history").status == 404
     async with server.events() as events:
         server.tpu("POST", "nodes", NODE)
         await events.until(lambda event: event.get("phase") == "ready")

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.server.cursors import Cursor, Cursors
+from jupyter_tpu.server.restore.cursors import Cursor, Cursors
 
 Open = Callable[..., Cursors]
 
@@ -129,7 +129,7 @@ def test_a_file_that_is_none_of_ours_is_started_anew_with_a_word_in_the_log(
 
     assert open_cursors().find("kernel", "session") == at(5)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'cursors.bin'} is damaged and is started anew: open pages may be sent some outputs again."
+        f"{tmp_path / 'cursors.bin'} is damaged and starts empty: open pages may be sent some outputs again."
     ]
 
 
@@ -155,7 +155,7 @@ def test_a_server_that_is_killed_leaves_the_last_cursor_it_told_of(tmp_path: Pat
     program = """
 import sys
 from pathlib import Path
-from jupyter_tpu.server.cursors import Cursor, Cursors
+from jupyter_tpu.server.restore.cursors import Cursor, Cursors
 cursors = Cursors(Path(sys.argv[1]))
 for number in range(1, 10**9):
     cursors.move("kernel", "session", Cursor(number, number))

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.server.floods import TAIL_CHARACTERS, UPDATE_S, Floods, shown_after
-from jupyter_tpu.server.left_out import left_out_words, text_url
-from jupyter_tpu.server.page_messages import PageMessage
-from jupyter_tpu.server.stream_merging import MERGED_CHARACTERS
+from jupyter_tpu.server.websocket.messages import PageMessage
+from jupyter_tpu.server.websocket.rate_limit import TAIL_CHARACTERS, UPDATE_S, RateLimit, shown_after
+from jupyter_tpu.server.websocket.stream_merging import MERGED_CHARACTERS
+from jupyter_tpu.server.websocket.truncation import left_out_words, text_url
 
 LIMIT = 1_000
 
@@ -31,7 +31,7 @@ class Feed:
     """A kernel that speaks, and what a page heard of it."""
 
     def __init__(self, text_limit: int = LIMIT) -> None:
-        self.floods = Floods(header, describe, text_limit=text_limit)
+        self.floods = RateLimit(header, describe, text_limit=text_limit)
         self.now = 0.0
         self.said: list[PageMessage] = []
         self.heard: list[PageMessage] = []

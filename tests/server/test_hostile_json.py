@@ -12,23 +12,23 @@ from typing import Any
 import pytest
 from jupyter_client.session import DELIM, Session
 
-from jupyter_tpu.agent.checkpoint import Checkpoint
-from jupyter_tpu.agent.jupyter_messages import is_execute_request, json_object, text_of
-from jupyter_tpu.agent.request_index import RequestIndex
-from jupyter_tpu.agent.snapshots import Snapshots
+from jupyter_tpu.agent.autostop.snapshots import Snapshots
+from jupyter_tpu.agent.recording.checkpoint import Checkpoint
+from jupyter_tpu.agent.recording.jupyter_messages import is_execute_request, json_object, text_of
+from jupyter_tpu.agent.recording.request_index import RequestIndex
 from jupyter_tpu.journal.audit import _detail
-from jupyter_tpu.kernels.following import _is_cut
+from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses
 from jupyter_tpu.kernels.kernelspecs import _read as read_kernelspec
-from jupyter_tpu.kernels.known_addresses import KnownAddresses
-from jupyter_tpu.kernels.notes import _read as read_note
-from jupyter_tpu.kernels.run_log import RunLog
-from jupyter_tpu.kernels.run_watch import RunWatch
-from jupyter_tpu.kernels.words import event_words
-from jupyter_tpu.notebook.holders import _noted_notebook
+from jupyter_tpu.kernels.messages.execution_log import ExecutionLog
+from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
+from jupyter_tpu.kernels.messages.fanout import _is_cut
+from jupyter_tpu.kernels.messages.notices import event_words
+from jupyter_tpu.kernels.registry.notes import _read as read_note
+from jupyter_tpu.notebook.node.holders import _noted_notebook
 from jupyter_tpu.outputs.parsing import Malformed, parse
 from jupyter_tpu.outputs.parsing import json_object as strict_object
-from jupyter_tpu.server.floods import Floods
-from jupyter_tpu.server.page_messages import V1_PROTOCOL, KernelHeaders, PageMessage, Unreadable, to_websocket
+from jupyter_tpu.server.websocket.messages import V1_PROTOCOL, KernelHeaders, PageMessage, Unreadable, to_websocket
+from jupyter_tpu.server.websocket.rate_limit import RateLimit
 from jupyter_tpu.wire.frames import ProtocolError
 from jupyter_tpu.wire.frames import json_object as frame_object
 from jupyter_tpu.wire.messages import Channel
@@ -60,7 +60,7 @@ def messages(hostile: bytes) -> list[list[bytes]]:
 
 def test_a_page_gets_any_message_or_it_is_named_unreadable(hostile: bytes) -> None:
     make_header = KernelHeaders(Session().msg_header)
-    floods = Floods(make_header, lambda _id, _size, _text: {"text/plain": "more"}, text_limit=10)
+    floods = RateLimit(make_header, lambda _id, _size, _text: {"text/plain": "more"}, text_limit=10)
     for seq, parts in enumerate(messages(hostile), start=1):
         message = PageMessage.from_parts(seq, "iopub", parts)
         assert message is not None
@@ -72,7 +72,7 @@ def test_a_page_gets_any_message_or_it_is_named_unreadable(hostile: bytes) -> No
 
 
 def test_a_worker_takes_note_of_any_message(hostile: bytes, tmp_path: Path) -> None:
-    index, runs = RequestIndex(), RunWatch(RunLog(tmp_path, "kernel"))
+    index, runs = RequestIndex(), ExecutionWatch(ExecutionLog(tmp_path, "kernel"))
     for seq, (parts, channel) in enumerate(itertools.product(messages(hostile), Channel), start=1):
         body = [hostile] if channel == Channel.EVENT else parts
         index.observe(seq, 0.0, channel, body, 1)
@@ -106,7 +106,7 @@ def read_address(path: Path) -> Any:
 
 
 def read_lost(path: Path) -> Any:
-    runs = RunLog(path.parent, "kernel")
+    runs = ExecutionLog(path.parent, "kernel")
     path.rename(runs._lost_path)
     return runs.lost()
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.bodies import number_field
-from jupyter_tpu.server.brake_handlers import keep_from_body, rules_from_body
+from jupyter_tpu.server.routes.autostop import keep_from_body, rules_from_body
+from jupyter_tpu.server.routes.bodies import number_field
 
 HUGE = 10**400
 READERS: dict[str, Callable[[int], Any]] = {

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager, suppress
 
 import pytest
 
-from jupyter_tpu.server.in_order import InOrder
+from jupyter_tpu.server.websocket.serial import SerialExecutor
 
 Perform = Callable[[int], Awaitable[None]]
 
 
 @asynccontextmanager
-async def at_work(perform: Perform) -> AsyncIterator[InOrder[int]]:
-    queue = InOrder(perform, logging.getLogger(__name__))
+async def at_work(perform: Perform) -> AsyncIterator[SerialExecutor[int]]:
+    queue = SerialExecutor(perform, logging.getLogger(__name__))
     running = asyncio.create_task(queue.run())
     try:
         yield queue

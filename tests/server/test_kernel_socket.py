@@ -27,9 +27,9 @@ from jupyter_client.session import Session
 from nbclient import NotebookClient
 from nbclient.client import CellExecutionComplete
 
-from jupyter_tpu.emulator.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.fault_proxy_verbs import LinkFault
-from jupyter_tpu.emulator.process_tree import processes_of
+from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.verbs import LinkFault
+from jupyter_tpu.emulator.workers.process_tree import processes_of
 from jupyter_tpu.outputs.rendering import size_in_words
 
 if TYPE_CHECKING:
@@ -604,6 +604,28 @@ async def test_a_kernel_whose_restart_has_failed_ends_when_it_is_shut_down(
     await asyncio.to_thread(until, lambda: not folder.exists())
 
 
+async def test_cells_sent_while_a_restart_waits_for_the_worker_run_in_the_new_process(
+    server: Server, cloud: Cloud, open_page: OpenPages
+) -> None:
+    kernel_id = server.request("POST", "api/kernels", {"name": "tpu-my-node-us-central1-a"}).json["id"]
+    page = await open_page(server, kernel_id)
+    await page.until_idle(page.execute("of_the_old_process = 1"))
+    (node,) = server.tpu("GET", "nodes").json["nodes"]
+    (worker,) = cloud.control.workers(node["name"])
+    agent = next(process for process in processes_of([worker["token"]]) if "agent" in process.cmdline())
+    agent.suspend()
+    restart = asyncio.create_task(asyncio.to_thread(server.request, "POST", f"api/kernels/{kernel_id}/restart"))
+    await asyncio.wait([restart], timeout=0.5)
+    asked = [page.execute("print('of_the_old_process' in globals())") for _ in range(3)]
+    await asyncio.wait([restart], timeout=0.5)
+    agent.resume()
+
+    assert (await restart).status == 200
+    for msg_id in asked:
+        await page.until_idle(msg_id)
+        assert page.text(msg_id) == "False\n"
+
+
 async def test_a_kernel_is_shut_down_while_jupyter_starts_it_again(
     server: Server, cloud: Cloud, open_page: OpenPages
 ) -> None:
@@ -738,7 +760,7 @@ async def test_a_kernel_on_this_machine_has_the_servers_own_connection(
 
 @contextmanager
 def deaf_page(server: Server, kernel_id: str, session_id: str) -> Iterator[Callable[[str], str]]:
-    """A page that reads nothing, so answers no ping, and whose connection then breaks; yields what runs code in it."""
+    """A page that answers no ping, and whose connection then breaks; yields what runs code in it."""
     url, session = urlsplit(server.url), Session(session=session_id)
     connection = HTTPConnection(url.hostname or "", url.port)
     headers = {
@@ -760,6 +782,11 @@ def deaf_page(server: Server, kernel_id: str, session_id: str) -> Iterator[Calla
         return str(message["header"]["msg_id"])
 
     yield ask
+    # what the server has not read when the connection breaks is lost with it, and was never asked
+    plain.sendall(struct.pack("!BBI", 0x89, 0x80 | 4, 0) + b"read")
+    heard = b""
+    while b"\x8a\x04read" not in heard:
+        heard += plain.recv(1 << 16)
     plain.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # its end is a reset
     connection.close()
     plain.close()

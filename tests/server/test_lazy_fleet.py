@@ -13,7 +13,7 @@ from jupyter_tpu.errors import CredentialsMissing
 from jupyter_tpu.server.lazy_fleet import LazyFleet
 
 if TYPE_CHECKING:
-    from jupyter_tpu.fleet.opening import OpenFleet
+    from jupyter_tpu.fleet.assembly import OpenFleet
 
 
 class Opening:

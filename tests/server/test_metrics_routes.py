@@ -14,7 +14,7 @@ from agent_processes import agent_stopped
 from openapi_schema_validator import OAS31Validator
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.metrics_handlers import free_from_body
+from jupyter_tpu.server.routes.metrics import free_from_body
 
 if TYPE_CHECKING:
     from conftest import Cloud, OpenPages, Page, Server
@@ -69,7 +69,7 @@ class Measured:
                 await asyncio.sleep(0.1)
 
     def free(self, **wish: Any) -> Any:
-        answer = self.server.tpu("POST", f"nodes/{ZONE}/{NODE_ID}/free", wish)
+        answer = self.server.tpu("POST", f"nodes/{ZONE}/{NODE_ID}/release", wish)
         assert answer.status == 200, answer.text
         assert_fits(answer.json, "Freed")
         return answer.json
@@ -149,7 +149,7 @@ async def test_numbers_that_were_laid_down_are_shown_and_lies_are_not(measured: 
         measured.cloud.control.lay_down_metrics(NODE_ID, **metrics)
 
     idle = await measured.worker_that(lambda worker: worker["sample"]["state"] == "idle")
-    assert (idle["sample"]["reason"], idle["sample"]["holders"]) == ("no process holds the chips", [])
+    assert (idle["sample"]["reason"], idle["sample"]["holders"]) == ("no process uses the chips", [])
     lay_down(duty_percent=[10, 20], memory_percent=[50], bandwidth_percent=[5], idle_s=[7])
     page = await open_page(measured.server, measured.notebook("one.ipynb"))
     await run(page, TAKE)
@@ -194,7 +194,7 @@ async def test_looking_opens_no_first_connection(server: Server, elsewhere: Any)
         worker = await _once_seen_ready(server)
         assert (worker["sample"], worker["error"]["code"]) == (None, "worker_unreachable")
         assert "not been connected" in worker["error"]["message"]
-        assert server.tpu("POST", f"nodes/{ZONE}/apart/free", {}).status == 502
+        assert server.tpu("POST", f"nodes/{ZONE}/apart/release", {}).status == 502
 
         server.tpu("DELETE", f"nodes/{ZONE}/apart")
         await events.until(lambda event: event.get("phase") == "deleted")

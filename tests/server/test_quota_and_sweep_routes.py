@@ -40,7 +40,7 @@ def assert_fits(body: Any, schema: str) -> None:
 
 
 def swept(server: Server) -> dict[str, str]:
-    return {item["name"]: item["state"] for item in server.tpu("GET", "sweep").json["items"]}
+    return {item["name"]: item["state"] for item in server.tpu("GET", "cleanup").json["items"]}
 
 
 def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(
@@ -56,7 +56,7 @@ def test_quota_is_told_with_what_uses_it_and_swept_use_is_not_told_again(
     users = [user for row in first["limits"] for user in row["users"]]
     assert [(user["name"], user["is_husk"]) for user in users] == [(husk, True)] * 2
 
-    results = server.tpu("POST", "sweep", {"names": [husk]}).json
+    results = server.tpu("POST", "cleanup", {"names": [husk]}).json
     assert_fits(results, "Results")
     assert results == {"results": [{"name": husk, "ok": True, "error": None}]}
     second = server.tpu("GET", "quota").json
@@ -99,7 +99,7 @@ def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(
 ) -> None:
     kept, marked = elsewhere.create("kept"), elsewhere.create("marked")
 
-    listed = server.tpu("GET", "sweep").json
+    listed = server.tpu("GET", "cleanup").json
     assert_fits(listed, "Sweep")
     assert listed["is_complete"] is True
     assert [(item["name"], item["is_ours"], item["is_billed"]) for item in listed["items"]] == [
@@ -107,11 +107,11 @@ def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(
         (marked, False, True),
     ]
 
-    missing = server.tpu("POST", "sweep", {"names": [marked, f"{marked}-not"]})
+    missing = server.tpu("POST", "cleanup", {"names": [marked, f"{marked}-not"]})
     assert (missing.status, missing.json["error"]["exists"]) == (400, "Nothing was deleted.")
     assert swept(server) == {kept: "READY", marked: "READY"}
 
-    assert server.tpu("POST", "sweep", {"names": [marked]}).json["results"][0]["ok"] is True
+    assert server.tpu("POST", "cleanup", {"names": [marked]}).json["results"][0]["ok"] is True
 
 
 @pytest.mark.parametrize(
@@ -120,7 +120,7 @@ def test_sweep_lists_what_others_made_and_deletes_only_what_is_named(
 def test_there_is_no_word_for_everything(server: Server, cloud: Cloud, body: Any, elsewhere: Elsewhere) -> None:
     elsewhere.create("kept")
 
-    refused = server.tpu("POST", "sweep", body)
+    refused = server.tpu("POST", "cleanup", body)
 
     assert (refused.status, refused.json["reason"]) == (400, "bad_input")
     assert len(cloud.control.billing()) == 1
@@ -130,8 +130,8 @@ def test_all_is_no_name_when_the_list_is_partial(server: Server, cloud: Cloud, e
     kept = elsewhere.create("kept")
     cloud.control.add_fault("ListQueuedResources", "error", code=13, message="broken", times=2)
 
-    partial = server.tpu("GET", "sweep").json
-    refused = server.tpu("POST", "sweep", {"names": ["all"]})
+    partial = server.tpu("GET", "cleanup").json
+    refused = server.tpu("POST", "cleanup", {"names": ["all"]})
 
     assert_fits(partial, "Sweep")
     assert (partial["is_complete"], partial["error"]["code"]) == (False, "cloud_unavailable")
@@ -144,7 +144,7 @@ def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: 
     gone = elsewhere.create("gone", **SPOT)
     cloud.control.add_fault("DeleteNode", "permission_denied", target=held)
 
-    done = server.tpu("POST", "panic", {}).json
+    done = server.tpu("POST", "stop-all", {}).json
 
     assert_fits(done, "Results")
     results = {result["name"]: result["error"] for result in done["results"]}
@@ -152,15 +152,16 @@ def test_panic_ends_all_spending_and_is_in_the_audit_log(server: Server, cloud: 
     assert results[held]["code"] == "permission_denied"
     assert cloud.control.billing() == [held]
     entries = server.tpu("GET", "audit").json["entries"]
-    assert {entry["subject"] for entry in entries if entry["reason"].startswith("Panic")} == {held, gone}
+    stopped = {entry["subject"] for entry in entries if entry["reason"].startswith("The user stopped all spending")}
+    assert stopped == {held, gone}
 
 
 def test_without_a_cloud_there_is_an_answer(start_server: StartServer) -> None:
     nowhere = start_server(JUPYTER_TPU_ENDPOINT="nonsense", JUPYTER_TPU_PROJECT="demo-project")
 
-    for route, schema in (("quota", "Quota"), ("sweep", "Sweep")):
+    for route, schema in (("quota", "Quota"), ("cleanup", "Sweep")):
         answer = nowhere.tpu("GET", route)
         assert answer.status == 200
         assert_fits(answer.json, schema)
         assert answer.json["error"]["code"] == "bad_input"
-    assert nowhere.tpu("POST", "panic", {}).status == 400
+    assert nowhere.tpu("POST", "stop-all", {}).status == 400

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jupyter_tpu.server.receipts import Receipts
+from jupyter_tpu.server.websocket.acks import Acknowledgements
 
 
 def test_what_is_written_has_not_arrived_before_its_pong() -> None:
-    receipts = Receipts(10)
+    receipts = Acknowledgements(10)
     ping = receipts.write(15, says_something=True)
     assert receipts.arrived == 10
 
@@ -20,7 +20,7 @@ def test_what_is_written_has_not_arrived_before_its_pong() -> None:
 
 
 def test_what_is_not_for_the_page_counts_as_arrived_with_all_before_it() -> None:
-    receipts = Receipts(10)
+    receipts = Acknowledgements(10)
     assert receipts.write(12, says_something=False) is None
     assert receipts.arrived == 12
 
@@ -38,7 +38,7 @@ def test_what_is_not_for_the_page_counts_as_arrived_with_all_before_it() -> None
     [b"", b"hello", b"jupyter_tpu", b"jupyter_tpu 0", b"jupyter_tpu 0 -1", b"jupyter_tpu 0 x", b"jupyter_tpu 0 21"],
 )
 def test_pongs_that_answer_no_ping_change_nothing(payload: bytes) -> None:
-    receipts = Receipts(10)
+    receipts = Acknowledgements(10)
     receipts.write(20, says_something=True)
 
     assert not receipts.returned(payload)
@@ -46,7 +46,7 @@ def test_pongs_that_answer_no_ping_change_nothing(payload: bytes) -> None:
 
 
 def test_a_pong_for_the_record_before_says_nothing_of_the_next() -> None:
-    receipts = Receipts(10)
+    receipts = Acknowledgements(10)
     ping = receipts.write(500, says_something=True)
     receipts.begin_anew()
     receipts.write(600, says_something=True)
@@ -58,7 +58,7 @@ def test_a_pong_for_the_record_before_says_nothing_of_the_next() -> None:
 
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 5)), max_size=30))
 def test_arrived_never_falls_nor_passes_what_was_written(steps: list[tuple[bool, int]]) -> None:
-    receipts = Receipts(0)
+    receipts = Acknowledgements(0)
     pings: list[bytes] = []
     for seq, (said_something, answered) in enumerate(steps, start=1):
         before = receipts.arrived

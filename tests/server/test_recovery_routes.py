@@ -10,7 +10,7 @@ import yaml
 from openapi_schema_validator import OAS31Validator
 
 from jupyter_tpu.errors import BadInput
-from jupyter_tpu.server.recovery_handlers import choice_from_body
+from jupyter_tpu.server.routes.recovery import choice_from_body
 
 if TYPE_CHECKING:
     from conftest import Cloud, Server
@@ -40,7 +40,7 @@ async def test_a_preempted_node_is_made_again_by_the_server(server: Server, clou
         assert (chosen.json["state"], chosen.json["max_attempts"], chosen.json["max_usd"]) == ("watching", 2, 50)
 
         cloud.control.preempt(f"projects/{cloud.project}/locations/{ZONE}/nodes/taken")
-        await events.until(lambda event: "made again, attempt 1 of 2" in event.get("message", ""))
+        await events.until(lambda event: "recreated, attempt 1 of 2" in event.get("message", ""))
         listed = server.tpu("GET", "recovery").json
         assert_fits(listed, "Recoveries")
         assert [each["attempts"] for each in listed["choices"]] == [1]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from jupyter_tpu.server.page_messages import PageMessage, small_reply
-from jupyter_tpu.server.refusals import TOO_BIG, OnTheWay, Refusals
+from jupyter_tpu.server.websocket.messages import PageMessage, small_reply
+from jupyter_tpu.server.websocket.too_large import TOO_BIG, OnTheWay, Refusals
 
 HERE = ("kernel", "session", 7)
 LARGE = 10_000_000

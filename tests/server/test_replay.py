@@ -1,4 +1,4 @@
-"""A kernel whose node is taken away is started on the one that is made again, and what had run there is offered."""
+"""A kernel whose node is taken away is started on the one that is recreated, and what had run there is offered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def assert_fits(body: Any) -> None:
 
 @dataclass(frozen=True)
 class Notebook:
-    """A session on a node that is made again when it is taken away."""
+    """A session on a node that is recreated when it is taken away."""
 
     server: Server
     cloud: Cloud
@@ -100,7 +100,7 @@ async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cl
         assert notebook.replay()["cells"] == []
 
         notebook.preempt()
-        await page.until(lambda _: "is being made again" in page.text(cut))
+        await page.until(lambda _: "Auto-recovery is recreating it" in page.text(cut))
         await events.until(lambda event: event.get("state") == "live" and notebook.is_back())
 
         replay = notebook.replay()

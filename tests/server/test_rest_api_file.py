@@ -12,10 +12,10 @@ from openapi_spec_validator import validate
 
 from jupyter_tpu.kernels.progress import KERNEL_SCHEMA, LINK_SCHEMA
 from jupyter_tpu.server.events import FLEET_EVENT, SCHEMA_FILES
-from jupyter_tpu.server.handlers import TpuHandler
-from jupyter_tpu.server.routes import ROUTES, SWITCHBOARD_ROUTES
+from jupyter_tpu.server.routes.nodes import TpuHandler
+from jupyter_tpu.server.routes.table import ROUTES, SIMULATOR_ROUTES
 
-ALL_ROUTES = (*ROUTES, *SWITCHBOARD_ROUTES)
+ALL_ROUTES = (*ROUTES, *SIMULATOR_ROUTES)
 VERBS = ("get", "post", "put", "patch", "delete")
 
 

@@ -6,7 +6,7 @@ import pytest
 from jupyter_server.services.kernels.kernelmanager import AsyncMappingKernelManager
 from traitlets.config import Config, LoggingConfigurable
 
-from jupyter_tpu.server.untracked import leave_control_out_of_activity
+from jupyter_tpu.server.websocket.untracked import leave_control_out_of_activity
 
 REQUESTS = {"create_subshell_request", "delete_subshell_request", "list_subshell_request"}
 

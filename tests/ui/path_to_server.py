@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 
-from jupyter_tpu.emulator.fault_proxy import FaultProxy
-from jupyter_tpu.emulator.fault_proxy_verbs import link_fault_from_json
+from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
 
 
 class PathToServer:

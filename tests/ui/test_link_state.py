@@ -9,7 +9,7 @@ import pytest
 from open_notebooks import Notebook, expect_shown, numbers, run_all
 from playwright.sync_api import Page, expect
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from path_to_server import PathToServer

@@ -61,20 +61,20 @@ def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
 
     load = section(panel, "Load of my-node")
 
-    holders = load.get_by_role("list", name="Who holds the chips")
+    holders = load.get_by_role("list", name="TPU processes")
     expect(holders).to_contain_text("train.ipynb")
     expect(load.get_by_role("meter", name="HBM of chip")).to_have_count(8)
     expect(load.get_by_role("meter", name="Duty of chip 7")).to_be_attached()
     expect(load.get_by_role("img", name="Load of my-node in the last 5 min").locator("canvas")).to_be_attached()
     picture(page, "load-held")
 
-    load.get_by_role("button", name="Free the chips that train.ipynb holds").click()
+    load.get_by_role("button", name="Release the chips used by train.ipynb").click()
     dialog = page.locator(".jp-Dialog")
     expect(dialog).to_contain_text("Outputs stay in their notebooks")
     picture(page, "load-free")
-    dialog.get_by_role("button", name="Free").click()
+    dialog.get_by_role("button", name="Release").click()
 
-    expect(load).to_contain_text("Not in use")
+    expect(load).to_contain_text("Idle: no process is using the chips.")
     expect(holders).to_have_count(0)
     expect(shown.locator(".jp-OutputArea-output").filter(has_text="step 1")).to_be_attached()
     expect(shown.locator(".jp-OutputArea-output").filter(has_text="taken")).to_be_attached()

@@ -11,7 +11,7 @@ import pytest
 from open_notebooks import Notebook, until
 from playwright.sync_api import Locator, Page, expect
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture
@@ -81,7 +81,7 @@ def set_budget(spend: Locator) -> None:
     form = spend.get_by_role("form", name="Set a budget")
     form.get_by_label("Name").fill("weekly")
     form.get_by_label("Amount").fill("500")
-    form.get_by_label("Starts anew on").select_option("Friday")
+    form.get_by_label("Resets on").select_option("Friday")
     form.get_by_role("button", name="Set the budget").click()
 
 
@@ -136,7 +136,7 @@ def ends_in(lab: Page, demo: Demo, kernel_name: str) -> Iterator[Callable[[float
         lab.evaluate("([id, args]) => window.jupyterapp.commands.execute(id, args)", [command, {**node, **args}])
 
     def ends_at() -> Any:
-        return demo.ask("jupyter-tpu/v1/brakes")["nodes"][0]["ends_at"]
+        return demo.ask("jupyter-tpu/v1/autostop")["nodes"][0]["ends_at"]
 
     def lay_down(seconds: float) -> None:
         execute("tpu:keep-node")  # it may be kept still
@@ -201,7 +201,7 @@ def test_a_search_shows_its_refusals_until_it_is_cancelled(
     accepted = form.get_by_role("group", name="Accept any of these")
     for box in accepted.get_by_role("checkbox", checked=True).all()[:0:-1]:  # all but the zone that was chosen
         box.uncheck()
-    form.get_by_label("Go on for (minutes)").fill("30")
+    form.get_by_label("Keep trying for (minutes)").fill("30")
     picture(panel.page, "money-search-form")
     form.get_by_role("button", name="Search").click()
 

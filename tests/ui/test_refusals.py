@@ -10,7 +10,7 @@ import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture

@@ -11,8 +11,8 @@ import pytest
 from open_notebooks import KERNEL, Notebook, execute, expect_shown, go_to_cell, numbers
 from playwright.sync_api import Page, expect
 
-from jupyter_tpu.emulator.control import EmulatorControl
-from jupyter_tpu.emulator.process_tree import processes_of
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.workers.process_tree import processes_of
 
 if TYPE_CHECKING:
     from conftest import Demo, OpenLab, Picture

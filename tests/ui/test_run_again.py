@@ -11,7 +11,7 @@ import pytest
 from open_notebooks import Notebook, expect_prompts, expect_shown, run_all, until
 from playwright.sync_api import Page, expect
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture
@@ -42,7 +42,7 @@ def send(demo: Demo, method: str, route: str, body: Any) -> None:
 
 @pytest.fixture(scope="module")
 def kernel_name(demo: Demo) -> str:
-    """The kernelspec of a READY spot node that is made again when it is taken away."""
+    """The kernelspec of a READY spot node that is recreated when it is taken away."""
     send(demo, "POST", "nodes", SPEC)
 
     def kernelspecs() -> list[Any]:

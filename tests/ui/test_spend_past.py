@@ -93,7 +93,7 @@ def test_what_was_spent_is_seen_hour_by_hour_and_day_by_day(spend: Locator, past
     page = spend.page
     hours = spend.get_by_role("figure", name="Spent in each of the last 24 hours")
     expect(hours.get_by_role("img")).to_have_attribute("aria-label", _contains("In all at least $"))
-    expect(hours).to_contain_text("up to this, where nobody looked")
+    expect(hours).to_contain_text("at most this, in unmonitored time")
     expect(hours).to_contain_text("and more, of unknown price: v2-8")
     hours.get_by_text("As a table").click()
     table = hours.get_by_role("table", name="Spent in each of the last 24 hours")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from jupyter_tpu.emulator.control import EmulatorControl
+from jupyter_tpu.emulator.control.client import EmulatorControl
 
 if TYPE_CHECKING:
     from conftest import Demo, Picture
@@ -135,7 +135,7 @@ def test_the_clock_is_paused_and_stepped_by_keyboard_alone(board: Locator, contr
     expect(clock.get_by_role("button", name="+1 hour")).to_be_focused()
     board.page.wait_for_function("() => document.querySelector('.jp-tpu-Cards').ariaBusy === 'false'")
     assert control.now() == pytest.approx(stood_at + 3600)
-    clock.get_by_role("button", name="Go on").click()
+    clock.get_by_role("button", name="Resume").click()
     expect(clock).not_to_contain_text("paused")
 
 

@@ -61,11 +61,11 @@ def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Noteb
     lab.keyboard.press("Enter")
 
     expect(idle.get_by_role("status")).to_contain_text(["Kept for"], timeout=WITHIN_MS)
-    expect(idle.get_by_role("button", name="Take back")).to_be_visible(timeout=WITHIN_MS)
+    expect(idle.get_by_role("button", name="Cancel")).to_be_visible(timeout=WITHIN_MS)
     notebook.pass_gate("a")
-    idle.get_by_role("button", name="Take back").click()
+    idle.get_by_role("button", name="Cancel").click()
     expect(idle.get_by_role("status")).to_contain_text(["No longer kept."], timeout=WITHIN_MS)
-    expect(idle.get_by_role("button", name="Take back")).to_be_hidden(timeout=WITHIN_MS)
+    expect(idle.get_by_role("button", name="Cancel")).to_be_hidden(timeout=WITHIN_MS)
 
 
 @pytest.mark.parametrize("path", ["lab/tree", "notebooks"])

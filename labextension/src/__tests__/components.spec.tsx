@@ -1,13 +1,18 @@
 import { act, cleanup, fireEvent, render, screen, within } from '@testing-library/react';
 import React from 'react';
-import { DeleteQuestion } from '../components/confirm';
+import { DeleteQuestion, StopQuestion } from '../components/confirm';
 import { CreateForm } from '../components/createform';
 import { IPanelActs, IPanelState, Panel } from '../components/panel';
 import { TpuRequestError } from '../request';
-import { INodeSpec } from '../tokens';
+import { IIntent, INodeSpec, Verb } from '../tokens';
 import { intent, list, node, OFFERS, STOCKOUT, trans } from './fixtures';
 
-afterEach(cleanup);
+const scrollIntoView = Element.prototype.scrollIntoView;
+
+afterEach(() => {
+  cleanup();
+  Element.prototype.scrollIntoView = scrollIntoView;
+});
 
 const HOSTILE = '<img src=x onerror="alert(1)">';
 
@@ -37,7 +42,9 @@ function acts(): jest.Mocked<IPanelActs> {
   };
 }
 
-function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
+function panelOf(state: Partial<IPanelState>): React.ComponentProps<typeof Panel> & {
+  acts: jest.Mocked<IPanelActs>;
+} {
   const whole: IPanelState = {
     phase: 'answered',
     status: STATUS,
@@ -53,9 +60,13 @@ function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
     canOpenSwitchboard: false,
     ...state
   };
-  const doing = acts();
-  render(<Panel state={whole} acts={doing} trans={trans} />);
-  return doing;
+  return { state: whole, acts: acts(), trans };
+}
+
+function show(state: Partial<IPanelState>): jest.Mocked<IPanelActs> {
+  const props = panelOf(state);
+  render(<Panel {...props} />);
+  return props.acts;
 }
 
 describe('the panel', () => {
@@ -134,6 +145,15 @@ describe('the panel', () => {
     expect(acts).toEqual([['Start', 'Delete'], ['Delete']]);
   });
 
+  it('does not offer to start a spot node again', () => {
+    show({ list: list({ nodes: [node('a', { state: 'STOPPED', spot: true })] }) });
+    expect(screen.queryByRole('button', { name: 'Start a' })).toBeNull();
+    screen.getByRole('button', { name: 'Delete a' });
+    screen.getByText(
+      "A spot node can't be started again. Its disk is kept and billed until you delete the node."
+    );
+  });
+
   it('opens no notebook on what is being deleted', () => {
     const intents = [intent('a', { verb: 'delete', phase: 'deleting' })];
     show({ list: list({ nodes: [node('a')], intents }) });
@@ -160,6 +180,35 @@ describe('the panel', () => {
     );
     fireEvent.click(card.getByRole('button', { name: 'Dismiss' }));
     expect(doing.onDismissFailure).toHaveBeenCalledWith(failed);
+  });
+
+  it('shows failed creations above all nodes, the newest first', () => {
+    const failed = (node_id: string, verb: Verb, updated_at: number): IIntent => {
+      const error = { ...STOCKOUT, message: `No ${verb} of ${node_id}.` };
+      return intent(node_id, { settled: true, error, verb, updated_at });
+    };
+    const intents = [failed('x', 'create', 1), failed('z', 'create', 2), failed('b', 'stop', 3)];
+    show({ list: list({ nodes: [node('a'), node('b')], intents }) });
+    const rows = screen.getAllByRole('listitem').map(row => row.textContent);
+    expect(rows).toEqual([
+      expect.stringContaining('No create of z.'),
+      expect.stringContaining('No create of x.'),
+      expect.stringMatching(/^a/),
+      expect.stringContaining('No stop of b.')
+    ]);
+  });
+
+  it('brings a creation that has just failed into sight', () => {
+    const { rerender } = render(<Panel {...panelOf({ list: list({ intents: [intent('a')] }) })} />);
+    const seen: (string | null)[] = [];
+    Element.prototype.scrollIntoView = function (this: Element) {
+      seen.push(this.textContent);
+    };
+    const intents = [intent('a', { settled: true, error: STOCKOUT })];
+
+    rerender(<Panel {...panelOf({ list: list({ intents }) })} />);
+
+    expect(seen).toEqual([expect.stringContaining(STOCKOUT.message)]);
   });
 
   it('shows the age of a list that is not fresh', () => {
@@ -251,6 +300,19 @@ describe('the form', () => {
     expect(screen.getByLabelText('Name').getAttribute('aria-invalid')).toBe('true');
   });
 
+  it('goes to the first field that is wrong', () => {
+    const seen: (string | null | undefined)[] = [];
+    Element.prototype.scrollIntoView = function (this: Element) {
+      seen.push(this.querySelector('label')?.textContent);
+    };
+    open(jest.fn());
+    fill('Name', 'Bad Name');
+    screen.getByLabelText('Zone').focus();
+    submit();
+    expect(document.activeElement).toBe(screen.getByLabelText('Name'));
+    expect(seen).toEqual(['Name']);
+  });
+
   it('sends once for two clicks', async () => {
     const create = jest.fn().mockReturnValue(new Promise(() => undefined));
     open(create);
@@ -288,6 +350,24 @@ describe('the question before deleting', () => {
 
   it('warns that somebody else may use what was made elsewhere', () => {
     render(<DeleteQuestion node={node('a', { managed: false })} emulated={false} trans={trans} />);
-    screen.getByText(/somebody else/);
+    screen.getByText(/someone else/);
+  });
+});
+
+describe('the question before stopping', () => {
+  it('says that the node can be started again', () => {
+    render(<StopQuestion node={node('a')} emulated={false} trans={trans} />);
+    screen.getByText('Its kernels end. Its disk is kept, and it can be started again.');
+  });
+
+  it.each(['spot', 'preemptible'] as const)('says that a %s node cannot be', provisioning => {
+    render(
+      <StopQuestion node={node('a', { spot: true, provisioning })} emulated={false} trans={trans} />
+    );
+    screen.getByText('Its kernels end.');
+    screen.getByText(
+      `A ${provisioning} node can't be started again. Its disk is kept and billed until you delete the node.`
+    );
+    expect(screen.queryByText(/it can be started again/)).toBeNull();
   });
 });

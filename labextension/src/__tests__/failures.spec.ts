@@ -2,9 +2,17 @@ import { Notification } from '@jupyterlab/apputils';
 import { Event } from '@jupyterlab/services';
 import { FailureNotices } from '../failures';
 import { KERNEL_SCHEMA } from '../tokens';
+import { list, node, STOCKOUT } from './fixtures';
 
-function event(kernel_id: string, message: string, error_code = 'wrong_state'): Event.Emission {
-  return { schema_id: KERNEL_SCHEMA, kernel_id, message, error_code };
+const STOPPED = 'The node a was stopped.';
+
+function event(
+  node_id: string,
+  message: string,
+  { kernel_id = 'kernel', phase = 'died', error_code = 'wrong_state' } = {}
+): Event.Emission {
+  const node_name = node(node_id).name;
+  return { schema_id: KERNEL_SCHEMA, node_name, kernel_id, message, phase, error_code };
 }
 
 function shown(): string[] {
@@ -12,30 +20,86 @@ function shown(): string[] {
 }
 
 describe('FailureNotices', () => {
-  beforeEach(() => Notification.dismiss());
+  let notices: FailureNotices;
 
-  it('shows one notice for each kernel, which says the newest', () => {
-    const { hear } = new FailureNotices();
+  beforeEach(() => {
+    Notification.dismiss();
+    notices = new FailureNotices();
+  });
 
-    hear(null, event('a', 'The node is STOPPING.'));
-    hear(null, event('b', 'The node is STOPPING.'));
-    hear(null, event('a', 'The node is STOPPED.'));
+  it('shows one notice for each node, which says the newest', () => {
+    notices.hear(null, event('a', 'The node is STOPPING.'));
+    notices.hear(null, event('b', 'The node is STOPPING.'));
+    notices.hear(null, event('a', 'The node is STOPPED.'));
 
     expect(shown().sort()).toEqual(['The node is STOPPED.', 'The node is STOPPING.']);
   });
 
+  it('shows one notice for all kernels that ended with their node', () => {
+    ['first', 'second', 'third'].forEach(kernel_id =>
+      notices.hear(null, event('a', STOPPED, { kernel_id }))
+    );
+
+    expect(shown()).toEqual([STOPPED]);
+  });
+
   it('shows a new notice after one was dismissed', () => {
-    const { hear } = new FailureNotices();
-    hear(null, event('a', 'first'));
+    notices.hear(null, event('a', 'first'));
     Notification.dismiss();
 
-    hear(null, event('a', 'second'));
+    notices.hear(null, event('a', 'second'));
 
     expect(shown()).toEqual(['second']);
   });
 
   it('says nothing of kernels that start', () => {
-    new FailureNotices().hear(null, event('a', 'It runs.', ''));
+    notices.hear(null, event('a', 'It runs.', { phase: 'ready', error_code: '' }));
+
+    expect(shown()).toEqual([]);
+  });
+
+  it('withdraws a notice when the node is READY again', () => {
+    notices.see(list({ nodes: [node('a')] }));
+    notices.hear(null, event('a', STOPPED));
+    for (const state of ['READY', 'STOPPING', 'STOPPED', 'STARTING']) {
+      notices.see(list({ nodes: [node('a', { state })] }));
+      expect(shown()).toEqual([STOPPED]);
+    }
+
+    notices.see(list({ nodes: [node('a')] }));
+
+    expect(shown()).toEqual([]);
+  });
+
+  it('withdraws a notice when the node is gone, and not while nobody knows', () => {
+    notices.hear(null, event('a', STOPPED));
+    notices.see(list({ nodes: [node('a', { state: 'STOPPED' })] }));
+    notices.see(list({ error: STOCKOUT }));
+    notices.see(list({ unreachable: ['us-central1-a'] }));
+    notices.see(null);
+    expect(shown()).toEqual([STOPPED]);
+
+    notices.see(list());
+
+    expect(shown()).toEqual([]);
+  });
+
+  it('keeps what it says of a node that was not there before', () => {
+    notices.see(list());
+    notices.hear(null, event('ghost', 'There is no node ghost.'));
+    notices.see(list());
+
+    expect(shown()).toEqual(['There is no node ghost.']);
+  });
+
+  it('withdraws a notice when its kernels run again', () => {
+    const ready = { phase: 'ready', error_code: '' };
+    notices.hear(null, event('a', 'The kernel died.', { kernel_id: 'first' }));
+    notices.hear(null, event('a', 'The kernel died.', { kernel_id: 'second' }));
+
+    notices.hear(null, event('a', 'It runs.', { kernel_id: 'first', ...ready }));
+    expect(shown()).toEqual(['The kernel died.']);
+    notices.hear(null, event('a', 'It runs.', { kernel_id: 'second', ...ready }));
 
     expect(shown()).toEqual([]);
   });

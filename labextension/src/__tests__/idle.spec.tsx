@@ -92,7 +92,7 @@ describe('the last hour of a node', () => {
     expect(shown.drawn).toHaveLength(1);
     expect(screen.getByRole('img').getAttribute('aria-label')).toBe(
       'How my-node was used in the last hour: in use for 10 min, idle for 5 min, ' +
-        'unknown (treated as busy) for 5 min; for the rest of the time nobody looked.'
+        'unknown (treated as busy) for 5 min; no data for the rest.'
     );
     screen.getByText('in use: a cell of train.ipynb runs');
     screen.getByText('unknown (treated as busy): Use of the chips');
@@ -142,7 +142,7 @@ describe('the level of the idle time', () => {
   });
 
   it('is told of only where somebody has looked', () => {
-    expect(idleInWords(past([]), trans)).toBe('Nobody has looked for long enough.');
+    expect(idleInWords(past([]), trans)).toBe('Not enough data yet.');
   });
 });
 

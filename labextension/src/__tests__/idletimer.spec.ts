@@ -8,8 +8,8 @@ type Render = (context: object) => () => void;
 
 /** The widget's own script, as Python sends it to a page. */
 function load(): Render {
-  const [frame, timer] = ['widgets_frame.js', 'widgets_idle.js'].map(name =>
-    readFileSync(`${__dirname}/../../../jupyter_tpu/notebook/${name}`, 'utf-8')
+  const [frame, timer] = ['frame.js', 'idle.js'].map(name =>
+    readFileSync(`${__dirname}/../../../jupyter_tpu/notebook/widgets/${name}`, 'utf-8')
   );
   const script = `${frame}${timer.replace('export default { render };', 'return render;')}`;
   // eslint-disable-next-line @typescript-eslint/no-implied-eval, @typescript-eslint/no-unsafe-call -- anywidget does so too
@@ -59,7 +59,7 @@ describe('the idle timer', () => {
   });
 
   it('reminds of a node that is billed though nobody acts, until somebody keeps it', () => {
-    const reminder = 'This node has been billed for 26 h. Keep it running: %tpu keep.';
+    const reminder = 'This node has been billed for 26 h. Keep it running: %tpu extend.';
     expect(el.textContent).not.toContain('has been billed');
     hear({ reminder });
     expect(el.textContent).toContain(reminder);

@@ -253,7 +253,7 @@ describe('the model of the load', () => {
     }
 
     function answerFree(freed: IFreed): void {
-      server.answers[`POST ${ROUTE}/free`] = () => reply(freed);
+      server.answers[`POST ${ROUTE}/release`] = () => reply(freed);
     }
 
     /** Click a button of the dialog that comes up; answers what it asks. */
@@ -285,7 +285,7 @@ describe('the model of the load', () => {
       answerFree({ freed: [holder()], left: [], message: 'Freed: pid 4242.' });
       const done = free();
       expect(load.isFreeing).toBe(false);
-      const question = await click('Free');
+      const question = await click('Release');
       expect(question).toContain('train.ipynb');
       expect(question).toContain('worker 0, pid 4242');
       expect(question).toContain('Outputs stay');
@@ -314,26 +314,26 @@ describe('the model of the load', () => {
       heldBy(holder({ user: 'alice', is_own_user: false }));
       answerFree({ freed: [], left: [], message: '' });
       const done = free();
-      expect(await click('Go on…')).toContain('It belongs to alice, not to you.');
+      expect(await click('Continue…')).toContain('It belongs to alice, not to you.');
       expect(sent()).toEqual([]);
       expect(await click('End the process')).toContain('Nobody asks alice.');
       await done;
       expect(sent()).toEqual([{ worker_id: 0, pid: 4242, force: true }]);
     });
 
-    it('says who still holds the chips', async () => {
+    it('says who still uses the chips', async () => {
       heldBy(holder());
       answerFree({ freed: [], left: [holder()], message: '' });
       const done = free();
       await Promise.all([
-        click('Free'),
+        click('Release'),
         expect(done).rejects.toThrow('Still held by python train.py (4242).')
       ]);
     });
 
-    it('does not ask about what holds the chips no more', async () => {
+    it('does not ask about what uses the chips no more', async () => {
       heldBy();
-      await expect(free()).rejects.toThrow('No such process holds the chips any more.');
+      await expect(free()).rejects.toThrow('The process no longer uses the chips.');
     });
   });
 });

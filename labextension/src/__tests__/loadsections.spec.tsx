@@ -140,10 +140,10 @@ describe('the load of a node', () => {
   });
 
   it('of chips that nobody holds is no error', async () => {
-    const idle = sample({ state: 'idle', reason: 'no process holds the chips', cores: [] });
+    const idle = sample({ state: 'idle', reason: 'no process uses the chips', cores: [] });
     await shown(metrics(worker(0, { sample: { ...idle, chips: [] } })));
     screen.getByText('not in use');
-    screen.getByText(/^Not in use:/);
+    screen.getByText(/^Idle: no process/);
     screen.getByRole('meter', { name: 'CPU of host' });
   });
 
@@ -242,12 +242,12 @@ describe('the past of a node', () => {
   });
 });
 
-describe('who holds the chips', () => {
+describe('which processes use the chips', () => {
   const own = holder({ kernel_id: 'k', notebook: 'work/train.ipynb' });
 
   it('is named by notebook, process, user and time', async () => {
     await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
-    const list = screen.getByRole('list', { name: 'Who holds the chips' });
+    const list = screen.getByRole('list', { name: 'TPU processes' });
     within(list).getByText('work/train.ipynb');
     within(list).getByText('python train.py');
     within(list).getByText(/^pid 4242 · me · since /);
@@ -259,7 +259,7 @@ describe('who holds the chips', () => {
       metrics(worker(0, { sample: each }), worker(1, { sample: each }), worker(2))
     );
     screen.getByText(/^on 2 workers · me/);
-    await click('Free the chips that python train.py holds');
+    await click('Release the chips used by python train.py');
     const [key, held] = acts.onFree.mock.calls[0];
     expect(key.node_id).toBe('my-node');
     expect(held.map(({ worker_id }) => worker_id)).toEqual([0, 1]);
@@ -267,24 +267,24 @@ describe('who holds the chips', () => {
 
   it('says what became of it', async () => {
     await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
-    await click('Free the chips that work/train.ipynb holds');
+    await click('Release the chips used by work/train.ipynb');
     screen.getByText('The chips are free.');
   });
 
   it('says that it is being freed only once that is agreed on', async () => {
     const { load, acts } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
     acts.onFree.mockReturnValue(new Promise(() => undefined));
-    await click('Free the chips that work/train.ipynb holds');
-    expect(screen.queryByText('Freeing the chips…')).toBeNull();
+    await click('Release the chips used by work/train.ipynb');
+    expect(screen.queryByText('Releasing the chips…')).toBeNull();
     load.isFreeing = true;
     load.tell(metrics(worker(0, { sample: sample({ holders: [own] }) })));
-    screen.getByText('Freeing the chips…');
+    screen.getByText('Releasing the chips…');
   });
 
   it('says why it was not freed', async () => {
     const { acts } = await shown(metrics(worker(0, { sample: sample({ holders: [own] }) })));
     acts.onFree.mockRejectedValue(new TpuRequestError(STOCKOUT));
-    await click('Free the chips that work/train.ipynb holds');
+    await click('Release the chips used by work/train.ipynb');
     within(screen.getByRole('alert')).getByText(STOCKOUT.message);
   });
 

@@ -67,7 +67,7 @@ function asked(): string[] {
 beforeEach(() => {
   server = new Server();
   server.answers['GET spend'] = () => reply(spend());
-  server.answers['GET brakes'] = () => reply({ as_of: 1, nodes: [brake()] });
+  server.answers['GET autostop'] = () => reply({ as_of: 1, nodes: [brake()] });
   server.answers['GET recovery'] = () => reply({ choices: [] });
   server.answers['GET searches'] = () => reply({ searches: [] });
   events = new Signal<ServerEvent.IManager, ServerEvent.Emission>({} as ServerEvent.IManager);
@@ -89,7 +89,7 @@ describe('the model of money', () => {
   it('asks only for what the status bar shows while nobody looks', async () => {
     model.start();
     await until(() => model.parts.brakes.dated !== null && model.parts.spend.dated !== null);
-    expect(asked().sort()).toEqual(['GET brakes', 'GET spend']);
+    expect(asked().sort()).toEqual(['GET autostop', 'GET spend']);
   });
 
   it('asks for the rest of the panel as soon as somebody looks', async () => {
@@ -181,11 +181,11 @@ describe('the commands of money', () => {
   });
 
   it('keep a node, and ask again', async () => {
-    server.answers['POST nodes/us-central1-a/my-node/keep'] = () => reply(brake());
+    server.answers['POST nodes/us-central1-a/my-node/extend'] = () => reply(brake());
     const key = { zone: 'us-central1-a', node_id: 'my-node' };
     await commands.execute(MoneyCommandIDs.keep, { ...key, for_s: 3600 });
     expect(server.asked[0].body).toEqual({ for_s: 3600 });
-    expect(asked()).toContain('GET brakes');
+    expect(asked()).toContain('GET autostop');
   });
 
   it('escape what is named in routes', async () => {
@@ -212,7 +212,7 @@ describe('the commands of money', () => {
   });
 
   it('delete what was agreed to', async () => {
-    server.answers['POST sweep'] = () =>
+    server.answers['POST cleanup'] = () =>
       reply({ results: [{ name: NODE, ok: true, error: null }] });
     const answer = commands.execute(MoneyCommandIDs.sweep, { names: [NODE] });
     fireEvent.click(await screen.findByText('Delete'));

@@ -193,7 +193,7 @@ describe('the section of spend', () => {
 
   it('says where more may have been used than anybody saw', () => {
     show({ spend: answered(spend({ budgets: [budget({ unwatched: 2 })] })) }, 'spend');
-    screen.getByText('Up to $8.50 of $10.00 a week: for some of the time nobody looked');
+    screen.getByText('Up to $8.50 of $10.00 a week: some of the time was not monitored');
   });
 
   it('shows a budget that cannot be read as used up, with its error', () => {
@@ -211,7 +211,7 @@ describe('the section of spend', () => {
     await click('Set the budget');
     expect(doing.onSetBudget).not.toHaveBeenCalled();
     fill('Amount', '25');
-    fill('Starts anew on', 'friday');
+    fill('Resets on', 'friday');
     await click('Set the budget');
     const terms = { amount: 25, unit: 'usd', period: 'week', action: 'stop' };
     const window = { resets_on: 'friday', resets_at: '00:00' };
@@ -257,7 +257,7 @@ describe('the time left of a node', () => {
     const kept = brake({ sources, kept_while_busy: true });
     const then = showRow({ brakes: answered({ as_of: null, nodes: [kept] }) });
     screen.getByText('Kept until the running cell ends');
-    await click('Take back that my-node is kept');
+    await click('Cancel “keep running” for my-node');
     expect(then.onKeep.mock.calls[0][1]).toEqual({});
   });
 
@@ -396,7 +396,7 @@ describe('the section of quota', () => {
     const limits = [limit({ users })];
     const doing = show({ quota: answered({ ...PARTIAL, error: null, limits }) }, 'quota');
     screen.getByText('Partial: no answer from us-east1-d.');
-    screen.getByText('husk');
+    screen.getByText('leftover');
     await click('Delete my-node to free its quota');
     expect(doing.onSweep).toHaveBeenCalledWith([NODE]);
   });
@@ -419,7 +419,7 @@ describe('the section of searches and the queue', () => {
       ...{ valid_until: null, error: { message: 'No.' }, holds_quota: true, is_husk: true }
     };
     const doing = show({ queue: answered({ ...WHOLE, items: [queued] }) }, 'getting');
-    screen.getByText('v5litepod-8 · us-central1-a · for 10 min · husk: only holds quota');
+    screen.getByText('v5litepod-8 · us-central1-a · for 10 min · leftover: only uses quota');
     screen.getByText('No.');
     await click('Remove the queued resource my-queued');
     expect(doing.onRemoveQueued).toHaveBeenCalledWith('us-central1-a', 'my-queued');
@@ -452,7 +452,7 @@ describe('the section of the sweep', () => {
 
   it('stops all spending even where the list is not known', async () => {
     const doing = show({ sweep: unanswered(STOCKOUT) }, 'sweep');
-    await click('Panic: stop all spending…');
+    await click('Stop everything…');
     expect(doing.onPanic).toHaveBeenCalled();
   });
 });

@@ -73,7 +73,7 @@ describe('the page of the switchboard', () => {
 
   it('pauses the clock, and lets it go on', () => {
     expect(pressed('Pause', false)).toEqual({ paused: true });
-    expect(pressed('Go on', true)).toEqual({ paused: false });
+    expect(pressed('Resume', true)).toEqual({ paused: false });
 
     function pressed(button: string, paused: boolean): unknown {
       const doing = show({ clock: { now: 0, scale: 10, paused } });

@@ -112,7 +112,9 @@ describe('the form, where there are other ways to a node', () => {
     await click('checkbox', 'v6e-8 · us-east1-d');
     expect(screen.getByRole<HTMLButtonElement>('button', { name: 'Search' }).disabled).toBe(true);
     await click('checkbox', 'Take it though its price is not known');
-    fireEvent.change(screen.getByLabelText('Go on for (minutes)'), { target: { value: '30' } });
+    fireEvent.change(screen.getByLabelText('Keep trying for (minutes)'), {
+      target: { value: '30' }
+    });
     await click('button', 'Search');
     const terms = acts.onSearch.mock.calls[0][0];
     expect(terms).toMatchObject({
@@ -139,7 +141,7 @@ describe('the form, where there are other ways to a node', () => {
     open(acts);
     expect(screen.queryByRole('checkbox', { name: /again/ })).toBeNull();
     choose('spot');
-    await click('checkbox', 'Make it again when it is taken back');
+    await click('checkbox', 'Recreate it after a pre-emption');
     await click('checkbox', 'Take it though its price is not known');
     await click('button', 'Create');
     expect(acts.onRecover).toHaveBeenCalledWith(expect.objectContaining({ node_id: 'node-1' }));

@@ -1,6 +1,6 @@
 import { TranslationBundle } from '@jupyterlab/translation';
 import React from 'react';
-import { formatPrice, formatPriceSource, formatUsd } from '../format';
+import { formatPrice, formatPriceSource, formatUsd, noStartText } from '../format';
 import { INode } from '../tokens';
 
 interface IProps {
@@ -19,7 +19,9 @@ export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
       {!node.managed && (
         <p>
           <strong>
-            {trans.__('This node was made elsewhere: somebody else may be using it.')}
+            {trans.__(
+              'This node was not created by jupyter_tpu and may be in use by someone else.'
+            )}
           </strong>
         </p>
       )}
@@ -29,14 +31,19 @@ export function DeleteQuestion({ node, emulated, trans }: IProps): JSX.Element {
 
 /** What stopping a node ends and keeps. */
 export function StopQuestion({ node, emulated, trans }: IProps): JSX.Element {
+  const noStart = noStartText(node, trans);
   return (
     <>
       <Subject node={node} trans={trans} />
-      <p>{trans.__('Its kernels end. Its disk is kept, and it can be started again.')}</p>
-      {node.spot && (
-        <p>
-          {trans.__('A spot node may be refused when it is started: others can take its place.')}
-        </p>
+      {noStart ? (
+        <>
+          <p>{trans.__('Its kernels end.')}</p>
+          <p>
+            <strong>{noStart}</strong>
+          </p>
+        </>
+      ) : (
+        <p>{trans.__('Its kernels end. Its disk is kept, and it can be started again.')}</p>
       )}
       <Saving node={node} emulated={emulated} trans={trans} />
     </>

@@ -23,6 +23,7 @@ import { Check, Field, options, Select } from './field';
 import { PriceNotice } from './price';
 import { Problem } from './problem';
 import { useSending } from './sending';
+import { bringIntoSight } from './sight';
 
 interface IProps {
   offers: IOffers;
@@ -60,6 +61,8 @@ export function CreateForm(props: IProps): JSX.Element {
         event.preventDefault();
         if (isWhole) {
           send(() => take(props, spec, draft));
+        } else {
+          goToComplaint(event.currentTarget);
         }
       }}
     >
@@ -110,6 +113,14 @@ export function CreateForm(props: IProps): JSX.Element {
       </div>
     </form>
   );
+}
+
+/** The button may be far below the field that is wrong. */
+function goToComplaint(form: HTMLElement): void {
+  const control = form.querySelector<HTMLElement>('[aria-invalid="true"]');
+  control?.focus();
+  // with its label and what is wrong
+  bringIntoSight(control?.closest('.jp-tpu-Field'));
 }
 
 /** Get the node in the way that was chosen. */

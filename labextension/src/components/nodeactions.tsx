@@ -31,7 +31,7 @@ export function NodeActions(props: IProps): JSX.Element {
           {trans.__('Stop')}
         </Button>
       )}
-      {node.state === 'STOPPED' && (
+      {node.state === 'STOPPED' && !node.spot && (
         <Button
           kind="accept"
           aria-label={trans.__('Start %1', name)}
@@ -83,7 +83,7 @@ function NotebookButtons({ node, canSwitchKernel, acts, trans }: IProps): JSX.El
           title={unprepared ?? trans.__('Run the current notebook on this node')}
           onClick={() => acts.onSwitchKernel(node)}
         >
-          {trans.__('Use here')}
+          {trans.__('Run here')}
         </Button>
       )}
     </>

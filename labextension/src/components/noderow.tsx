@@ -1,11 +1,12 @@
 import { TranslationBundle } from '@jupyterlab/translation';
-import React, { useId, useState } from 'react';
-import { IRow } from '../fleet';
+import React, { useEffect, useId, useRef, useState } from 'react';
+import { failedCreation, IRow } from '../fleet';
 import {
   formatPrice,
   formatPriceSource,
   formatProgress,
   formatUsd,
+  noStartText,
   stateKind,
   termsName
 } from '../format';
@@ -13,6 +14,7 @@ import { IIntent, INode, INodeKey, IProblem } from '../tokens';
 import { NodeActions } from './nodeactions';
 import { NodeDetails } from './nodedetails';
 import { Problem } from './problem';
+import { bringIntoSight } from './sight';
 import { State } from './state';
 
 /** What can be done to a node; each is a command. */
@@ -57,10 +59,18 @@ function shallowEqual<T extends object>(left: T, right: T): boolean {
 
 function Row(props: IProps): JSX.Element {
   const { row, refusal, acts, trans } = props;
+  const item = useRef<HTMLLIElement>(null);
+  const failed = failedCreation(row)?.intent_id;
+  useEffect(() => {
+    if (failed) {
+      bringIntoSight(item.current);
+    }
+  }, [failed]);
   return (
-    <li className="jp-tpu-Node">
+    <li ref={item} className="jp-tpu-Node">
       {(row.node || row.intent) && <Heading row={row} trans={trans} />}
       {row.node && stateKind(row.node.state) === 'lost' && <Lost trans={trans} />}
+      {row.node?.state === 'STOPPED' && <NoStart node={row.node} trans={trans} />}
       {row.node?.health && row.node.health !== 'HEALTHY' && <Health node={row.node} />}
       {row.node && <Cost node={row.node} trans={trans} />}
       {row.node && props.timeLeft?.(row.node)}
@@ -128,6 +138,11 @@ function Lost({ trans }: { trans: TranslationBundle }): JSX.Element {
       {trans.__('The cloud took it back. It counts against your quota until it is deleted.')}
     </div>
   );
+}
+
+function NoStart({ node, trans }: { node: INode; trans: TranslationBundle }): JSX.Element | null {
+  const text = noStartText(node, trans);
+  return text ? <div className="jp-tpu-Muted">{text}</div> : null;
 }
 
 function Health({ node }: { node: INode }): JSX.Element {

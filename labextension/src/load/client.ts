@@ -22,7 +22,7 @@ export class LoadClient {
 
   free(key: INodeKey, terms: IFreeTerms): Promise<IFreed> {
     const body = JSON.stringify(terms);
-    return this._client.ask(`${nodeRoute(key)}/free`, { method: 'POST', body });
+    return this._client.ask(`${nodeRoute(key)}/release`, { method: 'POST', body });
   }
 }
 

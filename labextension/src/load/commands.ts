@@ -28,7 +28,7 @@ interface IMeant {
 }
 
 export function addLoadCommands({ commands, model, nodes, trans }: IContext): void {
-  const label = trans.__('Free the Chips of a TPU Node');
+  const label = trans.__('Release the Chips of a TPU Node');
   commands.addCommand(LoadCommandIDs.free, {
     label: args => (isKey(args) ? label : trans.__('%1…', label)),
     describedBy: { args: { type: 'object', properties: PROPERTIES } },
@@ -87,8 +87,8 @@ function chosen({ part }: INodeLoad, meant: readonly IMeant[] | undefined): IHel
 
 function nothingHeld({ part }: INodeLoad, trans: TranslationBundle): string {
   return part.problem
-    ? trans.__('It is not known who holds the chips: %1', part.problem.message)
-    : trans.__('No such process holds the chips any more.');
+    ? trans.__('It is not known which processes use the chips: %1', part.problem.message)
+    : trans.__('The process no longer uses the chips.');
 }
 
 /** @throws TpuRequestError where some of it still has its chips. */

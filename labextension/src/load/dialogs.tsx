@@ -20,8 +20,8 @@ export async function confirmFree(
   ];
   const others = users.map(user => user || trans.__('an unknown user')).join(', ');
   const isAgreed = await ask(
-    trans.__('Free the chips of %1?', node_id),
-    others ? trans.__('Go on…') : trans.__('Free'),
+    trans.__('Release the chips of %1?', node_id),
+    others ? trans.__('Continue…') : trans.__('Release'),
     <Question held={held} others={others} trans={trans} />,
     trans
   );

@@ -58,7 +58,7 @@ export type Field =
 /** One worker at one moment. */
 export interface ISample {
   readonly at: number;
-  /** Idle: no process holds the chips, so that nobody serves their numbers. */
+  /** Idle: no process uses the chips, so that nobody serves their numbers. */
   readonly state: 'measured' | 'idle' | 'unknown';
   readonly reason: string;
   /** Whether the duty is one number for all cores of a chip. */

@@ -24,13 +24,13 @@ export interface IChoice extends Pick<INodeSpec, 'zone' | 'accelerator_type'> {
 
 const ROUTES: { readonly [P in Part]: string } = {
   spend: 'spend',
-  brakes: 'brakes',
+  brakes: 'autostop',
   recovery: 'recovery',
   searches: 'searches',
   grants: 'grants',
   quota: 'quota',
   queue: 'queue',
-  sweep: 'sweep',
+  sweep: 'cleanup',
   audit: 'audit?limit=20'
 };
 
@@ -52,7 +52,7 @@ export class MoneyClient {
 
   /** What the guard of a node saw in the last hour. */
   brakesPast(key: INodeKey): Promise<IDated<IBrakesPast>> {
-    return this._client.askDated<IBrakesPast>(`${nodeRoute(key)}/brakes/past`);
+    return this._client.askDated<IBrakesPast>(`${nodeRoute(key)}/autostop/history`);
   }
 
   coverage(choice: IChoice): Promise<ICoverage> {
@@ -64,11 +64,11 @@ export class MoneyClient {
   }
 
   async keep(key: INodeKey, keep: IKeep): Promise<void> {
-    await this._send('POST', `${nodeRoute(key)}/keep`, { ...keep });
+    await this._send('POST', `${nodeRoute(key)}/extend`, { ...keep });
   }
 
   async setBrakes(key: INodeKey, change: IBrakeTerms): Promise<void> {
-    await this._send('PUT', `${nodeRoute(key)}/brakes`, { ...change });
+    await this._send('PUT', `${nodeRoute(key)}/autostop`, { ...change });
   }
 
   async setRecovery(key: INodeKey, choice: { is_on: boolean }): Promise<void> {
@@ -113,11 +113,11 @@ export class MoneyClient {
   }
 
   sweep(names: readonly string[]): Promise<ISweepResults> {
-    return this._send('POST', 'sweep', { names });
+    return this._send('POST', 'cleanup', { names });
   }
 
   panic(): Promise<ISweepResults> {
-    return this._send('POST', 'panic', {});
+    return this._send('POST', 'stop-all', {});
   }
 
   private _send<T>(method: string, route: string, body?: object): Promise<T> {

@@ -47,7 +47,7 @@ function addNodeCommands(context: ICommandContext): void {
     act: args => client.setBrakes(keyOf(args), restOf(args))
   });
   addCommand(context, MoneyCommandIDs.setRecovery, {
-    label: trans.__('Make a TPU Node Again When It Is Taken Back'),
+    label: trans.__('Recreate a TPU Node After Pre-emption'),
     args: { ...key, is_on: flag },
     act: args => client.setRecovery(keyOf(args), { is_on: args.is_on === true })
   });
@@ -125,7 +125,7 @@ function addSweepCommands(context: ICommandContext): void {
     }
   });
   addCommand(context, MoneyCommandIDs.panic, {
-    label: trans.__('Panic: Stop All TPU Spending…'),
+    label: trans.__('Stop All TPU Spending…'),
     args: {},
     act: async () => {
       const spend = model.parts.spend.dated?.data;

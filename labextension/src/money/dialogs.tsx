@@ -39,7 +39,10 @@ export async function confirmSweep(
       {foreign > 0 && (
         <p>
           <strong>
-            {trans.__('%1 of it was made elsewhere: somebody else may be using it.', foreign)}
+            {trans.__(
+              '%1 of it was not created by jupyter_tpu and may be in use by someone else.',
+              foreign
+            )}
           </strong>
         </p>
       )}

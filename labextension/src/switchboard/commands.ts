@@ -68,7 +68,7 @@ function actsOf(trans: TranslationBundle): readonly IAct[] {
     },
     {
       id: SwitchboardCommandIDs.faultLink,
-      label: trans.__('Break or Mend the Link to an Emulated Worker'),
+      label: trans.__('Break or Fix the Link to an Emulated Worker'),
       args: {
         node: NODE,
         worker_id: { type: 'integer' },

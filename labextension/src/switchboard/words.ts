@@ -146,7 +146,7 @@ export function newsOf(before: ICloud, after: ICloud, trans: TranslationBundle):
   return [
     ...nodeNews(before, after, trans),
     before.clock.paused !== after.clock.paused &&
-      (after.clock.paused ? trans.__('The clock stands still.') : trans.__('The clock goes on.')),
+      (after.clock.paused ? trans.__('The clock stands still.') : trans.__('The clock runs.')),
     before.faults.length !== after.faults.length &&
       trans._n('%1 fault waits.', '%1 faults wait.', after.faults.length)
   ]

@@ -28,9 +28,7 @@ export function Chips({ sample, where, trans }: IProps): JSX.Element {
   return (
     <>
       {sample.state === 'idle' && (
-        <div className="jp-tpu-Muted">
-          {trans.__('Not in use: no process holds the chips, so there is nothing to measure.')}
-        </div>
+        <div className="jp-tpu-Muted">{trans.__('Idle: no process is using the chips.')}</div>
       )}
       {sample.state === 'unknown' && (
         <div className="jp-tpu-Notice jp-tpu-Line">

@@ -24,7 +24,7 @@ interface IProps {
   trans: TranslationBundle;
 }
 
-/** Who holds the chips, and a way to take them back. */
+/** TPU processes, and a way to take them back. */
 export function Holders({ node, metrics, isFreeing, now_s, acts, trans }: IProps): JSX.Element {
   const { isSending, problem, send, dismiss } = useSending();
   const [result, setResult] = useState('');
@@ -36,7 +36,7 @@ export function Holders({ node, metrics, isFreeing, now_s, acts, trans }: IProps
       {programs.length > 0 && (
         <>
           <div className="jp-tpu-Chip-name">{trans.__('The chips are held by')}</div>
-          <ul className="jp-tpu-Items" aria-label={trans.__('Who holds the chips')}>
+          <ul className="jp-tpu-Items" aria-label={trans.__('TPU processes')}>
             {programs.map(program => (
               <li key={program.key}>
                 <Program
@@ -51,7 +51,7 @@ export function Holders({ node, metrics, isFreeing, now_s, acts, trans }: IProps
           </ul>
         </>
       )}
-      {isFreeing && <div role="status">{trans.__('Freeing the chips…')}</div>}
+      {isFreeing && <div role="status">{trans.__('Releasing the chips…')}</div>}
       {!isSending && result && <div role="status">{result}</div>}
       {problem && <Problem problem={problem} trans={trans} onDismiss={dismiss} />}
     </div>
@@ -85,10 +85,10 @@ function Program({ program, isBusy, now_s, trans, onFree }: IProgramProps): JSX.
         <Button
           kind="plain"
           isOff={isBusy}
-          aria-label={trans.__('Free the chips that %1 holds', name)}
+          aria-label={trans.__('Release the chips used by %1', name)}
           onClick={onFree}
         >
-          {trans.__('Free…')}
+          {trans.__('Release…')}
         </Button>
       </div>
       <div>

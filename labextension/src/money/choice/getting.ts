@@ -32,7 +32,7 @@ export interface IWayDraft {
   readonly runHours: string;
   /** The id of the reservation to queue for; empty for any that fits. */
   readonly reservation: string;
-  /** Make it again when it is taken back. */
+  /** Recreate it after a pre-emption. */
   readonly again: boolean;
   /** Take it though its price is not known. */
   readonly acceptsUnknownPrice: boolean;

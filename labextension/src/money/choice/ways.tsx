@@ -65,7 +65,7 @@ export function Ways(props: IProps): JSX.Element {
       )}
       {chosen === 'now' && mayBeTakenBack(spec) && (
         <Check
-          label={trans.__('Make it again when it is taken back')}
+          label={trans.__('Recreate it after a pre-emption')}
           checked={draft.again}
           onChange={again => onChange({ again })}
         />
@@ -114,7 +114,7 @@ function Search({ offers, spec, draft, trans, onChange }: IProps): JSX.Element {
         </div>
       </fieldset>
       <Text
-        label={trans.__('Go on for (minutes)')}
+        label={trans.__('Keep trying for (minutes)')}
         note={trans.__('Empty: try each of them once')}
         value={draft.minutes}
         complaint={isMinutes(draft.minutes) ? '' : trans.__('Use a whole number.')}

@@ -92,7 +92,7 @@ function LastHour({ data, name, plot, trans }: ILastHourProps): JSX.Element {
             detail ? trans.__('%1: %2', state, detail) : state
           ];
         })}
-        none={trans.__('Nobody has looked yet.')}
+        none={trans.__('No data yet.')}
         trans={trans}
       />
     </figure>

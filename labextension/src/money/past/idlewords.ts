@@ -75,6 +75,6 @@ export function idleInWords({ now, stretches }: IBrakesPast, trans: TranslationB
       : [];
   });
   return parts.length > 0
-    ? trans.__('%1; for the rest of the time nobody looked.', parts.join(', '))
-    : trans.__('Nobody has looked for long enough.');
+    ? trans.__('%1; no data for the rest.', parts.join(', '))
+    : trans.__('Not enough data yet.');
 }

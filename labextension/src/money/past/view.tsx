@@ -116,7 +116,7 @@ function Bars({ history, title, plot, trans }: IBarsProps): JSX.Element {
         <span>{trans.__('In all %1', formatSpent(history.sum, trans))}</span>
         {bars.upTo.some(much => much !== null) && (
           <Key sign={<BoxSign colour={COLOURS.upTo} />}>
-            {trans.__('up to this, where nobody looked')}
+            {trans.__('at most this, in unmonitored time')}
           </Key>
         )}
         {bars.isUnpriced.some(Boolean) && (
@@ -164,7 +164,7 @@ function Curve({ course, title, plot, trans }: ICurveProps): JSX.Element {
   }
   const lines = [
     ['known', trans.__('used')],
-    curve.used && ['upTo', trans.__('up to this, where nobody looked')],
+    curve.used && ['upTo', trans.__('at most this, in unmonitored time')],
     curve.runs_out_at !== null && ['ahead', trans.__('at the present rate')],
     ['cap', trans.__('cap')]
   ].filter((line): line is [keyof typeof COLOURS, string] => Boolean(line));

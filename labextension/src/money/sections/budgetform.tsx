@@ -117,7 +117,7 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
       </Select>
       {draft.period === 'week' && (
         <Select
-          label={trans.__('Starts anew on')}
+          label={trans.__('Resets on')}
           value={draft.resets_on}
           onChange={resets_on => change({ resets_on })}
         >
@@ -130,7 +130,7 @@ function Window({ draft, change, trans }: IWindowProps): JSX.Element {
       )}
       {draft.period !== 'total' && (
         <Text
-          label={trans.__('Starts anew at')}
+          label={trans.__('Resets at')}
           type="time"
           value={draft.resets_at}
           onChange={resets_at => change({ resets_at })}

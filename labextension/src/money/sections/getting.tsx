@@ -163,7 +163,7 @@ function describe(queued: IQueued, now_s: number, trans: TranslationBundle): str
     termsName(queued, trans),
     state_since !== null && trans.__('for %1', formatSpan(now_s - state_since, trans)),
     valid_until !== null && trans.__('until %1', formatMoment(valid_until, now_s)),
-    queued.is_husk && trans.__('husk: only holds quota')
+    queued.is_husk && trans.__('leftover: only uses quota')
   ]
     .filter(Boolean)
     .join(' · ');

@@ -62,10 +62,10 @@ export function KeepButtons(props: IProps): JSX.Element {
         {isKept && (
           <Button
             isOff={isBusy}
-            aria-label={trans.__('Take back that %1 is kept', brake.node_id)}
+            aria-label={trans.__('Cancel “keep running” for %1', brake.node_id)}
             onClick={() => onKeep({})}
           >
-            {trans.__('Take back')}
+            {trans.__('Cancel')}
           </Button>
         )}
       </div>

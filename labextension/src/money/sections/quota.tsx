@@ -107,17 +107,17 @@ function Limit({ limit, isBusy, trans, onFree }: ILimitProps): JSX.Element {
           </span>
           {user.is_husk && (
             <>
-              <span className="jp-tpu-Badge jp-mod-full">{trans.__('husk')}</span>
+              <span className="jp-tpu-Badge jp-mod-full">{trans.__('leftover')}</span>
               <Button
                 isOff={isBusy}
-                title={trans.__('It does nothing but hold quota.')}
+                title={trans.__('It only uses quota.')}
                 aria-label={trans.__(
                   'Delete %1 to free its quota',
                   user.name.split('/').pop() ?? ''
                 )}
                 onClick={() => onFree(user)}
               >
-                {trans.__('Free it…')}
+                {trans.__('Delete it…')}
               </Button>
             </>
           )}

@@ -208,7 +208,7 @@ function usedOf(budget: IBudget, trans: TranslationBundle): string {
   }
   const used = formatAmount(budget.used, budget.unit, trans);
   return budget.unwatched
-    ? trans.__('Up to %1 of %2 %3: for some of the time nobody looked', used, amount, period)
+    ? trans.__('Up to %1 of %2 %3: some of the time was not monitored', used, amount, period)
     : trans.__('%1 of %2 %3', used, amount, period);
 }
 
@@ -222,7 +222,7 @@ function termsOf(budget: IBudget, now_s: number, trans: TranslationBundle): stri
       runs_out_at !== null &&
       runs_out_at > now_s &&
       trans.__('runs out in %1', formatSpan(runs_out_at - now_s, trans)),
-    window_end !== null && trans.__('starts anew %1', formatMoment(window_end, now_s))
+    window_end !== null && trans.__('resets %1', formatMoment(window_end, now_s))
   ]
     .filter(Boolean)
     .join(' · ');

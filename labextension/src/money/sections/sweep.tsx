@@ -39,7 +39,7 @@ export function SweepSection({ model, acts, trans }: ISectionProps): JSX.Element
           title={trans.__('Stop all spending of this project now')}
           onClick={() => end(acts.onPanic)}
         >
-          {trans.__('Panic: stop all spending…')}
+          {trans.__('Stop everything…')}
         </Button>
       </div>
     </Section>
@@ -171,7 +171,7 @@ function describe(item: ISweepItem, trans: TranslationBundle): string {
     item.zone,
     item.is_billed && price,
     item.holds_quota && trans.__('holds quota'),
-    item.is_husk && trans.__('husk'),
+    item.is_husk && trans.__('leftover'),
     !item.is_ours && trans.__('made elsewhere'),
     item.description
   ]

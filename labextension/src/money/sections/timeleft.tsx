@@ -156,7 +156,7 @@ function Again(props: Omit<IMoreProps, 'past' | 'news'>): JSX.Element | null {
   return (
     <>
       <Check
-        label={trans.__('Make it again when it is taken back')}
+        label={trans.__('Recreate it after a pre-emption')}
         checked={recovery?.is_on ?? false}
         isDisabled={isBusy}
         onChange={is_on => send(() => acts.onSetRecovery(brake, is_on))}

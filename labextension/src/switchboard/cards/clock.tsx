@@ -31,7 +31,7 @@ export function ClockCard({ cloud, acts, trans }: ICardProps): JSX.Element {
           kind={paused ? 'accept' : 'plain'}
           onClick={() => acts.onSetClock({ paused: !paused })}
         >
-          {paused ? trans.__('Go on') : trans.__('Pause')}
+          {paused ? trans.__('Resume') : trans.__('Pause')}
         </Button>
         {steps(trans).map(([label, advance_s]) => (
           <Button key={label} onClick={() => acts.onSetClock({ advance_s })}>

@@ -1,0 +1,5 @@
+"""Stop this worker's own node by its auto-stop rules, with or without a client.
+
+Start with `daemon`; the rules are in `jupyter_tpu.brakes`, shared with the laptop. `activity` says whether the node
+is in use.
+"""

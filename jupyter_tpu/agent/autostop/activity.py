@@ -1,0 +1,134 @@
+"""Activity on this worker: executions, chip use, output and acts of people, each with its last time.
+
+Times are counted by a clock that nobody can set. They outlive the agent, see `ActivityWatch.to_json`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.agent.autostop.chip_activity import Chips, ChipUse
+from jupyter_tpu.agent.kernels.kernel import Kernel
+from jupyter_tpu.agent.kernels.kernels import Kernels
+from jupyter_tpu.agent.kernels.notebooks import by_pid, name_of
+from jupyter_tpu.agent.kernels.process import boot_id
+from jupyter_tpu.brakes import Activity, Moment, Source, moment_from_json
+
+if TYPE_CHECKING:
+    from jupyter_tpu.agent.preemption.notices import Notices
+
+_FRESH_S = 0.4
+# a training that prints a line now and then should not look as if it were about to be ended in between
+_OUTPUT_S = 60.0
+
+
+def this_moment() -> Moment:
+    """Both clocks of this machine; the steady one also counts while it sleeps."""
+    return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
+
+
+class ActivityWatch:
+    """Remembers when each source was active last.
+
+    Args:
+        pages: how many pages and clients have a kernel of this worker open now.
+    """
+
+    def __init__(self, kernels: Kernels, notices: Notices, pages: Callable[[], int]) -> None:
+        self._kernels = kernels
+        self._notices = notices
+        self._pages = pages
+        self._told = 0
+        self._chips = Chips(os.environ, partial(by_pid, kernels))
+        self._looking = asyncio.Lock()
+        self._use = ChipUse("unknown", "no data yet")
+        self._used_at = -_FRESH_S
+        self._last: dict[str, Moment] = {}
+        self._asked: dict[str, int] = {}
+        self._outputs: dict[str, int] | None = None
+        self._speakers = ""
+
+    def somebody_acts(self) -> None:
+        """A person has done something that is no cell: started a kernel, interrupted one, asked to keep the node."""
+        self._last["human"] = this_moment()
+
+    async def look(self) -> Activity:
+        """Look at everything now."""
+        use = await self._chip_use()
+        kernels = self._kernels.all()
+        running = _told([kernel for kernel in kernels if kernel.is_executing]) or use.working
+        pages, now = self._pages(), this_moment()
+        self._note_requests(kernels, now)
+        spoken = self._note_outputs(kernels, now)
+        found = {
+            "execution": running,
+            "accelerator": use.state == "active",
+            "connection": pages,
+            "cpu": use.cpu == "active",
+        }
+        self._last |= {name: now for name, is_active in found.items() if is_active}
+        opened = f"{pages} {'page or client has' if pages == 1 else 'pages or clients have'} a kernel open"
+        return Activity(
+            execution=self._source("execution", "active" if running else "quiet", running, now),
+            accelerator=self._source("accelerator", use.state, use.detail, now),
+            human=self._source("human", "quiet", "", now),
+            output=self._source("output", "active" if running and spoken else "quiet", spoken, now),
+            connection=self._source("connection", "active" if pages else "quiet", opened if pages else "", now),
+            cpu=self._source("cpu", use.cpu, _CPU_TEXT.get(use.cpu, ""), now) if use.cpu else None,
+        )
+
+    async def _chip_use(self) -> ChipUse:
+        """A look compares CPU times with those of the last: shortly after it there is nothing to compare.
+
+        What checkpoint hooks use while the node ends is no reason to keep it: then the look before them counts.
+        """
+        async with self._looking:
+            if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
+                use = await asyncio.to_thread(self._chips.look)
+                if self._told == self._notices.told:
+                    self._use = use
+                self._told, self._used_at = self._notices.told, this_moment().steady
+            return self._use
+
+    def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
+        """Cells and answers to ``input()`` that came since the last look."""
+        asked = {kernel.kernel_id: kernel.asked for kernel in kernels}
+        if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
+            self._last["human"] = self._last["execution"] = now
+        self._asked = asked
+
+    def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
+        """Who has printed or shown something lately, for people; what an earlier agent has heard is not new."""
+        counts = {kernel.kernel_id: kernel.outputs for kernel in kernels}
+        before, self._outputs = counts if self._outputs is None else self._outputs, counts
+        spoken = [kernel for kernel in kernels if kernel.outputs > before.get(kernel.kernel_id, 0)]
+        if spoken:
+            self._last["output"] = now
+            self._speakers = ", ".join(map(name_of, spoken[:3]))
+        last = self._last.get("output")
+        is_late = last is None or last.age_s(now) > _OUTPUT_S
+        return "" if is_late else f"{self._speakers or 'a kernel'} has output"
+
+    def _source(self, name: str, state: str, detail: str, now: Moment) -> Source:
+        last = self._last.get(name)
+        return Source(state=state, last_at=None if last is None else now.wall - last.age_s(now), detail=detail)
+
+    def to_json(self) -> dict[str, Any]:
+        """When each source was active, for the next agent."""
+        return {name: moment.to_json() for name, moment in self._last.items()}
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Begin with what `to_json` gave; raises TypeError, KeyError or ValueError for anything else."""
+        self._last = {name: moment_from_json(moment) for name, moment in state.items()}
+
+
+_CPU_TEXT = {"active": "the kernels' processes use CPU time", "unknown": "CPU time was read only once so far"}
+
+
+def _told(running: list[Kernel]) -> str:
+    return f"a cell of {', '.join(map(name_of, running[:3]))} runs" if running else ""

@@ -1,0 +1,47 @@
+"""Ends this worker's own node when somebody in one of its notebooks asks for that, as the guard does by its rules."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.agent.autostop.node_api import CannotEnd, OwnNode
+from jupyter_tpu.brakes import ACTIONS
+from jupyter_tpu.errors import BadInput, CloudRefused
+
+
+class Ending:
+    """`environ` may name another metadata server and another API, see `OwnNode`."""
+
+    def __init__(self, environ: Mapping[str, str]) -> None:
+        self._node = OwnNode(environ)
+
+    async def end_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``action`` is ``stop`` or ``delete``; with ``is_trial`` only look whether it could be asked for.
+
+        Returns the node's full name.
+
+        Raises:
+            BadInput: there is no such action.
+            CloudRefused: it cannot be ended from here.
+        """
+        action = params.get("action")
+        if action not in ACTIONS:
+            raise BadInput(f"{str(action)[:40]!r} does not end a node.", hint="Use stop or delete.")
+        try:
+            name = await asyncio.to_thread(self._node.check)
+            if not params.get("is_trial"):
+                await asyncio.to_thread(self._node.end, str(action))
+        except CannotEnd as error:
+            raise _refused(str(action), error) from error
+        return {"node": name}
+
+
+def _refused(action: str, error: CannotEnd) -> CloudRefused:
+    other = "%tpu stop --delete deletes it, or" if error.is_refused and action == "stop" else "Use"
+    return CloudRefused(
+        f"This node cannot end itself: {error}.",
+        exists="It runs on, and is billed.",
+        hint=f"{other} `jupyter tpu {action} NODE` on your own machine.",
+    )

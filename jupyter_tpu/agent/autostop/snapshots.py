@@ -1,0 +1,134 @@
+"""What only laptops know of this node, such as its price and the quota: kept with the moment at which it was so.
+
+The agent does not read what it keeps here; it hands it to the node's notebooks. No credential is ever among it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.agent.autostop.activity import this_moment
+from jupyter_tpu.brakes import Moment, moment_from_json, number_from
+from jupyter_tpu.errors import BadInput
+
+log = logging.getLogger(__name__)
+
+KINDS = ("cost", "quota", "grant", "budget", "node")
+LARGEST_BYTES = 64 * 1024
+WRONG_S = 60.0
+"""Clocks that differ by less are called right: an answer may take that long on a bad path."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """What was told last of one kind.
+
+    Attributes:
+        as_of: by both clocks of this machine, so that a clock which is set makes nothing older or fresher.
+        clock_ahead_s: how far this machine's clock is ahead of the teller's, as far as that is known.
+    """
+
+    as_of: Moment
+    data: dict[str, Any]
+    clock_ahead_s: float = 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        return {"as_of": self.as_of.to_json(), "data": self.data, "clock_ahead_s": self.clock_ahead_s}
+
+    def told(self, now: Moment) -> dict[str, Any]:
+        """For a notebook, which compares with this machine's clock."""
+        view = {"as_of": now.wall - self.as_of.age_s(now), "data": self.data}
+        return {**view, "clock_ahead_s": self.clock_ahead_s} if abs(self.clock_ahead_s) >= WRONG_S else view
+
+
+class Snapshots:
+    """The newest of each kind; `path` is the file that keeps them for the next agent."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._kept: dict[str, Snapshot] | None = None
+        self._lock = asyncio.Lock()
+
+    async def tell(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``kind``, ``data``, ``as_of`` by the teller's clock, and its ``age_s``, which alone counts where it is told.
+
+        What is older than what was told before is not taken: several laptops may tell.
+
+        Raises:
+            BadInput: it makes no sense, or is too large.
+        """
+        kind, snapshot = _kind(params), _snapshot(params, now := this_moment())
+        async with self._lock:
+            kept = await self._all()
+            if kind not in kept or snapshot.as_of.age_s(now) <= kept[kind].as_of.age_s(now):
+                kept[kind] = snapshot
+                await asyncio.to_thread(self._save, {name: each.to_json() for name, each in kept.items()})
+        return {}
+
+    async def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``{"as_of", "data"}`` of a ``kind``; also ``clock_ahead_s`` where this machine differs from the teller.
+
+        Empty while nobody has told any. Raises `BadInput`: no such kind.
+        """
+        kind = _kind(params)
+        async with self._lock:
+            snapshot = (await self._all()).get(kind)
+        return snapshot.told(this_moment()) if snapshot else {}
+
+    async def _all(self) -> dict[str, Snapshot]:
+        if self._kept is None:
+            self._kept = await asyncio.to_thread(_loaded, self._path)
+        return self._kept
+
+    def _save(self, kept: Mapping[str, Any]) -> None:
+        draft = self._path.with_suffix(".new")
+        try:
+            draft.write_text(json.dumps(kept))
+            draft.replace(self._path)
+        except OSError as error:
+            log.warning("%s: what was told cannot be kept: %s", self._path, error)
+
+
+def _kind(params: Mapping[str, Any]) -> str:
+    kind = params.get("kind")
+    if kind not in KINDS:
+        raise BadInput(f"{str(kind)[:40]!r} is nothing that can be told.", hint=f"Use one of {', '.join(KINDS)}.")
+    return str(kind)
+
+
+def _snapshot(params: Mapping[str, Any], now: Moment) -> Snapshot:
+    data = params.get("data")
+    if not isinstance(data, dict) or len(json.dumps(data)) > LARGEST_BYTES:
+        raise BadInput("What is told must be an object of at most 64 KiB.")
+    as_of = number_from(params, "as_of")
+    if params.get("age_s") is None:  # nothing but the teller's clock is known
+        return Snapshot(as_of=now.back(max(0.0, now.wall - as_of)), data=data)
+    age_s = max(0.0, number_from(params, "age_s"))
+    return Snapshot(as_of=now.back(age_s), data=data, clock_ahead_s=now.wall - age_s - as_of)
+
+
+def _kept(each: Mapping[str, Any]) -> Snapshot:
+    as_of = each["as_of"]
+    if not isinstance(as_of, dict):  # as agents before kept it: by the wall clock alone
+        as_of = {"wall": float(as_of), "steady": 0.0, "boot": ""}
+    ahead_s = float(each.get("clock_ahead_s", 0.0))
+    return Snapshot(as_of=moment_from_json(as_of), data=dict(each["data"]), clock_ahead_s=ahead_s)
+
+
+def _loaded(path: Path) -> dict[str, Snapshot]:
+    """What the agent before this one kept; what cannot be read will be told again."""
+    try:
+        kept = json.loads(path.read_text())
+        told = {kind: kept[kind] for kind in KINDS if kind in kept}
+        return {kind: _kept(each) for kind, each in told.items()}
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        log.warning("%s: what was told cannot be read: %s", path, error)
+        return {}

@@ -1,0 +1,1 @@
+"""Which processes use this worker's chips, and releasing the chips from them. Blocks: call it in a thread."""

@@ -1,0 +1,60 @@
+"""The agent's method ``examine``: has the doctor look at this worker from a process on the kernels' Python."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.findings import Finding
+
+_PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jupyter_tpu.notebook.doctor import examine; examine.main()"
+_ARCHIVE = Path(__file__).resolve().parents[3]
+_PATIENCE_S = 30.0
+
+
+class DoctorMethod:
+    """Of this worker; `socket` is where its agent listens."""
+
+    def __init__(self, python: str, socket: Path) -> None:
+        self._python = python
+        self._socket = socket
+
+    async def examine(self, _params: Mapping[str, Any]) -> dict[str, Any]:
+        """``{"findings": [...]}``, see `Finding.to_json`.
+
+        Raises:
+            EnvironmentFailed: the kernels' Python does not do it.
+        """
+        said = await asyncio.to_thread(self._run)
+        try:
+            return {"findings": [Finding.from_json(each).to_json() for each in json.loads(said)]}
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise self._failed(said[-2000:].decode(errors="replace")) from error
+
+    def _run(self) -> bytes:
+        environment = {**os.environ, "JUPYTER_TPU_AGENT_SOCKET": str(self._socket)}
+        argv = [self._python, "-c", _PROGRAM, str(_ARCHIVE)]
+        try:
+            done = subprocess.run(
+                argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment, cwd="/", timeout=_PATIENCE_S
+            )
+        except subprocess.TimeoutExpired:
+            raise self._failed(f"It said nothing for {_PATIENCE_S:.0f} s.") from None
+        except OSError as error:
+            raise self._failed(str(error)) from error
+        if done.returncode:
+            raise self._failed(done.stderr[-2000:].decode(errors="replace"))
+        return done.stdout
+
+    def _failed(self, raw: str) -> EnvironmentFailed:
+        return EnvironmentFailed(
+            f"The kernels' Python {self._python} on the worker could not be examined.",
+            hint="Start a kernel there: what is wrong with its Python is said then.",
+            raw=raw,
+        )

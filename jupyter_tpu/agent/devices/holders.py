@@ -1,0 +1,171 @@
+"""TPU processes of this worker. Everything here blocks: call it in a thread.
+
+Two traces lead to a holder: an open device file, which only its own user (and root) can see, and libtpu's lock, whose
+holder Linux names to everybody. A holder's parents say which kernel of ours has started it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import stat
+import struct
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import psutil
+
+from jupyter_tpu.metrics import Holder
+
+DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
+"""Names the folder that stands for /dev where the chips' device files lie elsewhere."""
+LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
+"""Names libtpu's lock where it lies elsewhere."""
+
+_LOCK_FILE = "/tmp/libtpu_lockfile"
+_FLOCK = "hhqqi"
+_LONGEST_COMMAND = 300
+_SEARCH_EVERY_S = 5.0
+# a search of many processes is made less often: 1/500 of the time
+_SEARCH_SHARE = 500
+
+Kernels = Mapping[int, "tuple[str, str]"]
+"""By the pid of each kernel's process: kernel id and notebook."""
+
+
+@dataclass(frozen=True)
+class LockFile:
+    """libtpu's lock; `pid` of its holder, None where nobody holds it or it is not told who does."""
+
+    path: str
+    is_there: bool
+    is_held: bool = False
+    pid: int | None = None
+
+
+class Holders:
+    """Finds the holders again and again, and remembers since when each was seen.
+
+    Args:
+        kernels: the kernels of the agent, called at each look.
+    """
+
+    def __init__(self, environ: Mapping[str, str], kernels: Callable[[], Kernels]) -> None:
+        self._environ = environ
+        self._lock_file = Path(environ.get(LOCK_VARIABLE) or _LOCK_FILE)
+        self._kernels = kernels
+        self._looking = threading.Lock()
+        self._since: dict[tuple[int, float], float] | None = None
+        self._found: list[Holder] = []
+        self._found_by: tuple[set[str], int | None] = (set(), None)
+        self._search_at = 0.0
+
+    def look(self) -> list[Holder]:
+        """All that hold chips now, as far as this user may see."""
+        with self._looking:
+            began = time.monotonic()
+            files, lock = device_files(self._environ), self.lock_file()
+            pids = {*open_by(files), *([] if lock.pid is None else [lock.pid])}
+            kernels = self._kernels()
+            self._found = self._dated([known for pid in sorted(pids) if (known := describe(pid, kernels))])
+            self._found_by = files, lock.pid
+            now = time.monotonic()
+            self._search_at = now + max(_SEARCH_EVERY_S, _SEARCH_SHARE * (now - began))
+            return self._found
+
+    def glance(self) -> list[Holder]:
+        """The same for little: all processes are searched only now and then, and when those that are known change."""
+        files, lock_pid = self._found_by
+        is_old = time.monotonic() >= self._search_at or self.lock_file().pid != lock_pid
+        if is_old or not all(holder.pid == lock_pid or open_files(holder.pid) & files for holder in self._found):
+            return self.look()
+        return self._found
+
+    def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
+        """A holder that was there at the first look has held them since it began, for all that is known."""
+        now, before = time.time(), self._since
+        since = {(holder.pid, began): began if before is None else now for holder, began in found}
+        self._since = {key: (before or {}).get(key, at) for key, at in since.items()}
+        return [replace(holder, since=self._since[holder.pid, began]) for holder, began in found]
+
+    def lock_file(self) -> LockFile:
+        """How libtpu's lock is; asking disturbs nobody."""
+        try:
+            # whoever makes a pipe of that name must not make us wait
+            descriptor = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        except FileNotFoundError:
+            return LockFile(str(self._lock_file), is_there=False)
+        except OSError:
+            return LockFile(str(self._lock_file), is_there=True)
+        try:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                return LockFile(str(self._lock_file), is_there=True)
+            wish = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
+            is_held = kind != fcntl.F_UNLCK
+            return LockFile(
+                str(self._lock_file), is_there=True, is_held=is_held, pid=pid if is_held and pid > 0 else None
+            )
+        finally:
+            os.close(descriptor)
+
+
+def device_files(environ: Mapping[str, str]) -> set[str]:
+    """The chips' device files of this machine."""
+    folder = Path(environ.get(DEVICES_VARIABLE) or "/dev")
+    return {os.path.realpath(path) for path in (*folder.glob("accel[0-9]*"), *folder.glob("vfio/[0-9]*"))}
+
+
+def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
+    """A process, and when it began (Unix seconds); None when it is gone."""
+    try:
+        process = psutil.Process(pid)
+        began, user = process.create_time(), process.username()
+        command = " ".join(process.cmdline())[:_LONGEST_COMMAND] or process.name()
+        is_own = process.uids().real == os.getuid()
+    except psutil.Error:
+        return None
+    kernel_id, notebook = _kernel_of(process, kernels)
+    holder = Holder(
+        pid=pid,
+        user=user,
+        command=command,
+        kernel_id=kernel_id,
+        notebook=notebook,
+        is_own_user=is_own,
+        is_kernel=pid in kernels,
+    )
+    return holder, began
+
+
+def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
+    """The kernel that it is, or that started it or one of its parents."""
+    with suppress(psutil.Error):
+        for one in (process, *process.parents()):
+            if one.pid in kernels:
+                return kernels[one.pid]
+    with suppress(OSError):
+        return kernels.get(os.getsid(process.pid), ("", ""))
+    return "", ""
+
+
+def open_by(files: set[str]) -> list[int]:
+    """Processes that have one of these files open, as far as this user may see."""
+    if not files:
+        return []
+    processes = (path for path in Path("/proc").iterdir() if path.name.isdecimal())
+    return sorted(int(path.name) for path in processes if open_files(int(path.name)) & files)
+
+
+def open_files(pid: int) -> set[str]:
+    """What a process has open; nothing where it is gone or another user's."""
+    found = set[str]()
+    with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as links:
+        for link in links:
+            with suppress(OSError):
+                found.add(os.readlink(link.path))  # noqa: PTH115 - thousands at each look
+    return found

@@ -1,0 +1,224 @@
+"""Makes a framework's environment with uv, in steps: a build that was killed continues from there.
+
+What is to be installed is settled before anything is: where requirements do not go together, an environment that was
+there stays as it was. Blocks for as long as it takes.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from jupyter_tpu.agent.environments.files import EnvironmentFiles, Made, name_and_version, names, normalised
+from jupyter_tpu.agent.environments.python import accepted_pythons, no_python, preferred_python, sent_python
+from jupyter_tpu.agent.environments.request import Order
+from jupyter_tpu.agent.environments.uv import (
+    Report,
+    can_run,
+    failed,
+    find_uv,
+    how_it_ended,
+    in_turn,
+    reason,
+    run_aloud,
+    way_out,
+)
+from jupyter_tpu.agent.lock import KERNEL_NEEDS, lock_text, requirements_file, with_hashes
+from jupyter_tpu.errors import BadInput, EnvironmentFailed
+from jupyter_tpu.frameworks import Release
+
+PHASE = "environment"
+_NEEDS = (*KERNEL_NEEDS, "pip")  # for %pip
+_COMPILE = ("--quiet", "--no-header", "--no-annotate")
+_NO_SOLUTION = "No solution found"
+_NEVER = (_NO_SOLUTION, "Couldn't parse")
+
+
+@dataclass
+class Build:
+    """One build.
+
+    Attributes:
+        notes: what was asked for and could not be had, in words; the environment works without it.
+    """
+
+    files: EnvironmentFiles
+    order: Order
+    report: Report
+    notes: list[str] = field(default_factory=list)
+
+    def run(self) -> None:
+        """Make the environment, or add to it what is missing; does nothing where nothing is missing.
+
+        Raises:
+            BadInput: another version is there.
+            EnvironmentFailed: it cannot be made, or the requirements do not go together.
+        """
+        made = self.files.usable()
+        release = self._release(made)
+        requirements = merged(made.requirements if made else (), self.order.requirements)
+        if made is None or requirements != made.requirements:
+            self.files.set_order(self.order)
+            made = self._install(release, requirements, is_new=made is None)
+            self.files.set_made(made)
+        self._install_packages()
+        self.files.end_order()
+
+    def _release(self, made: Made | None) -> Release:
+        release = self.order.release(made.version if made else "")
+        if made and release.version != made.version:
+            raise BadInput(
+                f"The environment {release.framework} on the worker has version {made.version}, not {release.version}.",
+                exists="It is as it was.",
+                hint=f"Remove it first: `jupyter tpu env remove NODE {release.framework}`.",
+            )
+        return release
+
+    def _install(self, release: Release, requirements: tuple[str, ...], *, is_new: bool) -> Made:
+        try:
+            uv = find_uv(self.files.home, PHASE, self.report)
+            self._make_folder(uv, release)
+            lock = self._lock(uv, release, requirements, is_new=is_new)
+        except EnvironmentFailed as error:
+            if is_new:
+                self._tidy(error)
+            self.files.end_order()
+            raise
+        return Made(release.version, self.files.python_version(), requirements, lock)
+
+    def _tidy(self, error: EnvironmentFailed) -> None:
+        """Leave nothing of what can never be, and say so where something stays for the next try."""
+        if any(words in error.raw for words in _NEVER):
+            self.files.remove()
+        elif self.files.folder.exists():
+            remove = f"`jupyter tpu env remove NODE {self.files.framework}`"
+            error.exists = (
+                f"What is there of it stays, and the next try continues from there; {remove} frees its space."
+            )
+
+    def _make_folder(self, uv: str, release: Release) -> None:
+        if can_run(self.files.python, "pass"):
+            return
+        own = sys.version_info[:2]
+        preferred = preferred_python(release, own)
+        sent = sent_python(self.files.home, release) if preferred else ""
+        fetched = accepted_pythons(release, preferred) if preferred and not sent else ""
+        words = f" with a Python {fetched}, which uv fetches where it is missing" if fetched else ""
+        self.report(PHASE, f"Making an environment for {release.title}{words}", 0.05)
+        shutil.rmtree(self.files.folder, ignore_errors=True)
+        argv = [uv, "venv", "--python", sent or fetched or sys.executable, str(self.files.folder)]
+        try:
+            run_aloud(argv, "make a Python environment", lambda line: self._heard(line, 0.05))
+        except EnvironmentFailed as error:
+            if not fetched:
+                raise
+            message, hint = no_python(release, own, way_out(error.raw))
+            why = reason(error.raw)
+            raise EnvironmentFailed(f"{message} {why}".strip(), hint=hint, raw=error.raw) from error
+
+    def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
+        """Install all of it; the lines that were installed."""
+        if is_new and self.order.pins:
+            try:
+                return self._install_lock(uv, self.order.pins, f"what {release.title} was made of before")
+            except EnvironmentFailed as error:
+                self.notes.append(f"{error.message} What goes together now was taken instead.")
+        pins = self._settle(uv, release, requirements)
+        return self._install_lock(uv, pins, f"{release.title} ({len(pins)} packages)")
+
+    def _settle(self, uv: str, release: Release, requirements: Sequence[str]) -> tuple[str, ...]:
+        self.report(PHASE, f"Choosing versions for {release.title}", 0.15)
+        with tempfile.TemporaryDirectory() as folder:
+            wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
+            wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
+            made = self.files.usable()
+            # uv takes these versions where they fit: what is there stays, and a new one has ours, whose hashes we know
+            lock.write_text("\n".join(made.pins) if made else lock_text())
+            argv = [
+                uv,
+                "pip",
+                "compile",
+                *_COMPILE,
+                "--python",
+                self.files.python,
+                "--output-file",
+                str(lock),
+                str(wanted),
+            ]
+            in_turn(self.files.home, lambda more: self._compile([*argv, *more], release, requirements))
+            return tuple(line.strip() for line in lock.read_text().splitlines() if line[:1].isalnum())
+
+    def _compile(self, argv: Sequence[str], release: Release, requirements: Sequence[str]) -> None:
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            earlier = [line for line in requirements if line not in self.order.requirements]
+            raise _no_versions(release, requirements, earlier, done.stderr or how_it_ended(done.returncode))
+
+    def _install_lock(self, uv: str, lines: Sequence[str], what: str) -> tuple[str, ...]:
+        with requirements_file("\n".join(with_hashes(lines))) as lock:
+            self._pip_install(uv, ["--requirement", str(lock)], what, 0.3)
+        return tuple(lines)
+
+    def _install_packages(self) -> None:
+        """Those of the user, together or, where that fails, one by one; the environment is worth having without."""
+        installed = self.files.installed()
+        missing = [line for line in self.order.packages if line not in installed.values()]
+        if not missing:
+            return
+        uv = find_uv(self.files.home, PHASE, self.report)
+        try:
+            self._pip_install(uv, missing, f"what you had added: {names(missing)}", 0.9)
+        except EnvironmentFailed:
+            self._install_one_by_one(uv, missing)
+
+    def _install_one_by_one(self, uv: str, lines: Sequence[str]) -> None:
+        for line in lines:
+            try:
+                self._pip_install(uv, [line], f"what you had added: {names([line])}", 0.95)
+            except EnvironmentFailed as error:
+                self.notes.append(f"{line} could not be installed again: {reason(error.raw)}")
+
+    def _pip_install(self, uv: str, what: Sequence[str], words: str, fraction: float) -> None:
+        self.report(PHASE, f"Installing {words}", fraction)
+        argv = [uv, "pip", "install", "--verify-hashes", "--python", self.files.python, *what]
+        in_turn(
+            self.files.home,
+            lambda options: run_aloud([*argv, *options], f"install {words}", lambda line: self._heard(line, fraction)),
+        )
+
+    def _heard(self, line: str, fraction: float) -> None:
+        if line.startswith(("Downloading", "Building", "Prepared", "Installed")):
+            self.report(PHASE, line[:200], fraction)
+
+
+def merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
+    """What was required before and what is now; for a package that is named again only the new lines count.
+
+    >>> merged(["Tiny_Plots==1", "chex"], ["tiny-plots==2"])
+    ('chex', 'tiny-plots==2')
+    """
+    again = set(map(_package, more))
+    kept = (line for line in before if line in more or _package(line) not in again)
+    return tuple(dict.fromkeys((*kept, *more)))
+
+
+def _package(line: str) -> str:
+    return normalised(name_and_version(line)[0])
+
+
+def _no_versions(release: Release, requirements: Sequence[str], earlier: Sequence[str], said: str) -> EnvironmentFailed:
+    if _NO_SOLUTION not in said or not requirements:
+        return failed(f"choose versions for {release.title}", said)
+    forget = f"`jupyter tpu env remove NODE {release.framework}`"
+    return EnvironmentFailed(
+        f"What the notebook's folder requires cannot be installed beside {release.title}: {reason(said)}",
+        exists="Nothing was installed or changed.",
+        hint=f"Change the folder's requirements ({names(requirements)}), or use the environment of another framework."
+        + (f" What was asked for earlier ({names(earlier)}) counts until {forget}." if earlier else ""),
+        raw=said[-2000:],
+    )

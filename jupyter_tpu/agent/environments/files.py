@@ -1,0 +1,215 @@
+"""A framework's environment on the worker's disk: where it lies, what it was made of, what is in it now."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.agent.environments.request import Order
+from jupyter_tpu.agent.environments.uv import can_run
+from jupyter_tpu.agent.environments.venv import HAS_IPYKERNEL
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.frameworks import release_of
+
+_SETTLED_S = 2.0
+_VERSION = re.compile(r"^version(?:_info)?\s*=\s*([0-9.]+)", re.MULTILINE)
+_NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<version>[^\s;]+)|@\s*(?P<url>\S+))?")
+
+
+@dataclass(frozen=True)
+class Made:
+    """What an environment was made of.
+
+    Attributes:
+        version: of the framework.
+        python: its Python's version, such as ``3.12.4``.
+        requirements: what folders of notebooks asked for.
+        pins: all that was installed for it, to the version.
+    """
+
+    version: str
+    python: str
+    requirements: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "requirements": list(self.requirements), "pins": list(self.pins)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Made:
+        lists = {name: tuple(map(str, data[name])) for name in ("requirements", "pins")}
+        return cls(str(data["version"]), str(data["python"]), **lists)
+
+
+@dataclass(frozen=True)
+class EnvironmentFiles:
+    """Those of one framework; its folder counts only with the file beside it, which is written last."""
+
+    home: Home
+    framework: str
+
+    @property
+    def folder(self) -> Path:
+        return self.home.environments / self.framework
+
+    @property
+    def python(self) -> str:
+        return str(self.folder / "bin" / "python")
+
+    def made(self) -> Made | None:
+        """What it was made of; None while it was never whole."""
+        try:
+            made = Made.from_json(json.loads(self._made.read_text()))
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+        return made if os.access(self.python, os.X_OK) else None
+
+    def usable(self) -> Made | None:
+        """The same; None too for one that has broken since."""
+        made = self.made()
+        return made if made and can_run(self.python, HAS_IPYKERNEL) else None
+
+    def set_made(self, made: Made) -> None:
+        _write(self._made, made.to_json())
+
+    def python_version(self) -> str:
+        """Such as ``3.12.4``; empty where the environment does not say."""
+        try:
+            found = _VERSION.search((self.folder / "pyvenv.cfg").read_text())
+        except OSError:
+            return ""
+        return found[1] if found else ""
+
+    def order(self) -> Order | None:
+        """What was begun and has not come to its end."""
+        try:
+            return Order.from_params(json.loads(self._order.read_text()))
+        except (OSError, ValueError, TypeError, AttributeError, TpuError, RecursionError):
+            return None
+
+    def is_unfinished(self) -> bool:
+        """Whether it is not whole, and something of it is there, or was begun."""
+        return self.order() is not None or (self.made() is None and self.folder.exists())
+
+    def set_order(self, order: Order) -> None:
+        _write(self._order, order.to_json())
+
+    def end_order(self) -> None:
+        self._order.unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove all of it, what says that it is whole first."""
+        self._made.unlink(missing_ok=True)
+        self.end_order()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def installed(self) -> dict[str, str]:
+        """What is in it now: requirement lines by normalised name."""
+        folders = tuple(str(path) for path in sorted(self.folder.glob("lib/python*/site-packages")))
+        changed = max(map(_changed, folders), default=0.0)
+        # the same folder is read once, unless somebody may be at work in it
+        return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
+
+    def added(self, made: Made) -> tuple[str, ...]:
+        """What its user has installed besides, or in another version."""
+        pins = {normalised(name): version for name, version in map(name_and_version, made.pins)}
+        installed = self.installed()
+        return tuple(installed[name] for name in sorted(installed) if _differs(installed[name], pins.get(name)))
+
+    def describe(self) -> dict[str, Any]:
+        """As clients see it."""
+        made = self.made()
+        version = made.version if made else (self.order() or Order(self.framework)).version
+        release = release_of(self.framework, version) if version else None
+        return {
+            "framework": self.framework,
+            "title": release.title if release else "",
+            "path": self.python,
+            "is_ready": made is not None,
+            "version": version,
+            "python": made.python if made else "",
+            "requirements": list(made.requirements) if made else [],
+            "pins": list(made.pins) if made else [],
+            "added": list(self.added(made)) if made else [],
+        }
+
+    @property
+    def _made(self) -> Path:
+        return self.home.environments / f"{self.framework}.json"
+
+    @property
+    def _order(self) -> Path:
+        return self.home.environments / f"{self.framework}.order.json"
+
+
+def _changed(folder: str) -> float:
+    """When something was last installed there; what says of a package what it is comes after its folder."""
+    times = [Path(folder).stat().st_mtime]
+    for each in Path(folder).glob("*.dist-info"):
+        with suppress(OSError):  # it is just removed
+            times.append(each.stat().st_mtime)
+    return max(times)
+
+
+@functools.lru_cache(maxsize=8)
+def _installed_in(folders: tuple[str, ...], _as_of: float) -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for each in metadata.distributions(path=list(folders)):
+        with suppress(OSError, KeyError, TypeError, AttributeError, ValueError):  # of one that is half removed
+            found[normalised(each.metadata["Name"])] = _line_of(each)
+    return found
+
+
+def normalised(name: str) -> str:
+    """``Typing_Extensions`` and ``typing-extensions`` are one package."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def name_and_version(line: str) -> tuple[str, str]:
+    """``numpy``, ``2.1`` for ``numpy==2.1``; the address for ``numpy @ https://…``; no version where none is named."""
+    match = _NAME.match(line)
+    return (match[1], match["version"] or match["url"] or "") if match else (line, "")
+
+
+def names(lines: Iterable[str]) -> str:
+    """For people: the names alone, the first eight of them."""
+    found = [name_and_version(line)[0] for line in lines]
+    return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
+
+
+def _differs(line: str, pinned: str | None) -> bool:
+    return pinned is None or name_and_version(line)[1] != pinned
+
+
+def _line_of(distribution: metadata.Distribution) -> str:
+    """``name==version``, or where it came from if that was no index."""
+    name = distribution.metadata["Name"]
+    origin = json.loads(distribution.read_text("direct_url.json") or "{}")
+    url = str(origin.get("url", ""))
+    vcs = origin.get("vcs_info") or {}
+    if vcs:
+        return f"{name} @ {vcs['vcs']}+{url}@{vcs['commit_id']}"
+    return f"{name} @ {url}" if url else f"{name}=={distribution.version}"
+
+
+def _write(path: Path, content: Mapping[str, Any]) -> None:
+    descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(content, file)
+        Path(draft).replace(path)
+    except OSError:
+        Path(draft).unlink(missing_ok=True)
+        raise

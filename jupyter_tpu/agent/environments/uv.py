@@ -1,0 +1,171 @@
+"""uv on the worker: found or fetched, and run with its failures told in words."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TypeVar
+
+from jupyter_tpu.agent.lock import UV, locked, requirements_file
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import EnvironmentFailed
+
+Report = Callable[[str, str, float], None]
+"""Called with phase, message and how much of the whole is done."""
+
+NO_INDEX = (
+    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, name a mirror in "
+    "~/.config/uv/uv.toml on the worker, or send the packages from here: `jupyter tpu env make NODE jax --push`."
+)
+_WAYS_OUT = (
+    (
+        re.compile(r"No space left on device|os error 28\b|Errno 28\b|Disk quota exceeded"),
+        "The worker's disk is full: free space on it by `jupyter tpu ssh`.",
+    ),
+    (
+        re.compile(r"Hash mismatch|do not match the hashes", re.IGNORECASE),
+        "What came is not what was published: something on the way, a proxy or a mirror, has changed it. Try again, or "
+        "name another mirror in ~/.config/uv/uv.toml on the worker.",
+    ),
+    (
+        re.compile(r"it was ended by SIG"),
+        "The worker may be short of memory, which `jupyter tpu top` shows. Try again.",
+    ),
+    (
+        re.compile(r"Couldn't parse"),
+        "Fix that requirement; a line looks like 'numpy>=2' or 'name @ https://…'.",
+    ),
+)
+_MOST_REASON = 600
+_BEGINS = re.compile(r"\berror: |× ", re.IGNORECASE)
+# Less than the link's patience, so that what hangs is named by the worker.
+STEP_S = 9 * 60.0
+_TAIL = 2000
+
+Result = TypeVar("Result")
+
+
+def find_uv(home: Home, phase: str, report: Report) -> str:
+    """The path of uv, which is fetched if the worker has none.
+
+    Raises:
+        EnvironmentFailed: it cannot be fetched.
+    """
+    own = home.root / "uv"
+    places = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", own / "bin/uv"]
+    if found := shutil.which("uv") or next((str(place) for place in places if place.is_file()), None):
+        return found
+    report(phase, "Fetching uv, which installs Python packages", 0.1)
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "--only-binary", ":all:"]
+    with requirements_file(locked([UV])) as lock:
+        argv = [*pip, "--require-hashes", "--requirement", str(lock)]
+        in_turn(home, lambda options: run([*argv, *(["--no-index", *options[1:]] if options else [])], "install uv"))
+    return str(own / "bin/uv")
+
+
+def in_turn(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
+    """Make an attempt with the wheels that were sent to this worker, if there are any, and else with its index.
+
+    `attempt` gets the options for uv and raises EnvironmentFailed; what the last one raises is raised.
+    """
+    sent = home.root / "wheels"
+    if any(sent.glob("*.whl")):
+        with suppress(EnvironmentFailed):
+            return attempt(["--offline", "--find-links", str(sent)])
+    return attempt([])
+
+
+def run(argv: Sequence[str], purpose: str) -> None:
+    """Run a step to its end.
+
+    Raises:
+        EnvironmentFailed: it failed, cannot be run or takes too long; `raw` has its last words.
+    """
+    try:
+        done = subprocess.run(
+            argv, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=STEP_S
+        )
+    except subprocess.TimeoutExpired:
+        raise EnvironmentFailed(
+            f"Could not {purpose} on the worker within {STEP_S / 60:.0f} minutes.", hint=NO_INDEX
+        ) from None
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+        ) from error
+    if done.returncode != 0:
+        raise failed(purpose, done.stderr or done.stdout or how_it_ended(done.returncode))
+
+
+def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) -> None:
+    """The same for a step that may take as long as it goes on saying something; `hear` gets each line of it."""
+    said: list[str] = []
+    try:
+        with subprocess.Popen(
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            assert process.stderr
+            for line in process.stderr:
+                said = [*said[-40:], line]
+                hear(line.strip())
+    except OSError as error:
+        raise EnvironmentFailed(
+            f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
+        ) from error
+    if process.returncode != 0:
+        raise failed(purpose, "".join(said) or how_it_ended(process.returncode))
+
+
+def how_it_ended(exit_code: int) -> str:
+    """For a program that was killed before it said why.
+
+    >>> how_it_ended(-9)
+    'error: it was ended by SIGKILL'
+    """
+    return f"error: it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else ""
+
+
+def failed(purpose: str, said: str) -> EnvironmentFailed:
+    """The error for a step that ended with words."""
+    why = reason(said).rstrip(".")
+    message = f"Could not {purpose} on the worker{': ' if why else ''}{why}."
+    return EnvironmentFailed(message, hint=way_out(said) or NO_INDEX, raw=said[-_TAIL:])
+
+
+def way_out(said: str) -> str:
+    """What to do about words that are known; empty for others."""
+    return next((hint for pattern, hint in _WAYS_OUT if pattern.search(said)), "")
+
+
+def reason(said: str) -> str:
+    """uv's explanation, or pip's, in one line, without its frame and what came before.
+
+    >>> reason("error: No solution found\\n  cause: Because a is b and\\n you require c, no.\\nhint: look")
+    'Because a is b and you require c, no.'
+    >>> reason("Resolved 2 packages\\nerror: Failed to unzip\\n  cause: No space left on device (os error 28)")
+    'Failed to unzip cause: No space left on device (os error 28)'
+    """
+    begins = _BEGINS.search(said)
+    words = " ".join(re.sub("[╰├]─▶|×", " ", said[begins.end() if begins else 0 :]).split())
+    _, because, rest = words.partition("Because ")
+    return (because + rest.partition(" hint:")[0] if because else words)[:_MOST_REASON]
+
+
+def can_run(python: str, program: str) -> bool:
+    """Whether this Python is there and runs the program without an error."""
+    try:
+        done = subprocess.run([python, "-c", program], stdin=subprocess.DEVNULL, capture_output=True, check=False)
+    except (FileNotFoundError, PermissionError):
+        return False
+    return done.returncode == 0

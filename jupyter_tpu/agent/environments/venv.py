@@ -1,0 +1,123 @@
+"""Python environments on the worker: one for the agent, and one for kernels where the worker's own has no ipykernel.
+
+Made with uv, in steps that can be repeated: an environment counts only once its marker is written and for as long as
+what it is for can be imported in it; one that was left half-made, or broke since, is made anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import sys
+import sysconfig
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu.agent.environments.uv import Report, can_run, find_uv, in_turn, run
+from jupyter_tpu.agent.lock import AGENT_NEEDS, KERNEL_NEEDS, locked, requirements_file
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.errors import EnvironmentFailed
+
+_HAS_PYZMQ_AND_PSUTIL = "import zmq, psutil"
+# Found, not imported: a link that comes back must not wait for it.
+HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
+
+
+@dataclass(frozen=True)
+class Environments:
+    """The environments below a home; `report` hears what is being done."""
+
+    home: Home
+    report: Report
+
+    def agent_python(self) -> str:
+        """The Python the agent runs on: its own, so that what users do to theirs cannot break it.
+
+        Without a package index the worker's own has to do, if it has what the agent needs.
+        """
+        try:
+            return self._environment("agent", sys.executable, AGENT_NEEDS, phase="agent", check=_HAS_PYZMQ_AND_PSUTIL)
+        except EnvironmentFailed:
+            if not all(importlib.util.find_spec(name) for name in ("zmq", "psutil")):
+                raise
+            self.report("agent", "No environment of its own could be made; the agent uses the worker's python3", 0.5)
+            return sys.executable
+
+    def kernel_python(self, wanted: str) -> str:
+        """The Python kernels run on: `wanted`, or the worker's own, or one made from it that has ipykernel.
+
+        A virtual environment that the user chose is theirs to change, and another in its place would surprise them.
+
+        Raises:
+            EnvironmentFailed: there is no such Python, or ipykernel cannot be installed.
+        """
+        python = _find_python(wanted) if wanted else sys.executable
+        if _has_ipykernel(python):
+            return python
+        if wanted and _is_virtual(python):
+            raise EnvironmentFailed(
+                f"The Python {python} on the worker has no ipykernel.",
+                hint=f"Install it there: {python} -m pip install ipykernel",
+            )
+        name = "kernel-" + hashlib.sha256(python.encode()).hexdigest()[:8]
+        options = ("--system-site-packages",)
+        made = self._environment(name, python, KERNEL_NEEDS, phase="kernel", check=HAS_IPYKERNEL, options=options)
+        if _is_virtual(python):
+            _share_packages(self.home.environments / name)
+        return made
+
+    def _environment(
+        self, name: str, python: str, needs: Sequence[str], *, phase: str, check: str, options: Sequence[str] = ()
+    ) -> str:
+        folder = self.home.environments / name
+        own_python = str(folder / "bin" / "python")
+        marker, mark = folder / ".ready", "\n".join((python, *needs))
+        if marker.is_file() and marker.read_text() == mark and can_run(own_python, check):
+            return own_python
+        uv = find_uv(self.home, phase, self.report)
+        self.report(phase, f"Making a Python environment for the {phase}", 0.3)
+        shutil.rmtree(folder, ignore_errors=True)
+        run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "make a Python environment")
+        self.report(phase, f"Installing {', '.join(needs)}", 0.5)
+        with requirements_file(locked(needs)) as lock:
+            argv = [
+                uv,
+                "pip",
+                "install",
+                "--quiet",
+                "--python",
+                own_python,
+                "--require-hashes",
+                "--requirement",
+                str(lock),
+            ]
+            in_turn(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
+        marker.write_text(mark)
+        return own_python
+
+
+def _find_python(wanted: str) -> str:
+    found = shutil.which(Path(wanted).expanduser())
+    if found is None:
+        raise EnvironmentFailed(
+            f"There is no Python {wanted!r} on the worker.", hint="Give a path on the worker, or leave it empty."
+        )
+    return found
+
+
+def _has_ipykernel(python: str) -> bool:
+    if python == sys.executable:
+        return importlib.util.find_spec("ipykernel") is not None
+    return can_run(python, HAS_IPYKERNEL)
+
+
+def _is_virtual(python: str) -> bool:
+    return (Path(python).parent.parent / "pyvenv.cfg").is_file()
+
+
+def _share_packages(environment: Path) -> None:
+    """Show the packages of the running virtual environment in another: a system's packages are those of its base."""
+    for packages in environment.glob("lib/python*/site-packages"):
+        (packages / "worker.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")

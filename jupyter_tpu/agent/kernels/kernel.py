@@ -1,0 +1,543 @@
+"""One kernel: its process, its sockets and its record, over restarts of the process and of the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import zmq
+
+from jupyter_tpu.agent.kernels.kernel_dir import KernelDirectory
+from jupyter_tpu.agent.kernels.launcher import Launcher
+from jupyter_tpu.agent.kernels.process import Exit, Process, ReportedExits, boot_id
+from jupyter_tpu.agent.kernels.replies import Replies
+from jupyter_tpu.agent.kernels.request import Launch
+from jupyter_tpu.agent.kernels.sockets import KernelSockets
+from jupyter_tpu.agent.kernels.takeover import Takeover, abort_all
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.agent.recording.checkpoint import Checkpoint
+from jupyter_tpu.agent.recording.jupyter_messages import (
+    asks_to_restart,
+    header_place,
+    is_execute_request,
+    json_object,
+    text_of,
+    without_content,
+)
+from jupyter_tpu.agent.recording.log import Record
+from jupyter_tpu.agent.recording.recorder import Recorder
+from jupyter_tpu.agent.recording.watermark import Watermark
+from jupyter_tpu.errors import EnvironmentFailed, TpuError
+from jupyter_tpu.wire.messages import Channel
+
+Caller: TypeAlias = "tuple[str, int]"
+"""Who calls, and the number of the call; the same again for a call that is repeated after a cut."""
+
+_MOST_CALLERS = 100
+# Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
+_SKIP_AFTER_BOOT = 10_000_000
+_TRIM_EVERY_S = 2.0
+_CUT_OFF = (
+    "Its sockets on the worker were removed, and the agent that was connected with it has ended: it was ended too."
+)
+_LAST_WORDS = 300
+# Jupyter looks every 3 s whether a kernel has died, and starts it again.
+_NEXT_PROCESS_S = 8.0
+_ENDED_UNHEARD = "The kernel ended while no agent ran on the worker; what it said last is lost."
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What all kernels of an agent share."""
+
+    home: Home
+    context: zmq.Context[zmq.Socket[bytes]]
+    reports: ReportedExits
+    launcher: Launcher
+
+
+class Kernel:
+    """A kernel; `on_output` is called after each batch that was recorded.
+
+    `asked` counts the cells and the answers to ``input()`` that came while this agent runs.
+
+    Requests wait while there is no process to take them: sent to sockets that are about to be replaced they would
+    vanish.
+    """
+
+    def __init__(self, kernel_id: str, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
+        self.kernel_id = kernel_id
+        self.is_closed = False
+        self._around = surroundings
+        self._folder = KernelDirectory(surroundings.home, kernel_id)
+        self.record = Record(self._folder.record)
+        heard, checkpoint = Watermark(self._folder.heard), Checkpoint(self._folder.checkpoint)
+        self._intake = Recorder(self.record, heard, checkpoint, on_output, self._acknowledge)
+        self.requests = self._intake.requests
+        self._process: Process | None = None
+        self._sockets: KernelSockets | None = None
+        self._loose_ends: Takeover | None = None
+        self._waiting: list[tuple[Channel, list[bytes]]] = []
+        self._changing = asyncio.Lock()
+        self._watch: asyncio.Task[None] | None = None
+        self._ended = asyncio.Event()
+        self._is_starting = False
+        self._asked_to_end = False
+        self._why_ended = ""
+        self.asked = 0
+
+    # -- life ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def was_born(self) -> bool:
+        """Whether it ever had a process."""
+        return "generation" in self._folder.state
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether it ended so long ago that nobody will ask for its output."""
+        return self._folder.is_stale
+
+    async def start(self, launch: Launch, caller: Caller | None = None) -> None:
+        """Start a process, unless one lives, or an earlier agent has started it for the same call.
+
+        Raises:
+            KernelFailed: the command cannot be run.
+        """
+        async with self._changing:
+            try:
+                if self._process is None and not self.is_closed and not self._was_launched_for(caller):
+                    self.expect_start()
+                    await self._around.launcher.wait_for_code()
+                    await self._launch(launch, caller)
+            finally:
+                self.expect_no_start()
+
+    async def restart(self, launch: Launch, caller: Caller | None = None) -> None:
+        """End the process, wait until it is gone (it may hold the accelerator), start another under the same record.
+
+        Nothing happens where an earlier agent has done so for the same call: what runs now was not meant.
+
+        Raises:
+            EnvironmentFailed: the disk is full or read-only; the process goes on.
+            KernelFailed: the command cannot be run.
+        """
+        async with self._changing:
+            self.expect_start()
+            try:
+                if self._was_launched_for(caller):
+                    return
+                await self._prepare_restart()
+                await self._end()
+                if not self.is_closed:
+                    await self._launch(launch, caller)
+            finally:
+                self.expect_no_start()
+
+    async def _prepare_restart(self) -> None:
+        """Make sure that another process could follow; if not, cells that were meant for that one are aborted."""
+        try:
+            await self._around.launcher.wait_for_code()
+            self._folder.check_room()
+        except TpuError:
+            for parts in self._take_waiting_cells():
+                self._replies().abort(parts)
+            raise
+
+    def check_restart(self) -> None:
+        """Make sure that another process could follow: else the one there is must not end. The record says why.
+
+        Raises:
+            EnvironmentFailed: the disk is full or read-only.
+        """
+        try:
+            self._folder.check_room()
+        except EnvironmentFailed as error:
+            self.event("restart_refused", error=error.to_json())
+            raise
+
+    def abort_until(self, caller: Caller) -> None:
+        """What this client has asked up to that number was meant for the process that is being replaced."""
+        self._folder.save(abort_until=_with_caller(self._folder.state.get("abort_until"), caller, caller[1]))
+
+    def expect_start(self) -> None:
+        """What is asked from now on is meant for the next process; `start`, `restart` or `expect_no_start` follows."""
+        self._is_starting = True
+
+    def expect_no_start(self) -> None:
+        """What was asked is meant for the process there is."""
+        self._is_starting = False
+        waiting, self._waiting = self._waiting, []
+        for channel, parts in waiting:
+            self._send(channel, parts)
+
+    async def kill(self, owner: str = "") -> bool:
+        """End the process at once, unless another owner than that has started it; True when its end is recorded."""
+        async with self._changing:
+            if owner and self._folder.state.get("owner", owner) != owner:
+                return False
+            await self._end()
+            return True
+
+    def send_signal(self, number: int) -> None:
+        """Signal the kernel's process and its children; nothing happens when it is gone."""
+        if self._process is not None:
+            self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
+            self._process.send_signal(number)
+
+    def signal_for(self, caller: Caller | None, number: int) -> bool:
+        """Whether a call's signal is still to be sent; from now on it was.
+
+        A call that an earlier agent began is repeated only where that ends the same process: an interrupt would hit
+        another cell, and a kill the next process.
+        """
+        if caller is None:
+            return True
+        generation = self._folder.state.get("generation", 0)
+        signalled = self._folder.state.get("signalled_by")
+        before = signalled.get(caller[0]) if isinstance(signalled, dict) else None
+        if before and caller[1] <= before[0]:
+            return bool(number != signal.SIGINT and before[1] == generation)
+        self._folder.save(signalled_by=_with_caller(signalled, caller, [caller[1], generation]))
+        return True
+
+    def end_because(self, reason: str) -> None:
+        """Ask the process to end; its notebook is told why."""
+        self._why_ended = reason
+        self.event("words", message=reason)
+        self.send_signal(signal.SIGTERM)
+
+    def tell_hook(self, words: bytes) -> bool:
+        """Tell the checkpoint hook of the kernel's process that the node is about to end; whether it has one."""
+        return self._process is not None and self._folder.tell_hook(words)
+
+    def event(self, name: str, **content: Any) -> None:
+        """Record what the agent has to say of the kernel."""
+        self._intake.event(name, **content)
+
+    def adopt(self) -> None:
+        """Find the process that an earlier agent started, or record that it has ended meanwhile."""
+        self._intake.recover()
+        state = self._folder.state
+        if not state.get("pid"):
+            queued = [request for request in self.requests.all() if request.state == "queued"]
+            self._watch = asyncio.create_task(abort_all(self.record, self._replies(), queued))
+        elif state["boot_id"] != boot_id():
+            self.record.skip(_SKIP_AFTER_BOOT)
+            self._watch = asyncio.create_task(self._end_unheard(state["pid"], Exit()))
+        elif process := Process.find(state["pid"], state["started"], self._around.reports):
+            if self.requests.generation is not None and self.requests.generation < state["generation"]:
+                self._intake.event("started", pid=process.pid, generation=state["generation"])
+            self._connect(process)
+            self._loose_ends = Takeover(self.record, self._intake, self._replies(), self._send)
+            self._intake.on_probe_answer = self._loose_ends.probe_answered
+            if state.get("is_cut_off"):
+                self._why_ended = _CUT_OFF
+                process.send_signal(signal.SIGKILL)
+        else:
+            self._watch = asyncio.create_task(self._learn_of_end(state["pid"]))
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nobody has removed its folders."""
+        return self._folder.is_whole
+
+    def restore(self) -> None:
+        """Restore what somebody has removed; raises OSError or AgentBroken where that is not possible."""
+        self._folder.restore()
+        self._intake.restore()
+
+    def close(self) -> None:
+        """Let go of the kernel, which goes on."""
+        self.is_closed = True
+        if self._watch is not None:
+            self._watch.cancel()
+        if self._sockets is not None:
+            self._sockets.close()
+        if self._process is not None:
+            self._process.close()
+        self._let_ends_go()
+        self._intake.close()
+        self.record.close()
+        self._folder.close()
+
+    def remove(self) -> None:
+        """Delete everything that is kept of a closed kernel."""
+        self._folder.remove()
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def request(
+        self, client_id: str, number: int, channel: Channel, parts: list[bytes], *, asked_at: float | None = None
+    ) -> None:
+        """Pass a client's message to the kernel, unless it was passed on before.
+
+        `asked_at` (Unix seconds) is given of one that a cut held up: had it come then, a failure before it would have
+        aborted it.
+        """
+        if self.is_closed or not self._folder.is_new_request(client_id, number):
+            return
+        if channel == Channel.CONTROL and asks_to_restart(parts):
+            try:
+                self.check_restart()
+            except EnvironmentFailed:
+                return
+        self._record_request(channel, parts)
+        is_cell = _is_cell(channel, parts)
+        if number <= self._folder.state.get("abort_until", {}).get(client_id, 0):
+            if is_cell:
+                self._replies().abort(parts)
+        elif is_cell and asked_at is not None and self.requests.has_failed_behind(asked_at):
+            self._replies().abort(parts)
+        elif self._loose_ends is None or not self._loose_ends.hold(channel, parts):
+            self._send(channel, parts)
+
+    def _send(self, channel: Channel, parts: list[bytes]) -> None:
+        if self._sockets is not None and not self._is_starting:
+            self._sockets.send(channel, parts)
+        else:
+            self._waiting.append((channel, parts))
+            asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
+
+    def _refuse_cells(self) -> None:
+        """Answer cells that wait for a process that nobody starts; what else waits, waits on."""
+        if self.is_alive or self.is_closed:
+            return
+        for parts in self._take_waiting_cells():
+            self._replies().fail(parts, "KernelEnded", self._why_not_run())
+
+    def _take_waiting_cells(self) -> list[list[bytes]]:
+        """The cells among what waits for a process; the rest waits on."""
+        cells = [parts for channel, parts in self._waiting if _is_cell(channel, parts)]
+        self._waiting = [(channel, parts) for channel, parts in self._waiting if not _is_cell(channel, parts)]
+        return cells
+
+    def _replies(self) -> Replies:
+        return Replies(self._intake, self._folder.signer())
+
+    def _why_not_run(self) -> str:
+        ended = self._folder.state.get("exit") or {}
+        how = ended.get("signal") or ("" if ended.get("exit_code") is None else f"exit code {ended['exit_code']}")
+        *_, last_words = ["", *str(ended.get("stderr") or "").strip().splitlines()]
+        said = f" Its last words: {last_words[:_LAST_WORDS]}" if last_words else ""
+        return f"The cell was not run: the kernel ended{f' ({how})' if how else ''}. Restart the kernel.{said}"
+
+    def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
+        """Cells and answers to ``input()``, before they are passed on; of a password only that it came."""
+        if _is_cell(channel, parts):
+            self._intake.take(Channel.REQUEST, [parts])
+            self.asked += 1
+        elif channel == Channel.STDIN and (place := header_place(parts)):
+            is_open = self.requests.may_be_seen(parts[place + 1])
+            self._intake.take(Channel.REQUEST, [parts if is_open else without_content(parts, self._folder.signer())])
+            self.asked += 1
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it has a process, or gets one."""
+        return self._process is not None or self._is_starting
+
+    @property
+    def execution_state(self) -> str:
+        """What Jupyter calls it: starting, idle, busy or dead. JupyterLab gives up a kernel that it hears is dead."""
+        if self._is_starting:
+            return "starting"
+        return self.requests.execution_state if self._process else "dead"
+
+    @property
+    def is_executing(self) -> bool:
+        """Whether code of the user runs, or waits for its turn."""
+        return self._process is not None and self.requests.is_executing(time.time())
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs came while this agent runs."""
+        return self.requests.outputs
+
+    @property
+    def ends_alone_after_s(self) -> float | None:
+        """How long it may be idle without a client; None for as long as it likes."""
+        limit_s = self._folder.state.get("ends_alone_after_s")
+        return limit_s if isinstance(limit_s, (int, float)) else None
+
+    @property
+    def notebook(self) -> str:
+        """What the front end that started it calls its notebook; empty where it did not say."""
+        return str(self._folder.state.get("notebook") or "")
+
+    @property
+    def noted(self) -> dict[str, Any]:
+        """What a client has noted; empty where none has."""
+        note = self._folder.state.get("note")
+        return note if isinstance(note, dict) else {}
+
+    @property
+    def pid(self) -> int | None:
+        """Of its process; None while it has none."""
+        return self._process.pid if self._process else None
+
+    @property
+    def python(self) -> str:
+        """What its process runs on."""
+        return str(self._folder.state.get("python") or "")
+
+    def note(self, note: dict[str, Any]) -> None:
+        """Keep what a client wants to find again with the kernel."""
+        self._folder.save(note=note)
+
+    def describe(self) -> dict[str, Any]:
+        """The kernel as `list_kernels` and `kernel_info` show it."""
+        state = self._folder.state
+        return {
+            "kernel_id": self.kernel_id,
+            "alive": self.is_alive,
+            "execution_state": self.execution_state,
+            "state_since": self.requests.state_since,
+            "note": state.get("note"),
+            "pid": self.pid,
+            "generation": state.get("generation", 0),
+            "python": state.get("python", ""),
+            "started_at": state.get("started_at"),
+            "now": time.time(),
+            "last_output_at": self._intake.last_output_at,
+            "exit": state.get("exit"),
+            "first_seq": self.record.first_seq,
+            "next_seq": self.record.next_seq,
+            "record_bytes": self.record.end - self.record.start,
+        }
+
+    # -- inside --------------------------------------------------------------------------------------------------------
+
+    def _was_launched_for(self, caller: Caller | None) -> bool:
+        launched = self._folder.state.get("launched_by")
+        return caller is not None and isinstance(launched, dict) and caller[1] <= launched.get(caller[0], 0)
+
+    async def _launch(self, launch: Launch, caller: Caller | None) -> None:
+        await self._end_is_recorded()
+        self._folder.check_room()
+        process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
+        generation = int(self._folder.state.get("generation", 0)) + 1
+        self._intake.begin_line()  # before a later agent can find the process: its line begins with 1
+        self._folder.save(
+            pid=process.pid,
+            started=process.started,
+            boot_id=boot_id(),
+            identity=secrets.token_hex(16),
+            generation=generation,
+            python=self._around.launcher.python_of(launch),
+            started_at=time.time(),
+            notebook=launch.env.get("JPY_SESSION_NAME", ""),
+            owner=launch.owner,
+            is_cut_off=False,
+            launched_by=_with_caller(self._folder.state.get("launched_by"), caller, caller[1] if caller else 0),
+            ends_alone_after_s=launch.ends_alone_after_s,
+            exit=None,
+        )
+        self._connect(process)
+        self._intake.event("started", pid=process.pid, generation=generation)
+
+    def _connect(self, process: Process) -> None:
+        self._process = process
+        self._asked_to_end, self._why_ended = False, ""
+        self._ended.clear()
+        identity = bytes.fromhex(self._folder.state["identity"])
+        sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
+        sockets.attach(self._intake.number)
+        self._sockets = sockets
+        self._watch = asyncio.create_task(self._watch_end(process, sockets))
+
+    def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
+        if channel == Channel.IOPUB:
+            self._intake.hear(batch)
+        else:
+            self._intake.take(channel, batch)
+
+    def _acknowledge(self, number: int) -> None:
+        if self._sockets is not None:
+            self._sockets.acknowledge(number)
+
+    async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
+        ended = await self._end_of(process)
+        await sockets.drain()
+        sockets.close()
+        process.close()
+        if self._loose_ends is not None:
+            self._loose_ends.abort()
+        self._let_ends_go()
+        self._sockets = self._process = None
+        self._record_end(process.pid, ended)
+
+    async def _end_of(self, process: Process) -> Exit:
+        """How the process ended, once it has; until then what it writes is kept small."""
+        ending = asyncio.create_task(process.wait())
+        try:
+            while not ending.done():
+                self._folder.trim_output()
+                await asyncio.wait([ending], timeout=_TRIM_EVERY_S)
+            return ending.result()
+        finally:
+            ending.cancel()
+
+    def _let_ends_go(self) -> None:
+        if self._loose_ends is not None:
+            self._loose_ends.close()
+            self._loose_ends = None
+
+    async def _learn_of_end(self, pid: int) -> None:
+        ended = await self._around.reports.of(pid)
+        if self.requests.execution_state == "busy":
+            self._intake.event("gap", messages=None, reason=_ENDED_UNHEARD)
+        await self._end_unheard(pid, ended)
+
+    async def _end_unheard(self, pid: int, ended: Exit) -> None:
+        """Record an end that no agent has seen, and answer the cells that no client has seen end either."""
+        unanswered = [request for request in self.requests.all() if request.state != "done" and not request.status]
+        self._record_end(pid, ended)
+        await abort_all(self.record, self._replies(), unanswered)
+
+    def _record_end(self, pid: int, ended: Exit) -> None:
+        outcome = {
+            "exit_code": ended.exit_code,
+            "signal": ended.signal,
+            "asked": self._asked_to_end,
+            "stderr": self._why_ended or self._folder.last_words(),
+        }
+        self._folder.save(pid=None, exit=outcome)
+        # Cells that wait for the next process are not lost with this one: a later agent must find them queued.
+        kept = [_msg_id_of(parts) for channel, parts in self._waiting if _is_cell(channel, parts)]
+        generation = self._folder.state["generation"]
+        self._intake.event("exited", pid=pid, generation=generation, **outcome, **({"kept": kept} if kept else {}))
+        self._ended.set()
+
+    async def _end(self) -> None:
+        if self._process is not None:
+            self.send_signal(signal.SIGKILL)
+            await self._ended.wait()
+        await self._end_is_recorded()
+
+    async def _end_is_recorded(self) -> None:
+        """How a process ended that an earlier agent had started is still being asked; it is no end of the next one."""
+        if self._process is None and self._watch is not None:
+            await asyncio.wait([self._watch])
+
+
+def _is_cell(channel: Channel, parts: list[bytes]) -> bool:
+    return channel == Channel.SHELL and is_execute_request(parts)
+
+
+def _msg_id_of(parts: list[bytes]) -> str:
+    return text_of(json_object(parts[header_place(parts)]), "msg_id")
+
+
+def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:
+    """What is noted of callers, and `value` of this one as the newest."""
+    callers = dict(noted) if isinstance(noted, dict) else {}
+    if caller is not None:
+        callers.pop(caller[0], None)
+        callers[caller[0]] = value
+    return dict(list(callers.items())[-_MOST_CALLERS:])

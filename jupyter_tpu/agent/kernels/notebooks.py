@@ -1,0 +1,27 @@
+"""Which notebook a kernel belongs to, for people."""
+
+from __future__ import annotations
+
+from pathlib import PurePath
+
+from jupyter_tpu.agent.kernels.kernel import Kernel
+from jupyter_tpu.agent.kernels.kernels import Kernels
+
+
+def notebook_of(kernel: Kernel) -> str:
+    """The path of what is open on a kernel, a notebook rather than a console; empty where nobody has noted any."""
+    note = kernel.noted
+    found = note.get("sessions")
+    sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
+    sessions.sort(key=lambda each: each.get("type") != "notebook")
+    return str(sessions[0].get("path") or "")[:500] if sessions else kernel.notebook
+
+
+def name_of(kernel: Kernel) -> str:
+    """What people call it: the file name of its notebook, or a piece of its id."""
+    return PurePath(notebook_of(kernel)).name or f"the kernel {kernel.kernel_id[:8]}"
+
+
+def by_pid(kernels: Kernels) -> dict[int, tuple[str, str]]:
+    """By the pid of each kernel's process: kernel id and notebook; also for threads."""
+    return {kernel.pid: (kernel.kernel_id, notebook_of(kernel)) for kernel in kernels.all() if kernel.pid is not None}

@@ -1,0 +1,167 @@
+"""The process of a kernel: started in a session of its own, so that it outlives the agent, and found again afterwards.
+
+A process is known by pid and start time, never by pid alone. Its end is seen through a pidfd, whoever its parent is;
+how it ended is known to the parent only: to us for what we started, and to the supervisor, which inherits the kernels
+of an agent that died, and tells the next one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu.files import users_umask
+
+# The supervisor reaps an inherited kernel at once; this is for the case that it is gone as well.
+_REPORT_WAIT_S = 2.0
+_REMEMBERED = 1000
+
+
+@dataclass(frozen=True)
+class Exit:
+    """How a process ended: by an exit code, by a signal, or unknown (both None)."""
+
+    exit_code: int | None = None
+    signal: str | None = None
+
+    @classmethod
+    def from_wait_status(cls, status: int) -> Exit:
+        """From what `waitpid` gives."""
+        code = os.waitstatus_to_exitcode(status)
+        return cls(exit_code=code) if code >= 0 else cls(signal=_signal_name(-code))
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+class ReportedExits:
+    """What the supervisor tells of kernels that were not our children."""
+
+    def __init__(self) -> None:
+        self._reports: dict[int, asyncio.Future[Exit]] = {}
+
+    def report(self, pid: int, status: int) -> None:
+        future = self._future(pid)
+        if not future.done():
+            future.set_result(Exit.from_wait_status(status))
+        # Most are daemons that kernels left behind, and nobody will ask.
+        for old in list(self._reports)[:-_REMEMBERED]:
+            if self._reports[old].done():
+                del self._reports[old]
+
+    async def of(self, pid: int) -> Exit:
+        """How `pid` ended, as far as anybody can tell."""
+        try:
+            return await asyncio.wait_for(asyncio.shield(self._future(pid)), _REPORT_WAIT_S)
+        except asyncio.TimeoutError:
+            return Exit()
+        finally:
+            self._reports.pop(pid, None)
+
+    def _future(self, pid: int) -> asyncio.Future[Exit]:
+        if pid not in self._reports:
+            self._reports[pid] = asyncio.get_running_loop().create_future()
+        return self._reports[pid]
+
+
+class Process:
+    """A kernel's process. Made by `start` or `find`."""
+
+    def __init__(self, pid: int, started: int, child: subprocess.Popen[bytes] | None, reports: ReportedExits) -> None:
+        self.pid = pid
+        self.started = started
+        self._child = child
+        self._reports = reports
+        self._pidfd = os.pidfd_open(pid)
+
+    @classmethod
+    def start(
+        cls,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        cwd: Path,
+        output: Path,
+        reports: ReportedExits,
+        stdin: int = subprocess.DEVNULL,
+    ) -> Process:
+        """Run a command with its output in the file `output`; its input is empty unless `stdin` says otherwise.
+
+        Raises:
+            OSError: the command cannot be run.
+        """
+        output.write_bytes(b"")
+        # Appended, so that it can be shortened while the process writes.
+        with output.open("ab") as file:
+            child = subprocess.Popen(
+                argv,
+                env=dict(env),
+                cwd=cwd,
+                stdin=stdin,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                umask=users_umask(),
+            )
+        return cls(child.pid, start_ticks(child.pid) or 0, child, reports)
+
+    @classmethod
+    def find(cls, pid: int, started: int, reports: ReportedExits) -> Process | None:
+        """The process that was started earlier, if it still runs."""
+        with suppress(ProcessLookupError):
+            process = cls(pid, started, None, reports)
+            if start_ticks(pid) == started:
+                return process
+            process.close()
+        return None
+
+    @property
+    def is_running(self) -> bool:
+        return start_ticks(self.pid) == self.started
+
+    async def wait(self) -> Exit:
+        """How it ended, once it has."""
+        loop = asyncio.get_running_loop()
+        ended = asyncio.Event()
+        loop.add_reader(self._pidfd, ended.set)
+        try:
+            await ended.wait()
+        finally:
+            loop.remove_reader(self._pidfd)
+        if self._child is None:
+            return await self._reports.of(self.pid)
+        code = self._child.wait()
+        return Exit(exit_code=code) if code >= 0 else Exit(signal=_signal_name(-code))
+
+    def send_signal(self, number: int) -> None:
+        """Signal the kernel and the processes it started; no error when it is gone."""
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._pidfd, 0)
+            os.killpg(self.pid, number)
+
+    def close(self) -> None:
+        os.close(self._pidfd)
+
+
+def start_ticks(pid: int) -> int | None:
+    """When a process started, in the kernel's ticks since boot; None when it is gone or a zombie."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def boot_id() -> str:
+    """Changes with every boot, so that pids of an earlier one are not mistaken for ours."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,0 +1,89 @@
+"""What the agent answers about the chips of its worker: ``metrics``, ``who`` and ``free``."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
+
+from jupyter_tpu.agent.devices.holders import Holders
+from jupyter_tpu.agent.devices.release import ChipRelease
+from jupyter_tpu.agent.kernels.kernel import Kernel
+from jupyter_tpu.agent.kernels.kernels import Kernels
+from jupyter_tpu.agent.kernels.notebooks import by_pid
+from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
+from jupyter_tpu.errors import BadInput
+
+_LONGEST_HISTORY_S = 3600
+_MOST_POINTS = 600
+_LOCK_UNSEEN = "libtpu's lock is held by a process that cannot be seen from here, such as one in a container"
+
+
+class Metrics:
+    """The chips of this worker; `python` is what kernels run on unless they ask for another."""
+
+    def __init__(self, kernels: Kernels, python: str) -> None:
+        self._kernels = kernels
+        self._python = python
+        self._holders = Holders(os.environ, partial(by_pid, kernels))
+        self._sampler = Sampler(os.environ, self._holders, self._python_of)
+        self._freeing = ChipRelease(self._holders, self._kernel_of)
+
+    async def run(self) -> None:
+        """Take samples until cancelled."""
+        await self._sampler.run()
+
+    @property
+    def methods(self) -> Mapping[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        return {"metrics": self.metrics, "who": self.who, "free": self._freeing.free}
+
+    async def metrics(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """``{"history_s"?, "points"?}``: the newest sample, and what was before.
+
+        Raises:
+            BadInput: the parameters make no sense.
+        """
+        history_s = _whole(params, "history_s", 0, _LONGEST_HISTORY_S, 0)
+        points = _whole(params, "points", 1, _MOST_POINTS, _MOST_POINTS)
+        sample = await self._sampler.newest()
+        history = None
+        if history_s:
+            step_s = max(INTERVAL_S, history_s / points)
+            ring = self._sampler.ring.copy()
+            history = await asyncio.to_thread(ring.history, time.time() - history_s, step_s, points)
+        return {
+            "worker": {"hostname": socket.gethostname(), "accelerator_type": self._sampler.accelerator_type},
+            "now": time.time(),
+            "interval_s": INTERVAL_S,
+            "sample": sample.to_json(),
+            "history": history,
+        }
+
+    async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
+        """TPU processes now, and how libtpu's lock is."""
+        holders = await asyncio.to_thread(self._holders.look)
+        lock = await asyncio.to_thread(self._holders.lock_file)
+        return {
+            "holders": [asdict(holder) for holder in holders],
+            "lock_file": {"path": lock.path, "is_held": lock.is_held, "is_there": lock.is_there},
+            "reason": _LOCK_UNSEEN if lock.is_held and not holders else "",
+        }
+
+    def _kernel_of(self, pid: int) -> Kernel | None:
+        return next((kernel for kernel in self._kernels.all() if kernel.pid == pid), None)
+
+    def _python_of(self, kernel_id: str) -> str:
+        kernel = next((kernel for kernel in self._kernels.all() if kernel.kernel_id == kernel_id), None)
+        return (kernel.python if kernel else "") or self._python
+
+
+def _whole(params: Mapping[str, Any], name: str, least: int, most: int, default: int) -> int:
+    value = params.get(name, default)
+    if type(value) not in (int, float) or not least <= value <= most:
+        raise BadInput(f"{name} must be a number from {least} to {most}.")
+    return int(value)

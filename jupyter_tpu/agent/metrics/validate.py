@@ -1,0 +1,162 @@
+"""What of libtpu's numbers can be believed. Pure.
+
+What cannot be (NaN, negative, more than there is) is not shown as a number: it becomes unknown, with the reason. Names
+of metrics are those of tpu-info 0.14.2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.metrics import MOST_IDS, Chip, Core
+
+HBM_TOTAL = "tpu.runtime.hbm.memory.total.bytes"
+HBM_USED = "tpu.runtime.hbm.memory.usage.bytes"
+DUTY_CYCLE = "tpu.runtime.tensorcore.dutycycle.percent"
+HBM_BANDWIDTH = "tpu.runtime.hbm.utilization.percent"
+IDLE_TIME = "tpu.runtime.tensorcore.idle_duration.seconds"
+QUEUE_SIZE = "hlo.queue.size.gauge"
+TENSORCORE = "tensorcore_util"
+"""Not of the service: the name that libtpu's SDK has for it."""
+
+SERVED = (HBM_TOTAL, HBM_USED, DUTY_CYCLE, HBM_BANDWIDTH, IDLE_TIME, QUEUE_SIZE)
+"""The metrics that libtpu's service is asked for."""
+
+_LONGEST_IDLE_S = 10 * 365 * 86400.0
+_MOST_HBM_BYTES = 2**40
+_MOST_QUEUED = 10**6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RawMetrics:
+    """What the processes that use the chips have told.
+
+    Attributes:
+        values: by metric, pairs of id and number as they came.
+        why_not: by metric, why nothing came.
+    """
+
+    values: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
+    why_not: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValidMetrics:
+    """The part of a sample that comes from libtpu."""
+
+    duty_per: str
+    chips: tuple[Chip, ...]
+    cores: tuple[Core, ...]
+    unknown: Mapping[str, str]
+
+
+def _percent(value: float) -> float | None:
+    return abs(value) if 0 <= value <= 100 else None
+
+
+def _seconds(value: float) -> float | None:
+    return abs(value) if 0 <= value <= _LONGEST_IDLE_S else None
+
+
+def _queue(value: float) -> int | None:
+    return int(value) if 0 <= value <= _MOST_QUEUED else None
+
+
+def _used(value: float) -> int | None:
+    return int(value) if 0 <= value <= _MOST_HBM_BYTES else None
+
+
+def _total(value: float) -> int | None:
+    return int(value) if 1 <= value <= _MOST_HBM_BYTES else None
+
+
+_CORE_FIELDS: Mapping[str, tuple[str, Callable[[float], float | None]]] = {
+    "tensorcore_percent": (TENSORCORE, _percent),
+    "hbm_used_bytes": (HBM_USED, _used),
+    "hbm_total_bytes": (HBM_TOTAL, _total),
+    "hbm_bandwidth_percent": (HBM_BANDWIDTH, _percent),
+    "idle_s": (IDLE_TIME, _seconds),
+    "queued": (QUEUE_SIZE, _queue),
+}
+
+
+def believed(
+    told: RawMetrics, cores_per_chip: int, expected_cores: int | None, *, is_whole_node: bool = False
+) -> ValidMetrics:
+    """What of it makes sense.
+
+    Args:
+        expected_cores: of this worker; None where its type is not known.
+        is_whole_node: whether this worker is all of its node, so that ids begin with 0.
+    """
+    unknown: dict[str, str] = {}
+    columns = {name: _column(told, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
+    ids = sorted(set().union(*columns.values()))
+    _take_back_impossible_memory(columns, unknown)
+    for name, column in columns.items():
+        _explain(name, column, ids, unknown)
+    duty = _column(told, "duty_percent", DUTY_CYCLE, _percent, unknown)
+    chips = sorted({core // cores_per_chip for core in ids} or duty)
+    _explain("duty_percent", duty, chips, unknown)
+    if expected_cores is not None:
+        _explain_cores(ids, expected_cores, is_whole_node, unknown)
+    return ValidMetrics(
+        duty_per="chip" if cores_per_chip > 1 else "core",
+        chips=tuple(Chip(chip=chip, duty_percent=duty.get(chip)) for chip in chips),
+        cores=tuple(_core(core, core // cores_per_chip, columns) for core in ids),
+        unknown=unknown,
+    )
+
+
+def _explain_cores(ids: Sequence[int], expected: int, is_whole_node: bool, unknown: dict[str, str]) -> None:
+    if len(ids) != expected:
+        unknown["cores"] = f"libtpu reports {len(ids)} cores, this worker has {expected}"
+    elif is_whole_node and ids[-1] >= expected:
+        unknown["cores"] = f"libtpu reports cores {ids[0]} to {ids[-1]}, this worker has 0 to {expected - 1}"
+
+
+def _core(core: int, chip: int, columns: Mapping[str, Mapping[int, Any]]) -> Core:
+    return Core(core=core, chip=chip, **{name: column.get(core) for name, column in columns.items()})
+
+
+def _column(
+    told: RawMetrics, name: str, metric: str, rule: Callable[[float], float | None], unknown: dict[str, str]
+) -> dict[int, float | None]:
+    """One field by id; what is not believed is None, with the reason in `unknown`."""
+    pairs = told.values.get(metric, ())
+    if len({number for number, _ in pairs}) > MOST_IDS:
+        unknown[name] = f"libtpu reports more than {MOST_IDS} cores"
+        return {}
+    column: dict[int, float | None] = {}
+    for number, value in pairs:
+        known = rule(value) if math.isfinite(value) else None
+        if number < 0:
+            unknown[name] = f"libtpu reports a core {number}"
+        elif number in column:
+            column[number] = None
+            unknown[name] = f"libtpu reports core {number} more than once"
+        else:
+            column[number] = known
+            if known is None:
+                unknown[name] = f"libtpu tells {value:g}, which cannot be"
+    if metric in told.why_not or not pairs:
+        unknown[name] = told.why_not.get(metric) or "libtpu does not tell it"
+    return column
+
+
+def _take_back_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict[str, str]) -> None:
+    used, total = columns["hbm_used_bytes"], columns["hbm_total_bytes"]
+    for core, most in total.items():
+        if most is not None and (used.get(core) or 0) > most:
+            used[core] = None
+            unknown["hbm_used_bytes"] = f"libtpu reports more memory in use than core {core} has"
+
+
+def _explain(name: str, column: Mapping[int, Any], ids: Iterable[int], unknown: dict[str, str]) -> None:
+    wanted = set(ids)
+    for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what is not there:")):
+        if numbers and name not in unknown:
+            unknown[name] = f"libtpu {what} {', '.join(map(str, sorted(numbers)[:8]))}"

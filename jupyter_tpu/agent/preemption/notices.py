@@ -1,0 +1,174 @@
+"""Notices that the machine is about to go: passed on to the kernels' checkpoint hooks, and what became of those.
+
+Whoever learns of an end announces it: the metadata server's watch, the guard, a server. Some of them repeat themselves,
+and several may mean the same end, for which a hook must run once: such announcements are one notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import time
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.agent.kernels.kernel import Kernel
+from jupyter_tpu.agent.kernels.kernels import Kernels
+from jupyter_tpu.agent.kernels.process import boot_id
+from jupyter_tpu.brakes import number_from
+from jupyter_tpu.errors import BadInput
+
+HOOK_S = 25.0
+"""What hooks are given before the node ends, unless its end comes sooner."""
+
+BY_RULE, PREEMPTED, MAINTENANCE = "rule", "preempted", "maintenance"
+"""Kinds of notices."""
+
+_REPEATED_WITHIN_S = 60.0
+_REMEMBERED = 20
+_LONGEST_TEXT = 500
+
+
+@dataclass
+class Notice:
+    """One end of the node that was announced.
+
+    Attributes:
+        ends: when the hooks' time is over; it and `repeated` are by a clock that only grows.
+        waiting: kernels whose hooks were told and have not reported.
+    """
+
+    notice_id: str
+    reason: str
+    ends: float
+    repeated: float
+    waiting: set[str] = field(default_factory=set)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether hooks run and have time left."""
+        return bool(self.waiting) and time.monotonic() < self.ends
+
+
+class Notices:
+    """Those of this worker.
+
+    Attributes:
+        told: how many hooks were told of an end so far.
+    """
+
+    def __init__(self, kernels: Kernels) -> None:
+        self._kernels = kernels
+        self._newest: dict[str, Notice] = {}
+        self._outcomes: list[tuple[float, dict[str, Any]]] = []
+        self.told = 0
+
+    def announce(self, kind: str, reason: str, within_s: float = math.inf) -> Notice:
+        """Tell the kernels' hooks, unless they were told of this end. `within_s`: when the node may be gone."""
+        now = time.monotonic()
+        known = self._newest.get(kind)
+        if known is None or now - known.repeated > _REPEATED_WITHIN_S:
+            known = next((notice for notice in self._newest.values() if now < notice.ends), None)
+        notice = self._newest[kind] = known or self._begin(kind, reason, min(HOOK_S, max(0.0, within_s)))
+        notice.repeated = now
+        return notice
+
+    def _begin(self, kind: str, reason: str, seconds: float) -> Notice:
+        now = time.monotonic()
+        # a pre-emption is announced anew by the next agent, and is still the same
+        notice_id = f"{kind}-{boot_id()}" if kind == PREEMPTED else uuid.uuid4().hex
+        notice = Notice(notice_id=notice_id, reason=reason, ends=now + seconds, repeated=now)
+        words = json.dumps({"notice_id": notice_id, "reason": reason, "ends_in_s": seconds}).encode()
+        notice.waiting = {kernel.kernel_id for kernel in self._kernels.all() if kernel.tell_hook(words)}
+        self.told += len(notice.waiting)
+        if notice.waiting:
+            asyncio.get_running_loop().call_later(seconds, self._is_over, notice)
+        return notice
+
+    def _is_over(self, notice: Notice) -> None:
+        for kernel in self._kernels.all():
+            if kernel.kernel_id in notice.waiting:
+                self._note(kernel, notice.notice_id, notice.reason, {"status": "unfinished"})
+        notice.news.set()
+
+    @staticmethod
+    async def settled(notice: Notice) -> bool:
+        """Wait until its hooks have run or their time is over; whether there was anything to wait for."""
+        if not notice.is_open:
+            return False
+        while notice.is_open:
+            notice.news.clear()
+            try:
+                await asyncio.wait_for(notice.news.wait(), max(0.0, notice.ends - time.monotonic()))
+            except (asyncio.TimeoutError, TimeoutError):
+                return True
+        return True
+
+    @property
+    def are_open(self) -> bool:
+        """Whether hooks run: what they use of the accelerator is no work that would keep the node."""
+        return any(notice.is_open for notice in self._newest.values())
+
+    # -- what clients and hooks call -----------------------------------------------------------------------------------
+
+    async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A server is about to end the node in ``ends_in_s``, for that ``reason``. Answers at once; may be repeated.
+
+        Raises:
+            BadInput: it does not say so.
+        """
+        reason = params.get("reason")
+        if not isinstance(reason, str) or not reason:
+            raise BadInput("A reason must be a text.")
+        within_s = math.inf if params.get("ends_in_s") is None else number_from(params, "ends_in_s")
+        notice = self.announce(BY_RULE, reason[:_LONGEST_TEXT], within_s)
+        return {"is_ready": not notice.is_open, "hooks": self.describe()}
+
+    async def hook_ran(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """A kernel's hook has come to its end, or had when an earlier agent asked it (``is_repeated``).
+
+        Raises:
+            BadInput: it does not say how.
+            KernelFailed: there is no such kernel.
+        """
+        kernel = self._kernels.get(params.get("kernel_id"))
+        notice_id, status, reason, error = (
+            str(params.get(name, ""))[:_LONGEST_TEXT] for name in ("notice_id", "status", "reason", "error")
+        )
+        if status not in ("ran", "failed"):
+            raise BadInput("A hook ran or failed.")
+        outcome = {"status": status, "seconds": number_from(params, "seconds"), "error": error}
+        self._note(kernel, notice_id, reason, outcome, is_repeated=bool(params.get("is_repeated")))
+        for notice in self._newest.values():
+            if notice.notice_id == notice_id:
+                notice.waiting.discard(kernel.kernel_id)
+                notice.news.set()
+        return {}
+
+    def describe(self) -> list[dict[str, Any]]:
+        """What became of the newest hooks, with ages instead of times."""
+        now = time.monotonic()
+        return [{**outcome, "age_s": now - at} for at, outcome in self._outcomes]
+
+    def _note(
+        self, kernel: Kernel, notice_id: str, reason: str, outcome: Mapping[str, Any], *, is_repeated: bool = False
+    ) -> None:
+        """In the kernel's record, unless an earlier agent has written it there."""
+        told = {**outcome, "reason": reason, "message": _message(outcome, reason)}
+        if not is_repeated:
+            kernel.event("checkpoint_hook", notice_id=notice_id, **told)
+        who = {"kernel_id": kernel.kernel_id, "notebook": kernel.notebook, "notice_id": notice_id}
+        self._outcomes = [*self._outcomes, (time.monotonic(), {**who, **told})][-_REMEMBERED:]
+
+
+def _message(outcome: Mapping[str, Any], reason: str) -> str:
+    """What became of a hook, for people."""
+    if outcome["status"] == "unfinished":
+        return f"checkpoint hook has not ended in time ({reason})"
+    if outcome["status"] == "failed":
+        return f"checkpoint hook failed after {outcome['seconds']:.1f} s: {outcome['error']} ({reason})"
+    return f"checkpoint hook ran in {outcome['seconds']:.1f} s ({reason})"

@@ -1,0 +1,56 @@
+"""What the disk did not take of a record: kept in memory, where readers still find it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from jupyter_tpu.wire.entries import entry_span
+
+_MOST_BYTES = 32 * 1024 * 1024
+_PIECE_BYTES = 256 * 1024
+
+
+class Overflow:
+    """Entries that the disk did not take, in order; they follow the last segment."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self._pieces: list[tuple[int, bytes]] = []
+
+    def add(self, data: bytes, first_seq: int) -> bool:
+        """Keep whole entries, the first of which is `first_seq`; whether there was room."""
+        if self.size + len(data) > _MOST_BYTES:
+            return False
+        if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:
+            first_seq, before = self._pieces.pop()
+            data, self.size = before + data, self.size - len(before)
+        self._pieces.append((first_seq, data))
+        self.size += len(data)
+        return True
+
+    def release(self, write: Callable[[bytes, int], None]) -> None:
+        """Hand all pieces to `write`, until it fails."""
+        while self._pieces:
+            first_seq, data = self._pieces[0]
+            write(data, first_seq)
+            self.size -= len(data)
+            del self._pieces[0]
+
+    def read(self, start: int, size: int) -> bytes:
+        for _, data in self._pieces:
+            if start < len(data):
+                return data[start : start + size]
+            start -= len(data)
+        return b""
+
+    def locate(self, seq: int) -> tuple[int, int] | None:
+        """``(bytes before it, its seq)`` of the first entry not before `seq`."""
+        before = 0
+        for _, data in self._pieces:
+            at = 0
+            while span := entry_span(data, at):
+                if span[0] >= seq:
+                    return before + at, span[0]
+                at += span[1]
+            before += len(data)
+        return None

@@ -1,0 +1,304 @@
+"""What was asked of a kernel and how far it got: an index of the execute requests in its record.
+
+It depends on the record's entries alone, so a later agent comes to the same index by reading them. `observe` is on the
+path of every message: it parses a parent header only when it differs from the last one, and no content except that of
+the few messages that start or end a request.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from jupyter_tpu.agent.recording.jupyter_messages import AGENT_SESSION, header_place, json_object, text_of
+from jupyter_tpu.wire.entries import Entry
+from jupyter_tpu.wire.messages import Channel
+
+ExecutionState = Literal["starting", "idle", "busy"]
+
+_MOST_REQUESTS = 2000
+_MOST_PARENTS = 64
+_MOST_ANSWERS = 100
+# Jupyter Server and JupyterLab take no state from around these (`untracked_message_types`): a page that is told "busy"
+# because of one as it opens does not hear of its end, and would show a busy kernel until the next cell.
+_NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
+_OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
+# A widget's page says now and then that it is still shown, which takes a kernel a few ms and is no work.
+_MOMENT_S = 1.0
+
+
+@dataclass
+class IndexedRequest:
+    """One execute_request, as `list_requests` shows it.
+
+    Attributes:
+        cell_id: the cell's, as JupyterLab and Notebook send it.
+        first_seq, last_seq: the request itself, and the last message that belongs to it so far.
+        bytes, messages: what they take in the record.
+        ends_others: if it fails, the kernel aborts what waits behind it.
+        state: queued | running | done.
+        status: ok | error | aborted, from the reply; lost when the kernel ended first; None while unknown.
+        input_seq: the input_request that waits for an answer.
+        open_question: its msg_id if what is typed there may be seen; empty for a password.
+        answers: the newest answers to ``input()``.
+        reply_seq: the reply.
+        is_settled: whether the agent itself has replied. A reply of the kernel that still comes is one too many.
+    """
+
+    msg_id: str
+    session: str
+    cell_id: str | None
+    first_seq: int
+    last_seq: int
+    bytes: int
+    messages: int
+    asked_at: float
+    ends_others: bool = True
+    state: str = "queued"
+    status: str | None = None
+    execution_count: int | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+    input_seq: int | None = None
+    reply_seq: int | None = None
+    is_settled: bool = False
+    open_question: str = ""
+    answers: list[int] = field(default_factory=list)
+
+
+class RequestIndex:
+    """The newest 2,000 execute requests of a kernel, and whether it is busy.
+
+    Attributes:
+        outputs: how much was printed and shown since this index was made.
+        state_since: since when it is busy, idle or starting (Unix seconds).
+        begun: how many requests of any kind this agent has seen it begin.
+        generation: how often it was started, by the record; None where an older agent's checkpoint does not say.
+    """
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[str, IndexedRequest] = OrderedDict()
+        self._by_parent: dict[bytes, IndexedRequest | None] = {}
+        self._busy_with: set[tuple[str, str]] = set()
+        self._has_spoken = False
+        self.state_since: float | None = None
+        self.outputs = 0
+        self.begun = 0
+        self.generation: int | None = 0
+
+    @property
+    def execution_state(self) -> ExecutionState:
+        """What the kernel says it is doing. Other requests than cells count as well, where they do for Jupyter."""
+        if self._busy_with:
+            return "busy"
+        return "idle" if self._has_spoken else "starting"
+
+    def is_executing(self, now: float) -> bool:
+        """Whether code of the user runs, in a cell or for longer than a moment for a widget, or a cell waits."""
+        kinds = {kind for kind, _ in self._busy_with}
+        if "execute_request" in kinds or any(request.state != "done" for request in self._requests.values()):
+            return True
+        return not kinds.isdisjoint(_OF_WIDGETS) and now - (self.state_since or 0.0) >= _MOMENT_S
+
+    def to_json(self) -> dict[str, Any]:
+        """Everything, so that a later agent need not read the whole record; see `load`."""
+        return {
+            "requests": self.describe(),
+            "busy_with": [list(key) for key in self._busy_with],
+            "has_spoken": self._has_spoken,
+            "state_since": self.state_since,
+            "generation": self.generation,
+        }
+
+    def load(self, state: Mapping[str, Any]) -> None:
+        """Begin with what `to_json` gave.
+
+        Raises:
+            KeyError, TypeError: it is something else.
+        """
+        requests = [IndexedRequest(**request) for request in state["requests"]]
+        self._requests = OrderedDict((request.msg_id, request) for request in requests)
+        self._busy_with = {(kind, msg_id) for kind, msg_id in state["busy_with"]}
+        self._has_spoken, self.state_since = state["has_spoken"], state["state_since"]
+        self.generation = state.get("generation")
+
+    def get(self, msg_id: Any) -> IndexedRequest | None:
+        """The request of this id, unless it is too old."""
+        return self._requests.get(msg_id) if isinstance(msg_id, str) else None
+
+    def all(self) -> list[IndexedRequest]:
+        """All requests, in the order they were asked."""
+        return list(self._requests.values())
+
+    def has_failed_behind(self, moment: float) -> bool:
+        """Whether the kernel would have aborted a cell that had come at that moment (Unix seconds)."""
+        return any(
+            request.status == "error" and request.ends_others and not request.is_settled
+            for request in self._requests.values()
+            if request.asked_at <= moment and (request.ended_at is None or moment <= request.ended_at)
+        )
+
+    def describe(self) -> list[dict[str, Any]]:
+        """All requests as JSON objects, in the order they were asked."""
+        return [asdict(request) for request in self._requests.values()]
+
+    def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
+        """Take note of an entry of `size` bytes, in the order of the record."""
+        if channel == Channel.EVENT:
+            self._observe_event(json_object(parts[0]), time)
+        elif place := header_place(parts):
+            if channel == Channel.REQUEST:
+                self._observe_request(seq, time, parts, place, size)
+            else:
+                self._observe_answer(seq, time, channel, parts, place, size)
+
+    def is_part(self, entry: Entry, request: IndexedRequest) -> bool:
+        """Whether an entry is the request itself or belongs to it."""
+        if entry.channel == Channel.REQUEST:
+            return entry.seq == request.first_seq or entry.seq in request.answers
+        place = header_place(entry.parts)
+        return bool(place) and self._request_of(entry.parts[place + 1]) is request
+
+    def may_be_seen(self, question: bytes) -> bool:
+        """Whether an answer is surely no password; its parent header names the question where clients say it."""
+        msg_id = text_of(json_object(question), "msg_id")
+        waiting = [request.open_question for request in self._requests.values() if request.input_seq is not None]
+        asked = [each for each in waiting if msg_id in ("", each)] if msg_id in ("", *waiting) else []
+        return bool(asked) and all(asked)
+
+    def is_settled(self, parent: bytes) -> bool:
+        """Whether the agent has replied to the request with this header."""
+        request = self._request_of(parent)
+        return request is not None and request.is_settled
+
+    # -- what clients ask ----------------------------------------------------------------------------------------------
+
+    def _observe_request(self, seq: int, time: float, parts: Sequence[bytes], place: int, size: int) -> None:
+        header = json_object(parts[place])
+        if header.get("msg_type") == "execute_request":
+            self._add(seq, time, header, parts[place + 2 :], size)
+        else:
+            self._input_came(seq, size)
+
+    def _add(self, seq: int, time: float, header: dict[str, Any], rest: Sequence[bytes], size: int) -> None:
+        msg_id, metadata, content = text_of(header, "msg_id"), json_object(rest[0]), json_object(rest[1])
+        is_let_go = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
+        self._requests.pop(msg_id, None)
+        self._by_parent.clear()
+        self._requests[msg_id] = IndexedRequest(
+            msg_id=msg_id,
+            session=text_of(header, "session"),
+            cell_id=text_of(metadata, "cellId") or None,
+            first_seq=seq,
+            last_seq=seq,
+            bytes=size,
+            messages=1,
+            asked_at=time,
+            ends_others=not is_let_go,
+        )
+        if len(self._requests) > _MOST_REQUESTS:
+            done = (old for old, request in self._requests.items() if request.state == "done")
+            del self._requests[next(done, next(iter(self._requests)))]
+
+    def _input_came(self, seq: int, size: int) -> None:
+        for request in self._requests.values():
+            if request.input_seq is not None:
+                request.input_seq, request.last_seq = None, seq
+                request.bytes += size
+                request.messages += 1
+                request.answers = [*request.answers, seq][-_MOST_ANSWERS:]
+
+    # -- what the kernel answers ---------------------------------------------------------------------------------------
+
+    def _observe_answer(
+        self, seq: int, time: float, channel: int, parts: Sequence[bytes], place: int, size: int
+    ) -> None:
+        header, parent = parts[place], parts[place + 1]
+        request = self._request_of(parent)
+        if request is not None:
+            request.last_seq = seq
+            request.bytes += size
+            request.messages += 1
+        if b'"status"' in header:
+            self._observe_status(header, parent, parts[place + 3], time)
+        elif channel != Channel.IOPUB or b'"execute_input"' in header:
+            if request is not None:
+                self._observe_step(request, seq, json_object(header), parts[place + 3])
+        # a widget of the page that shows this machine goes on by itself; only that of a running cell is output
+        elif b'"comm_' not in header or (request is not None and request.state == "running"):
+            self.outputs += 1
+
+    def _request_of(self, parent: bytes) -> IndexedRequest | None:
+        try:
+            return self._by_parent[parent]
+        except KeyError:
+            pass
+        kind, msg_id = _kind_and_id(parent)
+        if len(self._by_parent) >= _MOST_PARENTS:
+            self._by_parent.clear()
+        # A manager and its clients count in clones of one session: other requests may have the same id.
+        request = self._by_parent[parent] = self._requests.get(msg_id) if kind == "execute_request" else None
+        return request
+
+    def _observe_status(self, header: bytes, parent: bytes, content: bytes, time: float) -> None:
+        state = json_object(content).get("execution_state")
+        if json_object(header).get("msg_type") != "status" or state not in ("busy", "idle"):
+            return
+        before, self._has_spoken = self.execution_state, True
+        request = self._request_of(parent)
+        if state == "busy":
+            self.begun += 1
+            if (key := _kind_and_id(parent))[0] not in _NOT_COUNTED:
+                self._busy_with.add(key)
+            if request is not None:
+                # The reply of a kernel without our line comes on a socket of its own, and may be read first.
+                request.state, request.status = "running", request.status if request.reply_seq else None
+                request.started_at, request.ended_at = time, None
+        else:
+            self._busy_with.discard(_kind_and_id(parent))
+            if request is not None:
+                request.state, request.ended_at, request.input_seq = "done", time, None
+        if self.execution_state != before:
+            self.state_since = time
+
+    def _observe_step(self, request: IndexedRequest, seq: int, header: dict[str, Any], content: bytes) -> None:
+        kind = header.get("msg_type")
+        if kind == "execute_reply":
+            reply = json_object(content)
+            request.reply_seq, request.is_settled = seq, header.get("session") == AGENT_SESSION
+            was_cut_off = request.status == "lost" and request.started_at is not None
+            request.status = "lost" if was_cut_off else text_of(reply, "status") or None
+            request.execution_count = _count(reply) or request.execution_count
+        elif kind == "execute_input":
+            request.execution_count = _count(json_object(content))
+        elif kind == "input_request":
+            is_open = json_object(content).get("password") is False
+            request.input_seq, request.open_question = seq, text_of(header, "msg_id") if is_open else ""
+
+    # -- what the agent says -------------------------------------------------------------------------------------------
+
+    def _observe_event(self, event: Mapping[str, Any], time: float) -> None:
+        if event.get("event") not in ("started", "exited"):
+            return
+        self._busy_with.clear()
+        self._has_spoken = False
+        self.state_since = time
+        self.generation = int(event.get("generation", 0))
+        if event["event"] == "exited":
+            kept = event.get("kept") or ()
+            for request in self._requests.values():
+                if request.state != "done" and request.msg_id not in kept:
+                    request.state, request.ended_at, request.input_seq = "done", time, None
+                    request.status = request.status or "lost"
+
+
+def _kind_and_id(header: bytes) -> tuple[str, str]:
+    found = json_object(header)
+    return text_of(found, "msg_type"), text_of(found, "msg_id")
+
+
+def _count(content: dict[str, Any]) -> int | None:
+    count = content.get("execution_count")
+    return count if isinstance(count, int) else None

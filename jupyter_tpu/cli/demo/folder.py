@@ -1,0 +1,157 @@
+"""The demo's folder: all that it keeps, apart from everything else of the user's.
+
+::
+
+    cloud/          the emulated cloud: its nodes and their disks
+    jupyter/        Jupyter's data, config, runtime and our journal and key
+    notebooks/      what JupyterLab shows
+    *.log           what JupyterLab and the emulator said in the last run
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import shutil
+import sysconfig
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+
+from jupyter_tpu.errors import BadInput
+
+NOTEBOOK = "digits.ipynb"
+_MARKER = ".jupyter-tpu-demo.json"
+_NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
+
+
+def default_folder() -> Path:
+    """``$XDG_DATA_HOME/jupyter-tpu-demo``, by default under ``~/.local/share``."""
+    return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "jupyter-tpu-demo"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoFolder:
+    """The folder at `root`; `prepare` before use."""
+
+    root: Path
+
+    @property
+    def cloud(self) -> Path:
+        return self.root / "cloud"
+
+    @property
+    def notebooks(self) -> Path:
+        return self.root / "notebooks"
+
+    @property
+    def runtime(self) -> Path:
+        return self.root / "jupyter" / "runtime"
+
+    def log(self, name: str) -> Path:
+        return self.root / f"{name}.log"
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the folder for one demo.
+
+        Raises:
+            BadInput: another demo runs in it, or it is a folder of something else.
+        """
+        self._claim()
+        with (self.root / _MARKER).open("a") as marker:
+            try:
+                fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise BadInput(
+                    f"A demo is already running in {self.root}.", hint="Stop it first, or name another --dir."
+                ) from error
+            yield
+
+    def _claim(self) -> None:
+        marker = self.root / _MARKER
+        if self.root.is_dir() and any(self.root.iterdir()) and not marker.exists():
+            raise BadInput(
+                f"{self.root} holds something else than a demo.", hint="Name a new or empty folder with --dir."
+            )
+        self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        marker.touch(mode=0o600)
+
+    def reset(self) -> None:
+        """Remove what earlier demos left, notebooks included; call it while held."""
+        for path in self.root.iterdir():
+            if path.name == _MARKER:
+                path.write_text("")
+            elif path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+
+    def prepare(self) -> None:
+        """Make folders and settings, and put the example notebook in unless the user has made it theirs."""
+        for path in (self.cloud, self.notebooks, self.runtime):
+            path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # kernelspecs and kernels of the last run's cloud, which had another port; the server writes new kernelspecs
+        shutil.rmtree(self.root / "jupyter" / "data" / "kernels", ignore_errors=True)
+        shutil.rmtree(self.root / "jupyter" / "tpu" / "kernels", ignore_errors=True)
+        config = self.root / "jupyter" / "config"
+        _write_json(config / "labconfig" / "default_setting_overrides.json", _NO_NEWS)
+        _write_json(config / "jupyter_server_config.json", _server_config())
+        self._put_notebook()
+
+    def _put_notebook(self) -> None:
+        shipped = resources.files("jupyter_tpu").joinpath("notebook", "examples", NOTEBOOK).read_bytes()
+        target = self.notebooks / NOTEBOOK
+        if target.exists() and _digest(target.read_bytes()) != self._remembered_digest():
+            return
+        target.write_bytes(shipped)
+        (self.root / _MARKER).write_text(json.dumps({NOTEBOOK: _digest(shipped)}))
+
+    def _remembered_digest(self) -> str:
+        """The digest of the notebook as it was put in; empty when nothing readable is remembered."""
+        try:
+            return str(json.loads((self.root / _MARKER).read_bytes())[NOTEBOOK])
+        except (ValueError, KeyError, TypeError):
+            return ""
+
+    def environment(self) -> Mapping[str, str]:
+        """The environment of the demo's JupyterLab: these folders, and no cloud yet."""
+        jupyter = self.root / "jupyter"
+        return {
+            **os.environ,
+            # the demo may have been started by its path; its terminals are to find `jupyter tpu`
+            "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]),
+            "JUPYTER_CONFIG_DIR": str(jupyter / "config"),
+            "JUPYTER_DATA_DIR": str(jupyter / "data"),
+            "JUPYTER_RUNTIME_DIR": str(self.runtime),
+            "JUPYTERLAB_SETTINGS_DIR": str(jupyter / "config" / "lab" / "user-settings"),
+            "JUPYTERLAB_WORKSPACES_DIR": str(jupyter / "config" / "lab" / "workspaces"),
+            "IPYTHONDIR": str(jupyter / "ipython"),
+            "JUPYTER_TPU_DATA_DIR": str(jupyter / "tpu"),
+        }
+
+
+def _server_config() -> dict[str, object]:
+    # the default is a login shell, because the log takes the standard output: Debian's /etc/profile resets PATH there
+    shell = [os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"]
+    return {
+        "ServerApp": {
+            "jpserver_extensions": {"jupyter_tpu": True},
+            "terminado_settings": {"shell_command": shell},
+        },
+        # kernels end with the demo, as its cloud does
+        "TPUApp": {"keep_kernels": False},
+    }
+
+
+def _write_json(path: Path, data: object) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_text(json.dumps(data, indent=2) + "\n")
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()

@@ -1,0 +1,212 @@
+"""`ssh`, `ssh-config`, `kernelspec`: ways onto a node."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import resource_text
+from jupyter_tpu.errors import BadInput, TpuError
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.cli.nodes.ssh_access import SshAccess
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.kernels.kernelspecs import InstalledSpec
+    from jupyter_tpu.models import Node, NodeName
+    from jupyter_tpu.ssh import WorkerAddress
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+
+def add_commands(commands: Commands) -> None:
+    _add_ssh(commands)
+    _add_ssh_config(commands)
+    _add_kernelspec(commands)
+
+
+def _add_ssh(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "ssh",
+        help="log in on a node with ssh, its host key pinned",
+        description="Log in on a node with ssh, its host key pinned. What follows -- is run there instead of a shell.",
+    )
+    add_node_argument(parser)
+    parser.add_argument("--worker", type=int, default=0, metavar="N", help="which TPU VM of the node (default: 0)")
+    add_cloud_options(parser)
+    parser.set_defaults(run=run_ssh, takes_more=True)
+
+
+def _add_ssh_config(commands: Commands) -> None:
+    parser = commands.add_parser("ssh-config", help="the Host entries that plain ssh and VS Code Remote-SSH need")
+    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (default: all READY ones)")
+    parser.add_argument("--zone", default="", help="its zone")
+    parser.add_argument("--write", action="store_true", help="write them to a file that ~/.ssh/config includes")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_ssh_config)
+
+
+def _add_kernelspec(commands: Commands) -> None:
+    parser = commands.add_parser("kernelspec", help="write kernelspecs for READY nodes, remove those of others")
+    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (default: all)")
+    parser.add_argument("--zone", default="", help="its zone")
+    parser.add_argument("--remove", action="store_true", help="remove instead of write")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_kernelspec)
+
+
+def run_ssh(options: argparse.Namespace) -> int:
+    if shutil.which("ssh") is None:
+        raise BadInput("The OpenSSH client is not installed.", hint="Install it (package openssh-client).")
+    from jupyter_tpu.cli.nodes.ssh_access import write_login_config
+
+    access = asyncio.run(_access_to_worker(options))
+    config = write_login_config(access)
+    os.execvp("ssh", ["ssh", "-F", str(config), access.addresses[0].alias, *options.passed_on])
+
+
+async def _access_to_worker(options: argparse.Namespace) -> SshAccess:
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.cli.nodes.ssh_access import access_to
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        node = await find_node(cloud, options.node, options.zone)
+        return await access_to(cloud, node.name, worker_ids=(options.worker,))
+
+
+def run_ssh_config(options: argparse.Namespace) -> int:
+    from jupyter_tpu.cli.nodes.ssh_access import rendered, write_shared_config
+
+    access = asyncio.run(_access(options))
+    file = write_shared_config(access) if options.write else None
+    _say_ssh_config(options, access, rendered(access), file)
+    return 0
+
+
+async def _access(options: argparse.Namespace) -> SshAccess:
+    """To the named node, or to all READY ones that our key opens; the others are named on the way."""
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.cli.nodes.ssh_access import SshAccess, access_to
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        if options.node:
+            node = await find_node(cloud, options.node, options.zone)
+            return await access_to(cloud, node.name)
+        addresses: list[WorkerAddress] = []
+        for node in (await cloud.list_nodes(options.zone or "-")).nodes:
+            try:
+                addresses += (await access_to(cloud, node.name, may_add_key=False)).addresses
+            except TpuError as error:
+                note(f"left out: {plain(str(error))}")
+    return SshAccess(tuple(addresses))
+
+
+def _say_ssh_config(options: argparse.Namespace, access: SshAccess, text: str, file: Path | None) -> None:
+    if options.json:
+        say_json({"hosts": access.hosts(), "file": str(file) if file else None})
+    elif file is None:
+        say(text.rstrip())
+    else:
+        say(f"Wrote {len(access.addresses)} hosts to {file}, which ~/.ssh/config includes.")
+        for host in access.hosts():
+            say(f"  ssh {host['alias']}")
+
+
+def run_kernelspec(options: argparse.Namespace) -> int:
+    specs = _remove_kernelspecs(options) if options.remove else asyncio.run(_write_kernelspecs(options))
+    if options.json:
+        say_json({"kernelspecs": [_spec_view(spec) for spec in specs]})
+    elif specs:
+        rows = ((spec.name, spec.display_name, resource_text(spec.node_name)) for spec in specs)
+        say_table(("KERNELSPEC", "NAME", "NODE"), rows)
+    else:
+        note("No node has a kernelspec.")
+    return 0
+
+
+async def _write_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...]:
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        if options.node:
+            node = await find_node(cloud, options.node, options.zone)
+            return _renewed(node, cloud.settings)
+        listed = await cloud.list_nodes()
+    sync_kernelspecs(listed.nodes, cloud.settings, complete=not listed.unreachable)
+    return _specs_meant(options, cloud.settings)
+
+
+def _renewed(node: Node, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
+    """Write the kernelspec of this node alone; the way to the node that the old one names stays."""
+    from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+
+    if node.state != "READY":
+        raise BadInput(f"{node.name.node_id} is {node.state}.", hint="Only a READY node can have a kernelspec.")
+    old = next(iter(_specs_of(node.name, settings)), None)
+    proxy_command, ssh_user = (old.proxy_command, old.ssh_user) if old else ("", "")
+    write_kernelspec(node, settings, proxy_command=proxy_command, ssh_user=ssh_user)
+    return _specs_of(node.name, settings)
+
+
+def _specs_of(name: NodeName, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
+    from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
+
+    wanted = (str(name), settings.endpoint)
+    return tuple(spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == wanted)
+
+
+def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...]:
+    """Needs no cloud: the node may be gone. Returns those that are left of this cloud."""
+    from jupyter_tpu.kernels.kernelspecs import list_kernelspecs, remove_kernelspec
+    from jupyter_tpu.models import NodeName
+
+    settings = cloud_settings(options)
+    meant = _specs_meant(options, settings)
+    if options.node and len({spec.node_name for spec in meant}) > 1:
+        raise BadInput(
+            f"Several nodes called {options.node} have a kernelspec.",
+            exists=f"They are {', '.join(dict.fromkeys(spec.node_name for spec in meant))}.",
+            hint="Say which one with --zone, or give its full name.",
+        )
+    for spec in meant:
+        remove_kernelspec(NodeName.parse(spec.node_name), spec.endpoint)
+    return tuple(spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint)
+
+
+def _specs_meant(options: argparse.Namespace, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
+    from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
+
+    return tuple(spec for spec in list_kernelspecs() if _is_meant(spec, options, settings))
+
+
+def _is_meant(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSettings) -> bool:
+    """Whether it is of the node, zone and project that were asked for, as far as they were."""
+    from jupyter_tpu.models import NodeName
+
+    name = NodeName.parse(spec.node_name)
+    if "/" in options.node:
+        return (name, spec.endpoint) == (NodeName.parse(options.node), settings.endpoint)
+    asked = (settings.project or name.project, options.zone or name.zone, options.node or name.node_id)
+    return (name.project, name.zone, name.node_id, spec.endpoint) == (*asked, settings.endpoint)
+
+
+def _spec_view(spec: InstalledSpec) -> dict[str, str]:
+    return {
+        "name": spec.name,
+        "display_name": spec.display_name,
+        "node_name": spec.node_name,
+        "path": str(spec.path),
+    }

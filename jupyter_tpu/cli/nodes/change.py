@@ -1,0 +1,184 @@
+"""`stop`, `start`, `delete`: change any node of the project.
+
+They go through the same fleet and journal as the Jupyter server, so what is interrupted here is finished there, and
+nothing is asked for twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, fleet_at_work, performed, say_end
+from jupyter_tpu.cli.options import (
+    add_cloud_options,
+    add_json_option,
+    add_node_argument,
+    add_yes_option,
+    cloud_settings,
+)
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, warn
+from jupyter_tpu.cli.wording import charge_text, no_start_text, node_text
+from jupyter_tpu.errors import BadInput, JournalUnwritable
+from jupyter_tpu.models import Node, NodeName
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet import Fleet, Intent
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One of the commands. `loss` is what the user loses by it; empty where nothing, and then nobody is asked."""
+
+    verb: str
+    help: str
+    done: str
+    loss: str
+    act: Callable[[Fleet, NodeName], Awaitable[Intent]]
+
+
+CHANGES = (
+    Change(
+        verb="stop",
+        help="stop a node: from then on only its disk is billed",
+        done="is stopped: its disk is kept.",
+        loss="All kernels on it end.",
+        act=lambda fleet, name: fleet.stop(name),
+    ),
+    Change(
+        verb="start",
+        help="start a stopped node again",
+        done="is READY.",
+        loss="",
+        act=lambda fleet, name: fleet.start_node(name),
+    ),
+    Change(
+        verb="delete",
+        help="delete a node and its disk",
+        done="is deleted.",
+        loss="Its disk and all kernels on it are lost.",
+        act=lambda fleet, name: fleet.delete(name),
+    ),
+)
+
+
+def add_commands(commands: Commands) -> None:
+    for change in CHANGES:
+        parser = commands.add_parser(change.verb, help=change.help)
+        if change.verb == "stop":
+            _add_all_or_node(parser)
+        else:
+            add_node_argument(parser)
+        add_yes_option(parser)
+        add_cloud_options(parser)
+        add_json_option(parser)
+        parser.set_defaults(run=run_change, change=change)
+
+
+def _add_all_or_node(parser: argparse.ArgumentParser) -> None:
+    """One node, or whatever costs."""
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node")
+    parser.add_argument(
+        "--all",
+        action="store_true",
+        help="stop all spending now: stop or delete every node, cancel what waits for capacity",
+    )
+    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.set_defaults(parser=parser)
+
+
+def run_change(options: argparse.Namespace) -> int:
+    change: Change = options.change
+    if change.verb == "stop" and bool(options.node) == options.all:
+        options.parser.error("name one NODE, or --all for every node")
+    if change.verb == "stop" and options.all:
+        if options.zone:  # whoever names a zone does not mean the nodes of all zones
+            options.parser.error("--all stops what costs in every zone: leave --zone out, or name one NODE")
+        from jupyter_tpu.cli.spend.cleanup import run_stop_all
+
+        return run_stop_all(options)
+    node = asyncio.run(_named(options))
+    if change.loss and not options.yes:
+        _require_consent(change, node, _charge(options, node))
+    try:
+        intent = asyncio.run(_perform(options, change, node))
+    except JournalUnwritable as unwritable:
+        if change.verb == "start":
+            raise
+        return _end_directly(options, change, node, unwritable)
+    except KeyboardInterrupt:
+        _say_what_goes_on(change, node, _charge(options, node))
+        return SIGINT_EXIT
+    return say_end(options, intent, _done(change, node))
+
+
+async def _named(options: argparse.Namespace) -> Node:
+    from jupyter_tpu.cli.nodes.find import find_node_or_wish
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        return await find_node_or_wish(cloud, options.node, options.zone)
+
+
+def _charge(options: argparse.Namespace, node: Node) -> str:
+    return charge_text(node, emulated=cloud_settings(options).is_emulated)
+
+
+def _require_consent(change: Change, node: Node, charge: str) -> None:
+    verb = change.verb.capitalize()
+    if not is_confirmed(f"{verb} {plain(node_text(node))}? {charge} {_loss(change, node)}"):
+        raise BadInput(
+            f"{verb} {node.name.node_id} was not confirmed.",
+            exists=f"The node is as it was. {charge}",
+            hint="Answer y, or add --yes.",
+        )
+
+
+def _loss(change: Change, node: Node) -> str:
+    return f"{change.loss} {no_start_text(node)}".strip() if change.verb == "stop" else change.loss
+
+
+def _done(change: Change, node: Node) -> str:
+    if change.verb == "stop" and (no_start := no_start_text(node)):
+        return f"{node.name.node_id} is stopped. {no_start}"
+    return f"{node.name.node_id} {change.done}"
+
+
+async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
+    async with fleet_at_work(options) as (opened, progress):
+        progress.show(f"{change.verb.capitalize()} {node_text(node)}")
+        await opened.fleet.refresh()  # it then knows what other processes of the user have begun
+        return await performed(opened, lambda fleet: change.act(fleet, node.name))
+
+
+def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:
+    """What ends a charge must not wait for a disk."""
+    warn(f"{unwritable.message} The cloud is asked anyway.")
+    asyncio.run(_asked_directly(options, change, node))
+    if options.json:
+        say_json({"name": str(node.name), "ok": True, "error": None})
+    else:
+        say(_done(change, node))
+    return 0
+
+
+async def _asked_directly(options: argparse.Namespace, change: Change, node: Node) -> None:
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.fleet.termination.executor import end_directly
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        await end_directly(cloud, change.verb, node.name)
+
+
+def _say_what_goes_on(change: Change, node: Node, charge: str) -> None:
+    """After Ctrl-C: the wish is in the journal and the cloud may be at work on it."""
+    note(f"\ninterrupted: the {change.verb} of {node.name.node_id} may be under way.")
+    note(f"  now: {charge}")
+    note(f"   do: look with jupyter tpu describe {node.name.node_id} --zone {node.name.zone}, or ask again")

@@ -1,0 +1,190 @@
+"""`create`: a node, and the bill that comes with it.
+
+It goes through the same fleet and journal as the Jupyter server, so what is interrupted here is finished or undone
+there, and nothing is asked for twice.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price, who_pays
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT, Work, fleet_at_work, performed, say_end
+from jupyter_tpu.cli.options import (
+    add_cloud_options,
+    add_internal_ips_option,
+    add_json_option,
+    add_provisioning_options,
+    add_unknown_price_option,
+    add_yes_option,
+    cloud_settings,
+    provisioning_at_once,
+)
+from jupyter_tpu.cli.terminal import note, plain, warn
+from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
+from jupyter_tpu.cloud.services.buckets import read_egress
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.money.coverage import NEVER_COVERED, Coverage
+from jupyter_tpu.money.egress import buckets_in, gibibytes
+from jupyter_tpu.provisioning import Provisioning, flags_of
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet import Intent
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("create", help="create a node and wait until it is READY")
+    parser.add_argument("node", metavar="NODE", help="name of the new node")
+    parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
+    parser.add_argument("--zone", default="", help="zone (default: the first that lists the type)")
+    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
+    add_provisioning_options(parser)
+    add_internal_ips_option(parser)
+    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    add_unknown_price_option(parser)
+    parser.add_argument(
+        "--notebook", default="", metavar="FILE", help="warn of the gs:// buckets in it that lie in another region"
+    )
+    parser.add_argument(
+        "--epoch-gib", default="", metavar="N", help="how much is read of each of them each time: says what that costs"
+    )
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_create)
+
+
+def run_create(options: argparse.Namespace) -> int:
+    wanted = _wanted(options)
+    buckets = (
+        buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
+    )
+    epoch_gib = gibibytes(options.epoch_gib) if options.epoch_gib else None
+    reads = Reads(buckets=buckets, epoch_gib=epoch_gib)
+    try:
+        try:
+            intent = asyncio.run(_create(options, wanted, reads))
+        except UnknownPriceError as unknown:
+            accept_unknown_price(options, unknown, "Create it")
+            intent = asyncio.run(_create(options, wanted, reads))
+    except KeyboardInterrupt:
+        _say_what_exists(wanted)
+        return SIGINT_EXIT
+    code = say_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+    return code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reads:
+    """What the notebook reads: its buckets, and how much of each, each time, in GiB (None: nobody says)."""
+
+    buckets: tuple[str, ...] = ()
+    epoch_gib: float | None = None
+
+
+@dataclass(slots=True, kw_only=True)
+class Wanted:
+    """What `create` was asked for, with the defaults filled in; `was_asked` is set before the cloud may know of it.
+
+    `coverage` is who pays for it, once that is known.
+    """
+
+    node_id: str
+    zone: str
+    accelerator_type: str
+    runtime_version: str
+    provisioning: Provisioning
+    internal_ips: bool
+    was_asked: bool = False
+    coverage: Coverage | None = None
+
+    @property
+    def price_text(self) -> str:
+        return terms_text(self.accelerator_type, self.zone, self.provisioning)
+
+    @property
+    def costs(self) -> str:
+        if self.coverage and self.coverage.is_covered:
+            return f"is {self.coverage.text}"
+        costs = costs_text(self.accelerator_type, self.zone, self.provisioning)
+        return f"{costs} until it is stopped or deleted"
+
+    def spec(self, project: str) -> NodeSpec:
+        return NodeSpec(
+            name=NodeName(project=project, zone=self.zone, node_id=self.node_id),
+            accelerator_type=self.accelerator_type,
+            runtime_version=self.runtime_version,
+            **flags_of(self.provisioning),
+            internal_ips=self.internal_ips,
+        )
+
+
+def _wanted(options: argparse.Namespace) -> Wanted:
+    """Fill in the defaults; refuses what can be refused without asking anybody."""
+    kind = accelerators.accelerator(options.type)
+    zone = options.zone or _first(accelerators.zones_for_type(kind.type), "zone", kind.type)
+    versions = accelerators.runtime_versions(kind.generation)
+    NodeName(project="any-project", zone=zone, node_id=options.node)
+    provisioning = provisioning_at_once(options)
+    return Wanted(
+        node_id=options.node,
+        zone=zone,
+        accelerator_type=kind.type,
+        runtime_version=options.runtime_version or _first(versions, "runtime version", kind.type),
+        provisioning=provisioning,
+        internal_ips=options.internal_ips,
+    )
+
+
+def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
+    if not choices:
+        raise BadInput(f"No {what} is known for {accelerator_type}.", hint=f"Name one with --{what.replace(' ', '-')}.")
+    return choices[0]
+
+
+async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
+    async with fleet_at_work(options) as (opened, progress):
+        spec = wanted.spec(opened.settings.project)
+        wanted.coverage = await who_pays(opened, spec)
+        await require_known_price(options, opened, [spec])
+        note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
+        note(f"Never covered by a grant: {'; '.join(NEVER_COVERED)}.")
+        await _say_egress(opened, wanted, reads)
+        progress.show(
+            f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
+        )
+        wanted.was_asked = True
+        accepts = options.accept_unknown_price
+        return await performed(
+            opened, lambda fleet: fleet.create(spec, accept_unknown_price=accepts), ssh_user=options.ssh_user
+        )
+
+
+async def _say_egress(work: Work, wanted: Wanted, reads: Reads) -> None:
+    for egress in await read_egress(work.settings, reads.buckets, wanted.zone, epoch_gib=reads.epoch_gib):
+        if egress.is_warning:
+            warn(egress.text)
+        else:
+            note(plain(egress.text))
+
+
+def _say_what_exists(wanted: Wanted) -> None:
+    """After Ctrl-C: the wish is in the journal and the cloud may be at work on it."""
+    if not wanted.was_asked:
+        note("\ninterrupted: nothing was asked of the cloud.")
+        return
+    note(f"\ninterrupted: {wanted.node_id} in {wanted.zone} may exist or come to exist.")
+    note(f"  now: it is billed from READY on ({wanted.price_text}), whether or not you wait for it here.")
+    note(f"   do: jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")

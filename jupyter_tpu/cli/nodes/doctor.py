@@ -1,0 +1,61 @@
+"""`doctor`: what keeps kernels from their TPU, here, in the project and on a node, each with its fix."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.nodes.doctor_checks import examine_cloud, examine_here, examine_node
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import EMULATED
+from jupyter_tpu.findings import FAULT, OK, Finding, summary
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.cloud.settings import CloudSettings
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("doctor", help="look for what keeps kernels from their TPU, and say how to fix it")
+    parser.add_argument(
+        "node", nargs="?", default="", metavar="NODE", help="look at this node's first worker too (default: at none)"
+    )
+    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_doctor)
+
+
+def run_doctor(options: argparse.Namespace) -> int:
+    """Ends with 1 where something is at fault."""
+    settings = cloud_settings(options)
+    findings = asyncio.run(_examine(settings, options.node, options.zone))
+    has_fault = any(each.state == FAULT for each in findings)
+    if options.json:
+        found = [each.to_json() for each in findings]
+        say_json({"findings": found, "has_fault": has_fault, "emulated": settings.is_emulated})
+    else:
+        _say(findings)
+        if settings.is_emulated:
+            note(EMULATED)
+    return int(has_fault)
+
+
+async def _examine(settings: CloudSettings, node: str, zone: str) -> list[Finding]:
+    here, cloud = list(examine_here()), await examine_cloud(settings)
+    can_be_asked = any(each.check == "API" for each in cloud)
+    return [*here, *cloud, *(await examine_node(settings, node, zone) if node and can_be_asked else [])]
+
+
+def _say(findings: list[Finding]) -> None:
+    say_table(("", "CHECK", "FINDING"), ((each.state, each.check, each.text) for each in findings))
+    say()
+    for each in findings:
+        if each.fix and each.state != OK:
+            say(f"{plain(each.check)}: {plain(each.fix)}")
+    note(summary(findings))

@@ -1,0 +1,257 @@
+"""The doctor's checks on this machine, in the project, and of a node as it is seen from here. None changes anything."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import stat
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from jupyter_tpu import __version__
+from jupyter_tpu.brakes import span_text
+from jupyter_tpu.cli.nodes.find import find_node
+from jupyter_tpu.errors import (
+    ApiDisabled,
+    CredentialsMissing,
+    PermissionDenied,
+    TpuError,
+)
+from jupyter_tpu.findings import FAULT, OK, UNKNOWN, WARNING, Finding
+from jupyter_tpu.frameworks import runtime_version_fits
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.fleet.spend.quotas import QuotaReport
+    from jupyter_tpu.models import Node
+
+_GIB = 2**30
+_LEAST_DISK_BYTES = _GIB
+_MOST_CLOCK_S = 30.0
+_EXTENSION = "labextensions/jupyter-tpu/package.json"
+_SERVER_EXTENSION = "jupyter_server_config.d/jupyter_tpu.json"
+
+
+# -- this machine
+
+
+def examine_here() -> Iterator[Finding]:
+    """The installation, the SSH key, the journal and the disk."""
+    yield Finding(check="version", state=OK, text=f"jupyter_tpu {__version__} on Python {platform.python_version()}.")
+    yield _extensions()
+    yield _ssh_key()
+    yield from _journal()
+    yield _disk()
+
+
+def _extensions() -> Finding:
+    from jupyter_core.paths import jupyter_config_path, jupyter_path
+
+    wanted = {"the panel": (jupyter_path(), _EXTENSION), "the server": (jupyter_config_path(), _SERVER_EXTENSION)}
+    missing = [what for what, (roots, name) in wanted.items() if not any(Path(root, name).is_file() for root in roots)]
+    if not missing:
+        return Finding(check="JupyterLab", state=OK, text="The extensions of its page and its server are installed.")
+    text = f"The extension of {' and '.join(missing)} is not where this Python's Jupyter looks."
+    fix = "Install jupyter-tpu into the environment that JupyterLab runs in: pip install jupyter-tpu"
+    return Finding(check="JupyterLab", state=WARNING, text=text, fix=fix)
+
+
+def _ssh_key() -> Finding:
+    from jupyter_tpu.journal.paths import data_path
+
+    path = data_path() / "ssh" / "id_ed25519"
+    if not path.exists():
+        return Finding(check="SSH key", state=OK, text="There is none yet: it is made with the first node.")
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & 0o077:
+        text = f"{path} can be read by others (mode {mode:04o})."
+        return Finding(check="SSH key", state=WARNING, text=text, fix=f"chmod 600 {path}")
+    return Finding(check="SSH key", state=OK, text=f"{path}.")
+
+
+def _journal() -> Iterator[Finding]:
+    from jupyter_tpu.journal import Journal
+    from jupyter_tpu.journal.paths import data_path
+
+    if not data_path().is_dir():
+        yield Finding(check="journal", state=OK, text="There is none yet: nothing was asked of a cloud from here.")
+        return
+    try:
+        with closing(Journal.open(data_path())) as journal:
+            notices = journal.notices
+    except TpuError as error:
+        yield _of_error("journal", error)
+        return
+    for notice in notices:
+        yield Finding(check="journal", state=WARNING, text=notice, fix="Look at the budgets: jupyter tpu budget")
+    if not notices:
+        yield Finding(check="journal", state=OK, text=f"{data_path()} can be read and written.")
+
+
+def _disk() -> Finding:
+    from jupyter_tpu.journal.paths import data_path
+
+    folder = next(path for path in (data_path(), *data_path().parents) if path.is_dir())
+    usage = shutil.disk_usage(folder)
+    text = f"{usage.free / _GIB:.1f} of {usage.total / _GIB:.1f} GiB are free in {folder}."
+    if usage.free >= _LEAST_DISK_BYTES:
+        return Finding(check="disk", state=OK, text=text)
+    fix = "Free some: without it nothing that costs money can be asked for, and outputs are not kept."
+    return Finding(check="disk", state=FAULT, text=text, fix=fix)
+
+
+# -- the project
+
+
+async def examine_cloud(settings: CloudSettings) -> list[Finding]:
+    """Credentials, the API, quotas, and whether budgets can be read."""
+    try:
+        async with _cloud(settings) as cloud:
+            listed = await cloud.list_nodes()
+            found = [_of_list(cloud.settings.project, len(listed.nodes), listed.unreachable)]
+            found.append(_own_clock(cloud.clock.notice))
+            return [*found, *await _quotas(cloud), *_budgets(cloud.settings)]
+    except TpuError as error:
+        return [_of_error(_check_of(error), error)]
+
+
+@asynccontextmanager
+async def _cloud(settings: CloudSettings) -> AsyncIterator[CloudApi]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(settings) as cloud:
+        yield cloud
+
+
+def _check_of(error: TpuError) -> str:
+    names = {CredentialsMissing: "credentials", ApiDisabled: "API", PermissionDenied: "permissions"}
+    return next((name for kind, name in names.items() if isinstance(error, kind)), "cloud")
+
+
+def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
+    text = f"The project {project} answers: {nodes} node{'' if nodes == 1 else 's'}."
+    if not unreachable:
+        return Finding(check="API", state=OK, text=text)
+    text = f"{text} Zones that did not answer: {', '.join(unreachable[:10])}."
+    return Finding(check="API", state=WARNING, text=text, fix="What is there is not seen: try again in a while.")
+
+
+async def _quotas(cloud: CloudApi) -> list[Finding]:
+    from jupyter_tpu.fleet.spend.quotas import read_quota
+
+    report = await read_quota(cloud)
+    if report.limits is None and report.limits_error is not None:
+        return [_of_error("quota", report.limits_error)]
+    return [_husks(report)]
+
+
+def _husks(report: QuotaReport) -> Finding:
+    husks = sum(held.is_husk for held in report.holdings.held)
+    if not husks:
+        return Finding(check="quota", state=OK, text="Limits can be read, and nothing that is over holds any.")
+    what = "1 ended request holds" if husks == 1 else f"{husks} ended requests hold"
+    fix = "jupyter tpu cleanup shows them, and deletes those that you name."
+    return Finding(check="quota", state=WARNING, text=f"{what} quota and computes nothing.", fix=fix)
+
+
+def _own_clock(wrong: str) -> Finding:
+    if not wrong:
+        return Finding(check="clock", state=OK, text="This computer's clock agrees with the cloud's.")
+    fix = "Let it be set from the network: times of the day that you type and that are shown are by this clock."
+    return Finding(check="clock", state=WARNING, text=wrong, fix=fix)
+
+
+def _budgets(settings: CloudSettings) -> list[Finding]:
+    from jupyter_tpu.fleet.spend.ledger import SpendLedger
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:
+        account = SpendLedger(journal, settings).account(time.time())
+    if broken := account.broken():
+        return [_of_error("budgets", each.error) for each in broken]
+    count = len(account.budgets)
+    return [Finding(check="budgets", state=OK, text=f"{count} set." if count else "None is set.")]
+
+
+# -- a node
+
+
+async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Finding]:
+    """Its state, whether its first worker answers, its clock, and what the doctor there finds."""
+    try:
+        async with _cloud(settings) as cloud:
+            node = await find_node(cloud, name, zone)
+        return [_state(node), *(await _worker(cloud.settings, node) if node.state == "READY" else [])]
+    except TpuError as error:
+        return [_of_error("node", error)]
+
+
+def _state(node: Node) -> Finding:
+    text = f"{node.name.node_id} ({node.accelerator_type}, {node.name.zone}) is {node.state}."
+    if node.state != "READY":
+        fix = f"Only a READY node can be looked at closer: jupyter tpu start {node.name.node_id}"
+        return Finding(check="node", state=WARNING, text=text, fix=fix)
+    if node.health not in ("", "HEALTHY", "HEALTH_UNSPECIFIED"):
+        text = f"{text} Its health is {node.health}: {node.health_description or 'no reason is given'}."
+        return Finding(check="node", state=WARNING, text=text, fix="Save your work, and make another node.")
+    return Finding(check="node", state=OK, text=text)
+
+
+async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
+    from jupyter_tpu.kernels.agents.open_links import WorkerAgents
+
+    agents = WorkerAgents(settings, (node,))
+    try:
+        examined = await agents.call(node.name, "examine", {}) or {"findings": []}
+        asked_at = time.time()
+        sampled = await agents.call(node.name, "metrics", {"history_s": 0, "points": 1}) or {}
+        answered_at = time.time()
+        found = [Finding.from_json(each) for each in examined["findings"]]
+        ahead_s = float(sampled["sample"]["at"]) - (asked_at + answered_at) / 2
+    except TpuError as error:
+        return [_of_error("SSH and agent", error)]
+    except (KeyError, TypeError, ValueError):
+        text = "The agent on the node answers in a way that this version does not understand."
+        return [Finding(check="SSH and agent", state=UNKNOWN, text=text, fix="It is replaced when no kernel runs.")]
+    reached = Finding(check="SSH and agent", state=OK, text="The first worker answers over SSH.")
+    return [reached, _clocks(ahead_s), *(_seen_from_here(node, each) for each in found)]
+
+
+def _seen_from_here(node: Node, finding: Finding) -> Finding:
+    """The worker names magics, and no node; and which runtime version it has is known here in any case."""
+    if (finding.check, finding.state) == ("runtime version", UNKNOWN):
+        return _runtime_version(node)
+    name, fix = f"{node.name.node_id} --zone {node.name.zone}", finding.fix
+    for said, here in (
+        (", on your own machine", ""),
+        (" on your own machine", ""),
+        ("On your own machine: ", ""),
+        ("%tpu release", f"jupyter tpu release {name}"),
+        (" NODE", f" {name}"),
+    ):
+        fix = fix.replace(said, here)
+    return replace(finding, fix=fix)
+
+
+def _runtime_version(node: Node) -> Finding:
+    if why := runtime_version_fits(node.accelerator_type, node.runtime_version, ""):
+        return Finding(check="runtime version", state=FAULT, text=why, fix="Make the node again with one of those.")
+    return Finding(check="runtime version", state=OK, text=f"{node.runtime_version} on {node.accelerator_type}.")
+
+
+def _clocks(ahead_s: float) -> Finding:
+    if abs(ahead_s) <= _MOST_CLOCK_S:
+        return Finding(check="clocks", state=OK, text="This machine's and the node's agree, to some seconds.")
+    text = f"The node's clock is {span_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
+    fix = "Set the one that is wrong; auto-stop does not depend on them, but times of day that you type do."
+    return Finding(check="clocks", state=WARNING, text=text, fix=fix)
+
+
+def _of_error(check: str, error: TpuError) -> Finding:
+    text = f"{error.message} {error.exists}".strip()
+    return Finding(check=check, state=FAULT, text=text, fix=error.hint)

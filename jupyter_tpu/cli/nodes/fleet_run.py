@@ -1,0 +1,117 @@
+"""What all commands that change nodes do alike: run a fleet, show its phases, keep kernelspecs in step, say the end."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import Progress, say, say_json, warn
+from jupyter_tpu.errors import TpuError, WrongState
+from jupyter_tpu.fleet.reconciler.views import intent_view
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.fleet import Fleet, FleetChange, Intent
+    from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+    from jupyter_tpu.journal import Journal
+
+Ask = Callable[["Fleet"], Awaitable["Intent"]]
+
+SIGINT_EXIT = 130
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """A running fleet, and what the user is to be warned of at its end."""
+
+    fleet: Fleet
+    journal: Journal
+    settings: CloudSettings
+    warnings: list[str]
+
+
+@asynccontextmanager
+async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work, Progress]]:
+    """A running fleet whose phases are shown."""
+    from jupyter_tpu.fleet.assembly import open_fleet
+
+    progress, warnings = Progress(), list[str]()
+    user = getattr(options, "ssh_user", "")
+    try:
+        async with open_fleet(
+            cloud_settings(options), ssh_user=user, on_change=lambda change: _show(progress, options, change)
+        ) as opened:
+            warnings += opened.fleet.snapshot().notices
+            work = Work(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
+            yield work, progress
+    finally:
+        progress.end()
+        for warning in warnings:
+            warn(warning)
+
+
+def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) -> None:
+    """Phases of this node only: the fleet may take up others at the same time."""
+    if change.kind == "intent" and change.node_name.rpartition("/")[2] == options.node.rpartition("/")[2]:
+        progress.show(f"{options.node}: {change.message or change.phase}")
+
+
+async def performed(work: Work, ask: Ask, *, ssh_user: str = "") -> Intent:
+    """Ask for something, wait until it is settled, and make the kernelspecs fit.
+
+    Raises:
+        WrongState: the node became READY, and is being ended already.
+    """
+    intent = await ask(work.fleet)
+    settled = await work.fleet.wait(intent.intent_id)
+    snapshot = await work.fleet.refresh()
+    try:
+        await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
+    except OSError as error:  # the node is as it was wanted, and what it costs must be said
+        work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+    _refuse_if_ending(settled, snapshot)
+    return settled
+
+
+def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
+    """A budget may be used up by then, and what it ends at once is no success."""
+    if settled.verb not in ("create", "start") or not settled.succeeded:
+        return
+    for each in snapshot.intents:
+        if each.node_name == settled.node_name and each.verb in ("stop", "delete") and not each.settled:
+            raise WrongState(
+                f"{each.node_name.node_id} became READY, but its {each.verb} has begun already.",
+                exists=each.message,
+                hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how far budgets are used.",
+            )
+
+
+def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user: str) -> None:
+    """A new node's kernelspec knows its login; those that a server wrote with its own settings stay as they are."""
+    from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs, write_kernelspec
+
+    snapshot = work.fleet.snapshot()
+    node = snapshot.node(settled.node_name)
+    if settled.verb == "create" and settled.succeeded and node is not None:
+        write_kernelspec(node, work.settings, ssh_user=ssh_user)
+    sync_kernelspecs(snapshot.nodes, work.settings, complete=is_complete and not snapshot.unreachable)
+
+
+def say_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
+    """Tell how it ended.
+
+    Raises:
+        TpuError: it did not come to what was wanted.
+    """
+    if not intent.succeeded:
+        raise intent.error or TpuError(intent.message or f"It ended as {intent.phase}.")
+    if options.json:
+        say_json(intent_view(intent))
+    else:
+        say(done)
+    return 0

@@ -1,0 +1,183 @@
+"""`kernels`: what runs on the nodes, whichever server, notebook or machine has started it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.wording import EMULATED
+from jupyter_tpu.errors import BadInput, TpuError
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.kernels.connections.worker import WorkerKey
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("KERNEL", "NOTEBOOK", "NODE", "ZONE", "STATE", "SINCE")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveKernel:
+    """A kernel that runs; `info` is what its agent says of it."""
+
+    key: WorkerKey
+    info: Mapping[str, Any]
+
+    @property
+    def kernel_id(self) -> str:
+        return str(self.info["kernel_id"])
+
+    @property
+    def noted(self) -> Mapping[str, Any]:
+        """What a server has noted with the agent."""
+        found = self.info.get("note")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def notebook(self) -> str:
+        """The path of what is open on it; a notebook rather than a console."""
+        sessions = [each for each in self.noted.get("sessions", ()) if isinstance(each, dict)]
+        sessions.sort(key=lambda each: each.get("type") != "notebook")
+        return str(sessions[0].get("path") or "") if sessions else ""
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("kernel_id", "pid", "execution_state", "state_since", "started_at", "last_output_at", "record_bytes")
+        return {
+            **{name: self.info.get(name) for name in names},
+            "node_name": str(self.key.node),
+            "worker_id": self.key.worker_id,
+            "notebook": self.notebook or None,
+            "host": self.noted.get("host"),
+            "kernel_name": self.noted.get("kernel_name"),
+        }
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("kernels", help="list the kernels that run on all READY nodes, or end one")
+    parser.add_argument("action", nargs="?", choices=("list", "end"), default="list", help="list (default) or end")
+    parser.add_argument(
+        "kernel", metavar="ID", nargs="?", default="", help="which one to end: its id, or its beginning"
+    )
+    parser.add_argument("--zone", default="", help="nodes of this zone only")
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_kernels)
+
+
+def run_kernels(options: argparse.Namespace) -> int:
+    if options.action == "end":
+        return _run_end(options)
+    if options.kernel:
+        raise BadInput(f"`list` takes no kernel: {options.kernel!r}.", hint="`jupyter tpu kernels end ID` ends one.")
+    kernels, failures = asyncio.run(_live_kernels(options))
+    settings = cloud_settings(options)
+    if options.json:
+        errors = [error.to_json() for error in failures]
+        view = [kernel.to_json() for kernel in kernels]
+        say_json({"as_of": time.time(), "kernels": view, "errors": errors, "emulated": settings.is_emulated})
+        return 0
+    _say_list(kernels, failures)
+    if settings.is_emulated:
+        note(EMULATED)
+    return 0
+
+
+def _run_end(options: argparse.Namespace) -> int:
+    from jupyter_tpu.kernels.agents.requests import end_kernel
+
+    if not options.kernel:
+        raise BadInput("Which kernel is to end?", hint="`jupyter tpu kernels` lists them.")
+    kernels, failures = asyncio.run(_live_kernels(options))
+    kernel = _only_match(options.kernel, kernels, failures)
+    if not options.yes:
+        _require_consent(kernel)
+    asyncio.run(end_kernel(kernel.key, kernel.kernel_id))
+    if options.json:
+        say_json({"kernel_id": kernel.kernel_id, "node_name": str(kernel.key.node)})
+    else:
+        say(f"{_named(kernel)} has ended. The node runs on and is billed.")
+    return 0
+
+
+async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], list[TpuError]]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.kernels.agents.requests import list_kernels
+    from jupyter_tpu.ssh import import_ahead
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        import_ahead()  # asyncssh, while the cloud is asked
+        keys = await _workers(cloud, options.zone or "-")
+    found, failures = await list_kernels(keys)
+    live = [LiveKernel(key=key, info=info) for key, infos in found.items() for info in infos if info.get("alive")]
+    return sorted(live, key=lambda kernel: (str(kernel.key.node), kernel.info.get("started_at") or 0)), failures
+
+
+async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
+    """Of the READY nodes that our key opens: looking changes nothing."""
+    from jupyter_tpu.journal.paths import data_dir
+    from jupyter_tpu.kernels.agents.requests import workers_with_kernels
+    from jupyter_tpu.kernels.connections.worker import login_of
+    from jupyter_tpu.ssh import UserKey
+
+    listed = await cloud.list_nodes(zone)
+    for silent in listed.unreachable:
+        warn(f"{silent} did not answer: kernels of its nodes are missing here.")
+    user_key = UserKey.load_or_create(data_dir() / "ssh")
+    ready = [node for node in listed.nodes if node.state == "READY"]
+    for node in ready:
+        if not login_of(node, user_key):
+            note(f"left out: your key is not on {plain(node.name.node_id)}, which was made elsewhere.")
+    return workers_with_kernels([node for node in ready if login_of(node, user_key)], cloud.settings)
+
+
+def _say_list(kernels: list[LiveKernel], failures: list[TpuError]) -> None:
+    if kernels:
+        say_table(_HEADER, map(_row, kernels))
+    else:
+        note("No kernel runs on a READY node.")
+    for error in failures:
+        warn(str(error))
+
+
+def _row(kernel: LiveKernel) -> tuple[str, ...]:
+    node, started = kernel.key.node, kernel.info.get("started_at")
+    worker = f" worker {kernel.key.worker_id}" if kernel.key.worker_id else ""
+    since = time.strftime("%Y-%m-%d %H:%M", time.localtime(started)) if started else ""
+    state = str(kernel.info.get("execution_state") or "alive")
+    return (kernel.kernel_id, kernel.notebook, node.node_id + worker, node.zone, state, since)
+
+
+def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) -> LiveKernel:
+    found = [kernel for kernel in kernels if kernel.kernel_id.startswith(text)]
+    if len(found) == 1:
+        return found[0]
+    silent = f" {failures[0].message}" if failures else ""
+    raise BadInput(
+        f"{len(found) or 'No'} kernels have an id that begins with {text[:70]!r}.",
+        exists=f"Nothing was ended.{silent}",
+        hint="`jupyter tpu kernels` lists them.",
+    )
+
+
+def _require_consent(kernel: LiveKernel) -> None:
+    if not is_confirmed(f"End {plain(_named(kernel))}? Its variables are lost."):
+        raise BadInput(
+            f"The end of {kernel.kernel_id} was not confirmed.",
+            exists="The kernel runs on.",
+            hint="Answer y, or add --yes.",
+        )
+
+
+def _named(kernel: LiveKernel) -> str:
+    place = f"on {kernel.key.node.node_id}"
+    return f"the kernel of {kernel.notebook} {place}" if kernel.notebook else f"the kernel {kernel.kernel_id} {place}"

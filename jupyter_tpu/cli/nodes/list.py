@@ -1,0 +1,159 @@
+"""`list` and `describe`: look, touch nothing."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.spend.books import costs_of_list, costs_of_nodes, reminders_of, warn_of_clock
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import EMULATED, dollars_text, price_text, total_text
+from jupyter_tpu.fleet.reconciler.views import node_price, node_view
+from jupyter_tpu.lifecycle.words import billing
+from jupyter_tpu.money.spending import NodeCosts, node_cost
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.brakes import Reminder
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.models import Node, NodeList, NodeName
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "COST", "KERNEL")
+
+
+def add_commands(commands: Commands) -> None:
+    _add_list(commands)
+    _add_describe(commands)
+
+
+def _add_list(commands: Commands) -> None:
+    parser = commands.add_parser("list", help="list the nodes of the project, in all zones")
+    parser.add_argument("--zone", default="", help="list this zone only")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_list)
+
+
+def _add_describe(commands: Commands) -> None:
+    parser = commands.add_parser("describe", help="show all about one node")
+    add_node_argument(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_describe)
+
+
+def run_list(options: argparse.Namespace) -> int:
+    from jupyter_tpu.kernels.kernelspecs import kernelspec_names
+
+    settings = cloud_settings(options)
+    listed, costs, reminders = asyncio.run(_list_nodes(options))
+    specs = kernelspec_names(settings)
+    if options.json:
+        reminded = [{"name": str(name), **each.to_json(name.node_id)} for name, each in reminders.items()]
+        say_json({**_list_view(listed, specs, costs), "reminders": reminded, "emulated": settings.is_emulated})
+    else:
+        _say_list(listed, specs, costs)
+        for name, each in reminders.items():
+            keep, stop = f"jupyter tpu extend {name.node_id}", f"jupyter tpu stop {name.node_id}"
+            note(plain(f"{each.text(name.node_id)} Keep it running: `{keep}`. Stop it: `{stop}`."))
+        _note_emulated(settings)
+    return 0
+
+
+def _note_emulated(settings: CloudSettings) -> None:
+    if settings.is_emulated:
+        note(EMULATED)
+
+
+async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts, dict[NodeName, Reminder]]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        asked = cloud.clock.steady()
+        listed = await cloud.list_nodes(options.zone or "-")
+        warn_of_clock(cloud)
+        asked_at = cloud.clock.moment(asked).wall
+        costs = await costs_of_list(cloud, listed, asked_at, zone=options.zone)
+        return listed, costs, reminders_of(cloud, listed.nodes, costs, asked_at)
+
+
+def _list_view(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> dict[str, Any]:
+    return {
+        "as_of": time.time(),
+        "nodes": [
+            node_view(node, kernelspec=specs.get(str(node.name)), cost_usd=node_cost(costs, node))
+            for node in listed.nodes
+        ],
+        "unreachable": list(listed.unreachable),
+    }
+
+
+def _say_list(listed: NodeList, specs: dict[str, str], costs: NodeCosts) -> None:
+    if listed.nodes:
+        say_table(_HEADER, (_row(node, specs, costs) for node in listed.nodes))
+    note(total_text(listed.nodes))
+    for zone in listed.unreachable:
+        note(f"{plain(zone)} did not answer: its nodes are missing here.")
+
+
+def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]:
+    name = node.name
+    price = price_text(node_price(node))
+    cost = dollars_text(node_cost(costs, node))
+    kernel = specs.get(str(name), "")
+    return (name.node_id, name.zone, node.accelerator_type, node.state, node.health, price, cost, kernel)
+
+
+def run_describe(options: argparse.Namespace) -> int:
+    from jupyter_tpu.kernels.kernelspecs import kernelspec_names
+
+    settings = cloud_settings(options)
+    node, cost_usd = asyncio.run(_get_node(options))
+    view = node_view(node, kernelspec=kernelspec_names(settings).get(str(node.name)), cost_usd=cost_usd)
+    if options.json:
+        say_json({**view, "emulated": settings.is_emulated})
+    else:
+        _say_node(node, view)
+        _note_emulated(settings)
+    return 0
+
+
+async def _get_node(options: argparse.Namespace) -> tuple[Node, float | None]:
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        asked = cloud.clock.steady()
+        node = await find_node(cloud, options.node, options.zone)
+        asked_at = cloud.clock.moment(asked).wall
+        return node, node_cost(await costs_of_nodes(cloud, (node,), asked_at), node)
+
+
+def _say_node(node: Node, view: dict[str, Any]) -> None:
+    price = node_price(node)
+    dated = f" (list price of {price.as_of})" if price else ""
+    facts = {
+        "name": view["name"],
+        "state": view["state"],
+        "health": f"{view['health']} {view['health_description']}",
+        "type": f"{view['accelerator_type']}  {accelerators.describe(node.accelerator_type)}",
+        "runtime version": view["runtime_version"],
+        "provisioning": view["provisioning"],
+        "created": view["create_time"],
+        "price": price_text(price) + f"{dated}; {billing(node)}",
+        "cost so far": dollars_text(view["cost_usd"]),
+        "kernel": view["kernelspec"] or "",
+        "description": view["description"],
+    }
+    for label, text in facts.items():
+        if text.strip():
+            say(f"{label + ':':<17}{plain(text.strip())}")
+    for worker in node.workers:
+        say(f"{f'worker {worker.worker_id}:':<17}{plain(f'{worker.ip_address}  {worker.external_ip}'.strip())}")

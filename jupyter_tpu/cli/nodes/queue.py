@@ -1,0 +1,237 @@
+"""`queue`: let the cloud make a node as soon as it has room, see what waits, and remove what is left of it."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from typing import TYPE_CHECKING
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.durations import seconds
+from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
+from jupyter_tpu.cli.options import (
+    add_cloud_options,
+    add_internal_ips_option,
+    add_json_option,
+    add_provisioning_options,
+    add_unknown_price_option,
+    add_yes_option,
+    chosen_provisioning,
+    cloud_settings,
+)
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import EMULATED, costs_text
+from jupyter_tpu.errors import BadInput, QueuedNotFound
+from jupyter_tpu.fleet.capacity.views import queue_view, queued_view
+from jupyter_tpu.models import NodeName, NodeSpec, QueuedResource
+from jupyter_tpu.provisioning import FLEX_START_LABELS, Provisioning, flags_of
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+    from collections.abc import Awaitable, Callable
+
+    from jupyter_tpu.fleet.assembly import OpenFleet
+    from jupyter_tpu.fleet.capacity.queued_resources import QueueSnapshot
+
+    Ask = Callable[[OpenFleet], Awaitable[QueuedResource]]
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("ID", "ZONE", "TYPE", "STATE", "NODES", "WAITS UNTIL", "NOTE")
+_NOTHING = "Nothing was asked of the cloud."
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("queue", help="list, add or remove requests that wait in the cloud for capacity")
+    parser.add_argument(
+        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
+    )
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="add: the new node; remove: the ID")
+    parser.add_argument("--zone", default="", help="zone (add: needed; remove: where two zones have the ID)")
+    parser.add_argument("--type", default="", metavar="TYPE", help="accelerator type, such as v5litepod-8")
+    add_provisioning_options(parser)
+    parser.add_argument(
+        "--reservation", default="", metavar="ID", help="reserved: take the chips of this one (default: any that fits)"
+    )
+    add_internal_ips_option(parser)
+    parser.add_argument("--valid-for", default="6h", metavar="TIME", help="how long it waits (default: 6h)")
+    parser.add_argument(
+        "--run-for",
+        default="",
+        metavar="TIME",
+        help="flex-start: the cloud itself ends the node after that, such as 4h",
+    )
+    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
+    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    add_unknown_price_option(parser)
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_queue)
+
+
+def run_queue(options: argparse.Namespace) -> int:
+    if options.action != "list" and not options.name:
+        raise BadInput(f"`queue {options.action}` needs a name.", exists=_NOTHING)
+    code = _ACTIONS[options.action](options)
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+    return code
+
+
+def _list(options: argparse.Namespace) -> int:
+    snapshot = asyncio.run(_listed(options))
+    if options.json:
+        say_json(queue_view(snapshot))
+        return 0
+    if snapshot.items:
+        say_table(_HEADER, (_row(each) for each in snapshot.items))
+    else:
+        note("Nothing is queued.")
+    for zone in snapshot.unreachable:
+        note(f"{plain(zone)} did not answer: what is queued there is missing here.")
+    return 0
+
+
+async def _listed(options: argparse.Namespace) -> QueueSnapshot:
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.fleet.capacity.queued_resources import QueueSnapshot
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        as_of = time.time()
+        listed = await cloud.list_queued_resources()
+    return QueueSnapshot(as_of=as_of, items=listed.items, unreachable=listed.unreachable)
+
+
+def _row(queued: QueuedResource) -> tuple[str, ...]:
+    name = queued.name
+    until = _time_text(queued.valid_until)
+    nodes = ", ".join(queued.node_ids[:3]) + (f" and {len(queued.node_ids) - 3} more" if queued.node_ids[3:] else "")
+    return (name.queued_id, name.zone, queued.accelerator_type, queued.state, nodes, until, _note_text(queued))
+
+
+def _time_text(moment: float | None) -> str:
+    return "" if moment is None else time.strftime("%Y-%m-%d %H:%M", time.localtime(moment))
+
+
+def _note_text(queued: QueuedResource) -> str:
+    husk = "holds quota until it is removed" if queued.is_husk else ""
+    return ". ".join(filter(None, (husk, queued.error.message if queued.error else "")))
+
+
+def _add(options: argparse.Namespace) -> int:
+    if not options.zone or not options.type:
+        raise BadInput("`queue add` needs --zone and --type.", exists=_NOTHING)
+    kind = accelerators.accelerator(options.type)
+    NodeName(project="any-project", zone=options.zone, node_id=options.name)
+    provisioning = _provisioning(options)
+    try:
+        queued = asyncio.run(_added(options, kind, provisioning))
+    except UnknownPriceError as unknown:
+        accept_unknown_price(options, unknown, "Queue it")
+        queued = asyncio.run(_added(options, kind, provisioning))
+    if options.json:
+        say_json(queued_view(queued))
+        return 0
+    until = _time_text(queued.valid_until)
+    say(f"{queued.name.queued_id} is {queued.state} in {queued.name.zone}{f', until {until}' if until else ''}.")
+    costs = costs_text(kind.type, options.zone, provisioning)
+    note(f"Its node {costs} from READY on, whenever that is: look with `jupyter tpu queue`.")
+    return 0
+
+
+def _provisioning(options: argparse.Namespace) -> Provisioning:
+    """A time to run for alone means flex-start, which cannot be without one."""
+    provisioning = chosen_provisioning(options)
+    if options.run_for and provisioning == "on-demand" and not options.provisioning:
+        return "flex-start"
+    if provisioning == "flex-start" and not options.run_for:
+        raise BadInput("A flex-start node has an end.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h.")
+    if options.run_for and provisioning != "flex-start":
+        raise BadInput(
+            f"--run-for is for flex-start, not for {provisioning} nodes.",
+            exists=_NOTHING,
+            hint="Leave out one of the two.",
+        )
+    return provisioning
+
+
+async def _added(
+    options: argparse.Namespace, kind: accelerators.Accelerator, provisioning: Provisioning
+) -> QueuedResource:
+    from jupyter_tpu.fleet.assembly import open_fleet
+
+    valid_for_s = seconds(options.valid_for, "--valid-for")
+    run_for_s = seconds(options.run_for, "--run-for") if options.run_for else None
+    versions = accelerators.runtime_versions(kind.generation)
+    async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
+        spec = NodeSpec(
+            name=NodeName(project=opened.settings.project, zone=options.zone, node_id=options.name),
+            accelerator_type=kind.type,
+            runtime_version=options.runtime_version or (versions[0] if versions else ""),
+            **flags_of(provisioning),
+            internal_ips=options.internal_ips,
+            labels=FLEX_START_LABELS if provisioning == "flex-start" else {},
+        )
+        await require_known_price(options, opened, [spec])
+        return await opened.queue.add(
+            spec,
+            valid_for_s=valid_for_s,
+            run_for_s=run_for_s,
+            reservation=options.reservation,
+            accept_unknown_price=options.accept_unknown_price,
+        )
+
+
+def _remove(options: argparse.Namespace) -> int:
+    async def find(opened: OpenFleet) -> QueuedResource:
+        return _only_match((await opened.queue.list()).items, options.name, options.zone)
+
+    found = asyncio.run(_with_fleet(options, find))
+    if found.state in ("ACTIVE", "PROVISIONING") and not options.yes:
+        _require_consent_to_removal(found)
+
+    async def remove(opened: OpenFleet) -> QueuedResource:
+        return await opened.queue.remove(found.name)
+
+    queued = asyncio.run(_with_fleet(options, remove))
+    if options.json:
+        say_json(queued_view(queued))
+    else:
+        say(f"{queued.name.queued_id} in {queued.name.zone} is being deleted.")
+    return 0
+
+
+async def _with_fleet(options: argparse.Namespace, ask: Ask) -> QueuedResource:
+    from jupyter_tpu.fleet.assembly import open_fleet
+
+    async with open_fleet(cloud_settings(options)) as opened:
+        return await ask(opened)
+
+
+def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) -> QueuedResource:
+    found = [each for each in items if each.name.queued_id == queued_id and zone in ("", each.name.zone)]
+    if not found:
+        where = f" in {zone}" if zone else ""
+        raise QueuedNotFound(
+            f"There is no queued resource {queued_id[:70]}{where}.",
+            exists="Nothing was removed.",
+            hint="`jupyter tpu queue` lists them.",
+        )
+    if len(found) > 1:
+        zones = ", ".join(each.name.zone for each in found)
+        raise BadInput(f"Several are called {queued_id}.", exists=f"They are in {zones}.", hint="Add --zone.")
+    return found[0]
+
+
+def _require_consent_to_removal(queued: QueuedResource) -> None:
+    what = f"{queued.name.queued_id} is {queued.state}"
+    if not is_confirmed(f"{what}: delete it with {', '.join(queued.node_ids)}, disk and kernels?"):
+        raise BadInput(
+            f"The removal of {queued.name.queued_id} was not confirmed.",
+            exists=f"It is {queued.state}, as it was.",
+            hint="Answer y, or add --yes.",
+        )
+
+
+_ACTIONS = {"list": _list, "add": _add, "remove": _remove}

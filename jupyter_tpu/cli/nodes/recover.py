@@ -1,0 +1,134 @@
+"""`recover`: whether a node is recreated after a pre-emption, how often, and up to what it may cost."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.errors import BadInput, NodeNotFound
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.journal import Journal
+    from jupyter_tpu.lifecycle.recoveries import Recovery
+    from jupyter_tpu.models import NodeName
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "NOW")
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("recover", help="recreate a node after a pre-emption, or show whether that is on")
+    parser.add_argument(
+        "node", nargs="?", default="", metavar="NODE", help="name of the node; without it all are shown"
+    )
+    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    choice = parser.add_mutually_exclusive_group()
+    choice.add_argument("--on", action="store_true", help="make it again; it then costs as before")
+    choice.add_argument("--off", action="store_true", help="do not")
+    parser.add_argument("--attempts", type=int, metavar="N", help="how often in all (default: 3)")
+    parser.add_argument("--max-usd", type=float, metavar="USD", help="not once it has cost this much from now on")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_recover)
+
+
+def run_recover(options: argparse.Namespace) -> int:
+    _refuse_what_says_nothing(options)
+    shown = asyncio.run(_chosen(options) if options.on or options.off else _found(options))
+    _show(options, shown)
+    return 0
+
+
+def _refuse_what_says_nothing(options: argparse.Namespace) -> None:
+    if (options.attempts is not None or options.max_usd is not None) and not options.on:
+        raise BadInput("--attempts and --max-usd belong to --on.", exists="The choice is as it was.")
+    if (options.on or options.off) and not options.node:
+        raise BadInput("Which node is meant was not said.", hint="Use jupyter tpu recover NODE --on.")
+
+
+async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.fleet.capacity.recreate import choose
+    from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        with closing(_journal()) as journal:
+            chosen = await choose(
+                cloud,
+                journal,
+                await _name(options, cloud, journal),
+                is_on=options.on,
+                max_attempts=DEFAULT_ATTEMPTS if options.attempts is None else options.attempts,
+                max_usd=options.max_usd,
+                now=time.time(),
+            )
+    return (chosen,)
+
+
+async def _found(options: argparse.Namespace) -> tuple[Recovery, ...]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where the flags do not say
+        with closing(_journal()) as journal:
+            return _matches(options, cloud, journal)
+
+
+async def _name(options: argparse.Namespace, cloud: CloudApi, journal: Journal) -> NodeName:
+    """Of a node that exists, or else of one that a choice stands for."""
+    from jupyter_tpu.cli.nodes.find import find_node
+
+    try:
+        return (await find_node(cloud, options.node, options.zone)).name
+    except NodeNotFound:
+        known = _matches(options, cloud, journal)
+        if len(known) != 1:
+            raise
+        return known[0].name
+
+
+def _matches(options: argparse.Namespace, cloud: CloudApi, journal: Journal) -> tuple[Recovery, ...]:
+    from jupyter_tpu.journal.recoveries import Recoveries
+
+    settings = cloud.settings
+    known = Recoveries(journal, endpoint=settings.endpoint, project=settings.project).all()
+    meant = (each for each in known if options.node in ("", each.name.node_id, str(each.name)))
+    return tuple(each for each in meant if options.zone in ("", each.name.zone))
+
+
+def _journal() -> Journal:
+    from jupyter_tpu.journal import Journal
+
+    journal = Journal.of_user()
+    for notice in journal.notices:
+        warn(notice)
+    return journal
+
+
+def _show(options: argparse.Namespace, shown: tuple[Recovery, ...]) -> None:
+    from jupyter_tpu.fleet.capacity.recreate import recovery_view
+
+    views = [recovery_view(each) for each in shown]
+    if options.json:
+        say_json(views[0] if options.on or options.off else {"choices": views})
+    elif options.on or options.off:
+        say(plain(shown[0].message))
+    elif not shown:
+        whose = f"for {plain(options.node)}" if options.node else "for all nodes"
+        note(f"Recovery is off {whose}: nothing is recreated after a pre-emption.")
+    else:
+        say_table(_HEADER, map(_row, shown))
+
+
+def _row(recovery: Recovery) -> tuple[str, ...]:
+    cap = "none" if recovery.max_usd is None else f"${recovery.max_usd:,.2f}"
+    attempts = f"{recovery.attempts} of {recovery.max_attempts}"
+    return recovery.name.node_id, recovery.name.zone, recovery.phase, attempts, cap, recovery.message

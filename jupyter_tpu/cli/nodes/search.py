@@ -1,0 +1,294 @@
+"""`search`: try what would do, one zone and type after the other, until a node is READY.
+
+It goes on in the journal: another `jupyter tpu` or a Jupyter server takes up what was killed here.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from typing import TYPE_CHECKING
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.durations import seconds
+from jupyter_tpu.cli.nodes.consent import UnknownPriceError, accept_unknown_price, require_known_price
+from jupyter_tpu.cli.nodes.fleet_run import SIGINT_EXIT
+from jupyter_tpu.cli.options import (
+    add_cloud_options,
+    add_internal_ips_option,
+    add_json_option,
+    add_provisioning_options,
+    add_unknown_price_option,
+    add_yes_option,
+    cloud_settings,
+    provisioning_at_once,
+)
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.wording import EMULATED, costs_text, terms_text
+from jupyter_tpu.errors import BadInput, OutOfCapacity, TpuError, WrongState
+from jupyter_tpu.fleet.capacity.views import search_view, searches_view
+from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
+from jupyter_tpu.models import NodeName, NodeSpec
+from jupyter_tpu.provisioning import flags_of
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+    from collections.abc import Iterable
+
+    from jupyter_tpu.fleet.assembly import OpenFleet
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NODE", "PHASE", "TRIED", "MESSAGE", "ID")
+_OUTCOMES = {
+    "won": "READY",
+    "quota": "quota used up (`jupyter tpu quota` shows by what); not tried again",
+    "stockout": "no free machines",
+    "not_allowed": "not open to the project; not tried again",
+    "address": "no external IP address left (--internal-ips needs none); not tried again",
+    "other": "failed",
+}
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("search", help="try zones and types until a node is READY; alone: list the searches")
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the new node")
+    parser.add_argument("--types", default="", metavar="TYPE,…", help="accelerator types that would do")
+    parser.add_argument(
+        "--zones", default="", metavar="ZONE,…", help="zones that would do (default: all with the type)"
+    )
+    add_provisioning_options(parser)
+    add_internal_ips_option(parser)
+    parser.add_argument(
+        "--for", dest="for_", default="", metavar="TIME", help="keep trying as long, such as 30m (default: once)"
+    )
+    parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for each type)")
+    parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
+    parser.add_argument("--cancel", default="", metavar="ID", help="cancel a search, and undo what it has begun")
+    add_unknown_price_option(parser)
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_search)
+
+
+def run_search(options: argparse.Namespace) -> int:
+    if options.cancel:
+        return _say_cancelled(options, asyncio.run(_cancelled(options, options.cancel)))
+    if not options.node:
+        return _list(options)
+    wanted = _candidates(options)
+    for_s = seconds(options.for_, "--for") if options.for_ else None
+    begun = list[Search]()
+    try:
+        try:
+            search = asyncio.run(_searched(options, wanted, for_s, begun))
+        except UnknownPriceError as unknown:
+            accept_unknown_price(options, unknown, "Search")
+            search = asyncio.run(_searched(options, wanted, for_s, begun))
+    except KeyboardInterrupt:
+        return _interrupted(options, begun)
+    return _say_end(options, search)
+
+
+def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
+    """Each type in each zone; without zones, in those that list it."""
+    types = [accelerators.accelerator(name) for name in _names(options.types)]
+    if not types:
+        raise BadInput("A search needs --types.", exists="Nothing was asked of the cloud.", hint="For example v6e-8.")
+    provisioning = provisioning_at_once(options)
+    wanted = tuple(
+        Candidate(
+            zone=zone,
+            accelerator_type=kind.type,
+            runtime_version=options.runtime_version or _first_version(kind.generation),
+            **flags_of(provisioning),
+            internal_ips=options.internal_ips,
+        )
+        for kind in types
+        for zone in _names(options.zones) or accelerators.zones_for_type(kind.type)
+    )
+    for each in wanted:
+        NodeName(project="any-project", zone=each.zone, node_id=options.node)
+    return wanted
+
+
+def _names(text: str) -> list[str]:
+    return [name.strip() for name in text.split(",") if name.strip()]
+
+
+def _first_version(generation: str) -> str:
+    versions = accelerators.runtime_versions(generation)
+    if not versions:
+        raise BadInput(f"No runtime version is known for {generation}.", hint="Name one with --runtime-version.")
+    return versions[0]
+
+
+def _spec(options: argparse.Namespace, opened: OpenFleet, candidate: Candidate) -> NodeSpec:
+    return NodeSpec(
+        name=NodeName(project=opened.settings.project, zone=candidate.zone, node_id=options.node),
+        accelerator_type=candidate.accelerator_type,
+        runtime_version=candidate.runtime_version,
+        **flags_of(candidate.provisioning),
+        internal_ips=candidate.internal_ips,
+    )
+
+
+async def _searched(
+    options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
+) -> Search:
+    """The search at its end; `begun` gets it as soon as it is written down."""
+    from jupyter_tpu.fleet.assembly import open_fleet
+    from jupyter_tpu.fleet.capacity.ranking import by_cost
+
+    async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
+        await require_known_price(options, opened, [_spec(options, opened, each) for each in wanted])
+        order = await by_cost(opened.fleet, opened.journal, opened.settings, wanted)
+        search = await opened.searches.begin(
+            options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price
+        )
+        begun.append(search)
+        search = await _watched(opened, search)
+        if search.phase == "found":
+            await _write_kernelspec(options, opened, search)
+    return search
+
+
+async def _watched(opened: OpenFleet, search: Search) -> Search:
+    """Say each try as it begins and ends."""
+    said: set[tuple[float, str]] = set()
+    message = ""
+    async for now in opened.searches.watch(search.search_id):
+        for tried in now.tries:
+            if (tried.at, tried.outcome) not in said:
+                said.add((tried.at, tried.outcome))
+                note(_try_text(now, tried))
+        if now.round and now.message != message and not now.has_ended:
+            note(plain(now.message))
+        search, message = now, now.message
+    return search
+
+
+def _try_text(search: Search, tried: Try) -> str:
+    of = search.candidates[tried.index]
+    terms = "" if of.provisioning == "on-demand" else f"{of.provisioning}, "
+    what = f"{of.accelerator_type} in {of.zone} ({terms}{terms_text(of.accelerator_type, of.zone, of.provisioning)})"
+    if tried.outcome == "trying":
+        return plain(f"Trying {what} …")
+    said = f" It said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
+    return plain(f"  {what}: {_OUTCOMES[tried.outcome]}.{said}")
+
+
+async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, search: Search) -> None:
+    from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+
+    node = await opened.cloud.get_node(NodeName.parse(search.node_name))
+    try:
+        await asyncio.to_thread(write_kernelspec, node, opened.settings, ssh_user=options.ssh_user)
+    except OSError as error:  # the node is as it was wanted, and what it costs must be said
+        warn(f"The kernelspec could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+
+
+def _say_end(options: argparse.Namespace, search: Search) -> int:
+    """Tell how it ended.
+
+    Raises:
+        OutOfCapacity: no node was found.
+    """
+    if search.phase != "found":
+        if options.json:
+            say_json(search_view(search))
+            return 1
+        raise _not_found(search)
+    if options.json:
+        say_json(search_view(search))
+    else:
+        name = NodeName.parse(search.node_name)
+        of = search.candidates[search.tries[-1].index]
+        costs = costs_text(of.accelerator_type, of.zone, of.provisioning)
+        say(f"{name.node_id} in {name.zone} is READY and {costs} until it is stopped or deleted.")
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+    return 0
+
+
+def _not_found(search: Search) -> TpuError:
+    """Why there is no node, and what to do where something can be done."""
+    exists = "Nothing is left of it."
+    if search.is_cancelled:
+        return WrongState(search.message, exists=exists)
+    outcomes = [_OUTCOMES[each.outcome] for each in search.tries if each.outcome != "other"]
+    refusals = [f"{outcome[0].upper()}{outcome[1:]}." for outcome in outcomes]
+    if not refusals:  # something else than the cloud's want of room; its message says what to do
+        return OutOfCapacity(search.message, exists=exists)
+    hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
+    return OutOfCapacity(search.message, exists=" ".join((exists, *dict.fromkeys(refusals))), hint=hint)
+
+
+def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
+    """After Ctrl-C: nothing may go on that nobody waits for."""
+    if not begun:
+        note("\ninterrupted: nothing was asked of the cloud.")
+        return SIGINT_EXIT
+    note("\ninterrupted: cancelling the search; what it has begun is being deleted.")
+    again = f"jupyter tpu search --cancel {begun[0].search_id}"
+    try:
+        search = asyncio.run(_cancelled(options, begun[0].search_id))
+    except KeyboardInterrupt:
+        note(f"\ninterrupted: a part of it may be left.\n   do: {again}")
+    except TpuError as error:
+        note(f"It could not be cancelled: {plain(error.message)}\n   do: {again}")
+    else:
+        note(_end_text(search))
+    return SIGINT_EXIT
+
+
+async def _cancelled(options: argparse.Namespace, search_id: str) -> Search:
+    """The search at its end, cancelled unless it had ended before."""
+    from jupyter_tpu.fleet.assembly import open_fleet
+
+    async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
+        search = await opened.searches.cancel(search_id)
+        async for now in opened.searches.watch(search_id):
+            search = now
+    return search
+
+
+def _say_cancelled(options: argparse.Namespace, search: Search) -> int:
+    if options.json:
+        say_json(search_view(search))
+    else:
+        say(_end_text(search))
+    return 0
+
+
+def _end_text(search: Search) -> str:
+    if search.phase == "found":
+        name = NodeName.parse(search.node_name)
+        return f"It had found a node: `jupyter tpu delete {name.node_id} --zone {name.zone}` removes it."
+    return plain(search.message)
+
+
+def _list(options: argparse.Namespace) -> int:
+    if options.types or options.zones:
+        raise BadInput("A search needs the name of the new node.", hint="jupyter tpu search NODE --types TYPE,…")
+    searches = asyncio.run(_listed(options))
+    if options.json:
+        say_json(searches_view(searches))
+    elif searches:
+        say_table(_HEADER, ((s.node_id, s.phase, str(s.tried), s.message, s.search_id) for s in searches))
+    else:
+        note("No search is running, and none ended in the last day.")
+    return 0
+
+
+async def _listed(options: argparse.Namespace) -> tuple[Search, ...]:
+    from contextlib import closing
+
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.fleet.capacity.search_service import SearchService
+    from jupyter_tpu.journal import Journal, data_dir
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        with closing(await asyncio.to_thread(Journal.open, data_dir())) as journal:
+            return await SearchService(cloud, journal).all()

@@ -1,0 +1,1 @@
+"""Commands about what happens on a node: auto-stop, chips, processes, environments."""

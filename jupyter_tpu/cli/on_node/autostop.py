@@ -1,0 +1,241 @@
+"""`autostop` and `extend`: when nodes stop by themselves, and keeping one running."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import datetime
+import re
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.brakes import ACTIONS, LONGEST_S, NO_KEEP, Keep, span_text
+from jupyter_tpu.cli.durations import seconds
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.autostop.views import brake_view, brakes_view
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet.autostop.controller import AutostopController, Brake
+    from jupyter_tpu.models import Node
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
+_ANSWER_S = 60.0
+_A_WHILE = "1h"
+
+
+def add_commands(commands: Commands) -> None:
+    _add_autostop(commands)
+    _add_extend(commands)
+
+
+def _add_autostop(commands: Commands) -> None:
+    parser = commands.add_parser("autostop", help="show or set when nodes stop by themselves")
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
+    parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
+    parser.add_argument("--idle", metavar="1h|off", help="end it when it has been idle for so long")
+    parser.add_argument(
+        "--unattended",
+        metavar="2h|off",
+        help="count a running cell as idle after so long with idle chips, no output and nobody connected (default: 2h)",
+    )
+    parser.add_argument("--session", metavar="12h|off", help="end it so long after it became READY, busy or not")
+    parser.add_argument("--action", choices=ACTIONS, help="stop it (its disk is kept) or delete it")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_autostop)
+
+
+def _add_extend(commands: Commands) -> None:
+    parser = commands.add_parser("extend", help="keep a node running that auto-stop would end")
+    add_node_argument(parser)
+    way = parser.add_mutually_exclusive_group()
+    way.add_argument("--for", dest="for_", metavar="1h", help=f"for so long (default: {_A_WHILE})")
+    way.add_argument("--until", metavar="HH:MM", help="until this time of the day, here")
+    way.add_argument("--while-busy", action="store_true", help="until what runs now has ended")
+    way.add_argument("--off", action="store_true", help="no longer")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_extend)
+
+
+def run_autostop(options: argparse.Namespace) -> int:
+    changes = _changes(options)
+    if changes and not options.node:
+        raise BadInput("Which node is meant was not said.", hint="Use jupyter tpu autostop NODE --idle 1h.")
+    if changes:
+        return _say_one(options, asyncio.run(_of_node(options, lambda braking, node: braking.set_rules(node, changes))))
+    if options.node:
+        return _say_one(options, asyncio.run(_of_node(options, _looked_at)))
+    brakes = asyncio.run(_all(options))
+    if options.json:
+        say_json(brakes_view(brakes, as_of=time.time()))
+    elif brakes:
+        say_table(_HEADER, map(_row, brakes))
+    else:
+        note("There are no nodes.")
+    return 0
+
+
+def run_extend(options: argparse.Namespace) -> int:
+    keep = _keep(options, time.time())
+    return _say_one(options, asyncio.run(_of_node(options, lambda braking, node: braking.keep(node, keep))))
+
+
+async def _looked_at(braking: AutostopController, node: Node) -> Brake:
+    (brake,) = await braking.look((node,))
+    return brake
+
+
+async def _of_node(options: argparse.Namespace, ask: Callable[[AutostopController, Node], Awaitable[Brake]]) -> Brake:
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        node = await find_node(cloud, options.node, options.zone)
+        with closing(_journal()) as journal:
+            return await ask(_braking(cloud, journal, (node,)), node)
+
+
+async def _all(options: argparse.Namespace) -> list[Brake]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        listed = await cloud.list_nodes(options.zone or "-")
+        for zone in listed.unreachable:
+            warn(f"The zone {zone} did not answer: its nodes are missing here.")
+        with closing(_journal()) as journal:
+            return await _braking(cloud, journal, listed.nodes).look(listed.nodes)
+
+
+def _braking(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> AutostopController:
+    """With links of its own: only the worker knows what goes on there, and its guard is told at once."""
+    from jupyter_tpu.fleet.autostop.controller import AutostopController
+    from jupyter_tpu.journal import data_dir
+    from jupyter_tpu.kernels.agents.open_links import WorkerAgents
+    from jupyter_tpu.ssh.keys import UserKey
+
+    key = UserKey.load_or_create(data_dir() / "ssh").public_line
+    return AutostopController(cloud, journal, WorkerAgents(cloud.settings, nodes), answer_s=_ANSWER_S, login_key=key)
+
+
+def _journal() -> Any:
+    from jupyter_tpu.journal import Journal
+
+    journal = Journal.of_user()
+    for notice in journal.notices:
+        warn(notice)
+    return journal
+
+
+# -- what was said
+
+
+def _changes(options: argparse.Namespace) -> dict[str, Any]:
+    said = {
+        "idle_after_s": ("--idle", options.idle),
+        "unattended_after_s": ("--unattended", options.unattended),
+        "session_s": ("--session", options.session),
+    }
+    changes: dict[str, Any] = {
+        name: None if text == "off" else seconds(text, option) for name, (option, text) in said.items() if text
+    }
+    return {**changes, "action": options.action} if options.action else changes
+
+
+def _keep(options: argparse.Namespace, now: float) -> Keep:
+    if options.off:
+        return NO_KEEP
+    if options.while_busy:
+        return Keep(while_busy=True)
+    if options.until:
+        return Keep(until=next_time(options.until, now))
+    for_s = seconds(options.for_ or _A_WHILE, "--for")
+    if for_s > LONGEST_S:
+        raise BadInput(
+            f"{options.for_[:40]!r} is too long.",
+            exists="The node is kept as it was.",
+            hint=f"A node is kept for {LONGEST_S / 86400:.0f} days at most.",
+        )
+    return Keep(until=now + for_s)
+
+
+def next_time(text: str, now: float) -> float:
+    """When it is ``18:00`` next, by the clock and the time zone of this machine (Unix seconds).
+
+    Raises:
+        BadInput: it is no time of a day.
+    """
+    found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text.strip())
+    if not found:
+        raise BadInput(f"{text[:40]!r} is no time of a day.", hint="Write --until 18:00.")
+    today = datetime.datetime.fromtimestamp(now).astimezone()
+    wanted = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0, tzinfo=None)
+    if wanted.timestamp() <= now:
+        wanted += datetime.timedelta(days=1)
+    return wanted.timestamp()
+
+
+# -- what is shown
+
+
+def _say_one(options: argparse.Namespace, brake: Brake) -> int:
+    if options.json:
+        say_json(brake_view(brake))
+        return 0
+    say(plain(f"{brake.node.name.node_id} is {brake.verdict.verdict}: {brake.verdict.reason}."))
+    say(plain(f"  ends: {_ends_text(brake)}"))
+    say(f"  rule: {_rule_text(brake)}")
+    if brake.keep.until is not None and brake.keep.until > time.time():
+        say(f"  kept: for {span_text(brake.keep.until - time.time())}")
+    if brake.keep.while_busy:
+        say("  kept: until what runs now has ended")
+    if brake.reminder is not None:
+        say(plain(f"  note: {brake.reminder.text(brake.node.name.node_id)}"))
+    say(plain(f"  guard on the node: {brake.guard['state']} ({brake.guard['detail']})"))
+    return 0
+
+
+def _rule_text(brake: Brake) -> str:
+    """``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
+    rules = brake.rules
+    idle = [] if rules.idle_after_s is None else [f"{span_text(rules.idle_after_s)} idle"]
+    session = [] if rules.session_s is None else [f"a session of {span_text(rules.session_s)}"]
+    unattended_s = rules.unattended_after_s
+    is_lapsing = rules.idle_after_s is not None and unattended_s is not None
+    unattended = [f"{span_text(unattended_s)} unattended"] if is_lapsing and unattended_s else []
+    parts = [*idle, *unattended, *session]
+    return f"{rules.action} after {' or '.join(parts)}" if parts else "none"
+
+
+def _row(brake: Brake) -> tuple[str, ...]:
+    name, rules = brake.node.name, brake.rules
+    lengths = _length(rules.idle_after_s), _length(rules.session_s)
+    return (
+        name.node_id,
+        name.zone,
+        brake.verdict.verdict,
+        *lengths,
+        rules.action,
+        _ends_text(brake),
+        brake.guard["state"],
+    )
+
+
+def _length(length_s: float | None) -> str:
+    return "off" if length_s is None else span_text(length_s)
+
+
+def _ends_text(brake: Brake) -> str:
+    verdict = brake.verdict
+    if verdict.ends_at is None:
+        return "not by itself" if verdict.verdict == "idle" or brake.rules.idle_after_s is None else "not while busy"
+    left_s = verdict.ends_at - time.time()
+    return f"now ({verdict.ends_why})" if left_s <= 0 else f"in {span_text(left_s)} ({verdict.ends_why})"

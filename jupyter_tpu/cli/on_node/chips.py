@@ -1,0 +1,111 @@
+"""Asks the agents of a node's workers about their chips, for the commands that do, and words for what they say."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import note, plain
+from jupyter_tpu.errors import BadInput, WrongState
+from jupyter_tpu.metrics import Holder
+
+if TYPE_CHECKING:
+    from jupyter_tpu.kernels.connections.metrics_pool import Answer
+    from jupyter_tpu.models import Node
+
+PATIENCE_S = 60.0
+_SLOW_AFTER_S = 5.0
+
+Found = TypeVar("Found")
+
+
+class NodeChips:
+    """The workers of one node, over links of our own."""
+
+    def __init__(self, node: Node, endpoint: str) -> None:
+        from jupyter_tpu.kernels.agents.requests import workers_of
+        from jupyter_tpu.kernels.connections.metrics_pool import WorkerLooks
+
+        self.node = node
+        self._keys = workers_of(node, endpoint)
+        self._looks = WorkerLooks()
+
+    async def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
+        """What all workers say; one that does not says why."""
+        asked = self._looks.look(self._keys, method, params, patience_s=patience_s)
+        return await (asked if patience_s is None else tell_if_slow(asked, self._say_that_it_waits))
+
+    async def ask_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What one worker says.
+
+        Raises:
+            BadInput: there is no such worker.
+            TpuError: it does not answer, or refuses.
+        """
+        if not 0 <= worker_id < len(self._keys):
+            raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
+        asked = self._looks.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
+        (answer,) = await tell_if_slow(asked, self._say_that_it_waits)
+        if answer.said is None or answer.error is not None:
+            raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
+        return answer.said
+
+    def _say_that_it_waits(self) -> None:
+        note(f"Waiting for the agent on {self.node.name.node_id}, for up to {PATIENCE_S:.0f} s …")
+
+    async def close(self) -> None:
+        await self._looks.close()
+
+
+@asynccontextmanager
+async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
+    """Of the READY node that is meant.
+
+    Raises:
+        WrongState: it is not READY.
+        TpuError: it cannot be found.
+    """
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.ssh import import_ahead
+
+    settings = cloud_settings(options)
+    async with open_cloud(settings) as cloud:
+        import_ahead()  # asyncssh, while the cloud is asked
+        node = await find_node(cloud, options.node, options.zone)
+    if node.state != "READY":
+        raise WrongState(f"The node {node.name.node_id} is {node.state}, not READY.", exists="Nothing runs on it.")
+    chips = NodeChips(node, settings.endpoint)
+    try:
+        yield chips
+    finally:
+        await chips.close()
+
+
+async def tell_if_slow(work: Awaitable[Found], tell: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
+    """What `work` gives; `tell` is called once if that takes longer than `after_s`."""
+    timer = asyncio.get_running_loop().call_later(after_s, tell)
+    try:
+        return await work
+    finally:
+        timer.cancel()
+
+
+def holder_text(holder: Holder) -> str:
+    """``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
+    kernel = f"of {holder.notebook}" if holder.notebook else holder.kernel_id
+    whose = f", {'' if holder.is_kernel else 'started by '}the kernel {kernel}" if kernel else ""
+    since = "" if holder.since is None else f", since {moment_text(holder.since)}"
+    user = f" of {holder.user}" if holder.user else ""
+    command = f" ({holder.command[:80]})" if holder.command else ""
+    return plain(f"process {holder.pid}{user}{whose}{command}{since}")
+
+
+def moment_text(at: float) -> str:
+    """``2026-11-20 12:03``, here."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -1,0 +1,190 @@
+"""`env`: the environments for frameworks on a node: which there are, make one, remove one."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, cloud_settings
+from jupyter_tpu.cli.terminal import Progress, note, plain, say, say_json, say_table, warn
+from jupyter_tpu.cli.wording import EMULATED
+from jupyter_tpu.errors import BadInput, WrongState
+from jupyter_tpu.frameworks import FRAMEWORKS, newest, runtime_version_fits
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.kernels.connections.worker import WorkerKey
+    from jupyter_tpu.models import Node
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("FRAMEWORK", "VERSION", "PYTHON", "STATE", "PACKAGES", "ADDED BY YOU")
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("env", help="list, make or remove a node's environments for frameworks")
+    parser.add_argument("action", choices=("list", "make", "remove"), help="what to do")
+    add_node_argument(parser)
+    parser.add_argument("framework", metavar="FRAMEWORK", nargs="?", default="", help=", ".join(FRAMEWORKS))
+    parser.add_argument("--version", default="", help="of the framework, such as 0.6 (default: the newest)")
+    parser.add_argument(
+        "--folder", type=Path, default=None, help="install what this folder's requirements.txt or pyproject.toml asks"
+    )
+    parser.add_argument(
+        "--push", action="store_true", help="download the packages here and send them: the node reaches no index"
+    )
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_env)
+
+
+def run_env(options: argparse.Namespace) -> int:
+    if options.action == "list":
+        return _run_list(options)
+    if not options.framework:
+        raise BadInput(f"Which environment to {options.action}?", hint=f"Say one of {', '.join(FRAMEWORKS)}.")
+    newest(options.framework)
+    return _run_make(options) if options.action == "make" else _run_remove(options)
+
+
+def _run_list(options: argparse.Namespace) -> int:
+    node, found = asyncio.run(_listed(options))
+    if options.json:
+        emulated = cloud_settings(options).is_emulated
+        say_json({"as_of": time.time(), "node_name": str(node.name), "environments": found, "emulated": emulated})
+        return 0
+    if found:
+        say_table(_HEADER, map(_row, found))
+    else:
+        note(f"{plain(node.name.node_id)} has no environments for frameworks.")
+        note(f"`jupyter tpu env make {plain(node.name.node_id)} jax` makes one.")
+    return 0
+
+
+def _run_make(options: argparse.Namespace) -> int:
+    node, made, kernelspec = asyncio.run(_made(options))
+    if options.json:
+        say_json({"node_name": str(node.name), "kernelspec": kernelspec, "environment": made})
+        return 0
+    for each in made["notes"]:
+        warn(each)
+    say(f"{made['title']} is on {node.name.node_id}, with Python {made['python']} and {len(made['pins'])} packages.")
+    say(f"Notebooks run in it with the kernel {kernelspec}.")
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+    return 0
+
+
+def _run_remove(options: argparse.Namespace) -> int:
+    node, was_there = asyncio.run(_removed(options))
+    if options.json:
+        say_json({"node_name": str(node.name), "framework": options.framework, "was_there": was_there})
+    elif was_there:
+        say(f"The environment {options.framework} is gone from {node.name.node_id}, and its kernelspec with it.")
+    else:
+        note(f"{plain(node.name.node_id)} had no environment {options.framework}; nothing is remembered of one.")
+    return 0
+
+
+async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any]]]:
+    from jupyter_tpu.kernels.agents.requests import ask_agent
+    from jupyter_tpu.kernels.environments.memory import EnvironmentMemory
+
+    node, key = await _worker(options)
+    found = (await ask_agent(key, "environments", {}))["environments"]
+    memory = EnvironmentMemory(key.node, key.endpoint)
+    for each in found:
+        await asyncio.to_thread(memory.keep, each)
+    return node, found
+
+
+async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]:
+    from jupyter_tpu.kernels.agents.requests import open_agent
+    from jupyter_tpu.kernels.environments.environment import make_environment
+    from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
+    from jupyter_tpu.kernels.environments.push import push_wheels
+    from jupyter_tpu.kernels.kernelspecs import write_kernelspec
+
+    requirements = _requirements(options.folder)
+    node, key = await _worker(options)
+    if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
+        warn(why_not)
+    progress = Progress()
+
+    def show(step: Mapping[str, Any]) -> None:
+        progress.show(str(step["message"]))
+
+    try:
+        version = options.version
+        if options.push:
+            version = await push_wheels(key, options.framework, version, requirements, show)
+        order = {"framework": options.framework, "version": version, "requirements": requirements}
+        async with open_agent(key, show) as link:
+            made = await make_environment(link.call, order, show)
+    finally:
+        progress.end()
+    await asyncio.to_thread(EnvironmentMemory(key.node, key.endpoint).keep, made)
+    way = {"proxy_command": key.proxy_command, "ssh_user": key.ssh_user}
+    name = await asyncio.to_thread(
+        write_kernelspec, node, cloud_settings(options), **way, environment=Remembered.of(made)
+    )
+    return node, made, name
+
+
+async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
+    from jupyter_tpu.kernels.agents.requests import ask_agent
+    from jupyter_tpu.kernels.environments.memory import EnvironmentMemory
+    from jupyter_tpu.kernels.kernelspecs import remove_kernelspec
+
+    node, key = await _worker(options)
+    answer = await ask_agent(key, "remove_environment", {"framework": options.framework})
+    EnvironmentMemory(key.node, key.endpoint).forget(options.framework)
+    remove_kernelspec(key.node, key.endpoint, options.framework)
+    return node, bool(answer["was_there"])
+
+
+async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
+    """The READY node that is meant and the way to its first worker."""
+    from jupyter_tpu.cli.nodes.find import find_node
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.kernels.agents.requests import workers_with_kernels
+    from jupyter_tpu.ssh import import_ahead
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        import_ahead()  # asyncssh, while the cloud is asked
+        node = await find_node(cloud, options.node, options.zone)
+        if node.state != "READY":
+            raise WrongState(
+                f"The node {node.name.node_id} is {node.state}, not READY.",
+                exists="Nothing was changed.",
+                hint="Its environments are on its workers, which answer only while it is READY.",
+            )
+        keys = workers_with_kernels((node,), cloud.settings)
+    return node, next(key for key in keys if key.worker_id == 0)
+
+
+def _requirements(folder: Path | None) -> list[str]:
+    from jupyter_tpu.kernels.environments.requirements import folder_needs
+
+    needs = folder_needs(folder)
+    if needs.fault:
+        raise BadInput(f"{needs.source} in {folder} cannot be used: {needs.fault}", exists="Nothing was changed.")
+    if folder and not needs.source:
+        raise BadInput(f"There is no requirements.txt or pyproject.toml in {folder}.", exists="Nothing was changed.")
+    for line in needs.left_out:
+        warn(f"left out of {needs.source}, since it means nothing on the node: {line}")
+    return list(needs.lines)
+
+
+def _row(found: Mapping[str, Any]) -> tuple[str, ...]:
+    state = "ready" if found["is_ready"] else "half-made"
+    if found["making"] is not None:
+        state = f"being made: {found['making'].get('message', '')}"
+    added = ", ".join(found["added"])
+    packages = str(len(found["pins"])) if found["is_ready"] else ""
+    return (found["framework"], found["version"], found["python"], state, packages, added)

@@ -1,0 +1,140 @@
+"""`ps` and `release`: which processes use a node's chips, and ending those processes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import platform
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.on_node.chips import holder_text, node_chips
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument, add_yes_option
+from jupyter_tpu.cli.terminal import is_confirmed, plain, say, say_json, warn
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.metrics import Holder
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.kernels.connections.metrics_pool import Answer
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+
+def add_commands(commands: Commands) -> None:
+    _add_ps(commands)
+    _add_release(commands)
+
+
+def _add_ps(commands: Commands) -> None:
+    parser = commands.add_parser("ps", help="show which processes use the chips of a node, and whose they are")
+    add_node_argument(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_ps)
+
+
+def _add_release(commands: Commands) -> None:
+    parser = commands.add_parser("release", help="end the processes that use a worker's chips")
+    add_node_argument(parser)
+    parser.add_argument("--worker", type=int, default=0, help="of a slice: which worker (default: 0)")
+    parser.add_argument("--pid", type=int, help="only this process (default: all of your own)")
+    parser.add_argument("--force", action="store_true", help="with --pid: also another user's, if the node allows it")
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_release)
+
+
+def run_ps(options: argparse.Namespace) -> int:
+    answers = asyncio.run(_who(options))
+    views = [_who_view(answer) for answer in answers]
+    if options.json:
+        say_json({"workers": views})
+    else:
+        for view in views:
+            _say_worker(view)
+    return 1 if any(view["error"] for view in views) else 0
+
+
+def run_release(options: argparse.Namespace) -> int:
+    if options.force and options.pid is None:
+        raise BadInput("--force needs --pid: another user's process is ended only by its number.")
+    view = asyncio.run(_free(options))
+    if options.json:
+        say_json(view)
+    else:
+        _say_freed(view)
+    return 0 if is_as_wished(view, options.pid) else 1
+
+
+def is_as_wished(view: Mapping[str, Any], pid: int | None) -> bool:
+    """Whether the process that was named has ended; where none was, whether nobody uses the chips."""
+    return not view["left"] if pid is None else pid in [holder["pid"] for holder in view["freed"]]
+
+
+async def _who(options: argparse.Namespace) -> list[Answer]:
+    async with node_chips(options) as chips:
+        return await chips.ask("who", {})
+
+
+async def _free(options: argparse.Namespace) -> dict[str, Any]:
+    from jupyter_tpu.kernels.metrics_views import freed_view, holders_of
+
+    wish: dict[str, Any] = {"force": options.force, "by": f"`jupyter tpu release` on {platform.node()}"}
+    if options.pid is not None:
+        wish["pid"] = options.pid
+    async with node_chips(options) as chips:
+        if not options.yes:
+            said = await chips.ask_worker(options.worker, "who", {})
+            meant = [one for one in holders_of(said["holders"]) if _is_meant(options, one)]
+            _require_consent(options, meant)
+            if meant or options.pid is None:  # a pid that holds nothing is the agent's to tell of
+                wish["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
+        return freed_view(await chips.ask_worker(options.worker, "free", wish))
+
+
+def _is_meant(options: argparse.Namespace, holder: Holder) -> bool:
+    return holder.is_own_user if options.pid is None else holder.pid == options.pid
+
+
+def _require_consent(options: argparse.Namespace, meant: list[Holder]) -> None:
+    named = "; ".join(holder_text(holder) for holder in meant) or "no known process"
+    if not is_confirmed(f"End {named}? Variables are lost, outputs are kept."):
+        raise BadInput(
+            f"Releasing the chips of {options.node} was not confirmed.",
+            exists=f"They are held by {named}.",
+            hint="Answer y, or add --yes.",
+        )
+
+
+def _who_view(answer: Answer) -> dict[str, Any]:
+    from jupyter_tpu.kernels.metrics_views import who_view
+
+    view: dict[str, Any] = {"worker_id": answer.worker_id, "error": answer.error.to_json() if answer.error else None}
+    return view | (who_view(answer.said) if answer.said is not None else {"holders": [], "lock_file": None})
+
+
+def _say_worker(view: Mapping[str, Any]) -> None:
+    name = f"worker {view['worker_id']}"
+    if view["error"]:
+        warn(f"{name}: {view['error']['message']}")
+        return
+    holders = [Holder.from_json(each) for each in view["holders"]]
+    for holder in holders:
+        say(f"{name}: {holder_text(holder)}")
+    if not holders:
+        say(plain(f"{name}: {view['reason'] or 'no process uses the chips'}"))
+    lock = view["lock_file"]
+    if lock["is_there"] and not lock["is_held"]:
+        say(plain(f"  {lock['path']} was left behind and is unused: it only blocks other users"))
+
+
+def _say_freed(view: Mapping[str, Any]) -> None:
+    for holder in view["freed"]:
+        say(f"ended {holder_text(Holder.from_json(holder))}")
+    for holder in view["left"]:
+        say(f"still there: {holder_text(Holder.from_json(holder))}")
+    if view["message"]:
+        say(plain(view["message"]))

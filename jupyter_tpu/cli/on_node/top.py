@@ -1,0 +1,148 @@
+"""`top`: what the chips of a node do, now or once a second."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.on_node.chips import PATIENCE_S, NodeChips, holder_text, node_chips
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_node_argument
+from jupyter_tpu.cli.terminal import plain, say, say_json, table_lines
+from jupyter_tpu.metrics import Core, Host, Sample
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+INTERVAL_S = 1.0
+_CLEAR = "\x1b[H\x1b[2J"
+_GIB = 2**30
+_TITLES = {
+    "duty_percent": "duty",
+    "hbm_used_bytes": "HBM used",
+    "hbm_total_bytes": "HBM in all",
+    "tensorcore_percent": "TensorCore",
+    "hbm_bandwidth_percent": "bandwidth",
+    "idle_s": "idle",
+}
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("top", help="show what each chip of a node does, once a second")
+    add_node_argument(parser)
+    parser.add_argument("--once", action="store_true", help="show it once (default where no terminal shows it)")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_top)
+
+
+def run_top(options: argparse.Namespace) -> int:
+    return 0 if asyncio.run(_top(options)) else 1
+
+
+async def _top(options: argparse.Namespace) -> bool:
+    """Whether all workers have answered."""
+    async with node_chips(options) as chips:
+        view = await _view(chips, PATIENCE_S)
+        if options.json:
+            say_json(view)
+        elif options.once or not sys.stdout.isatty():
+            say("\n".join(screen(chips.node.name.node_id, view)))
+        else:
+            await _repeat(chips, view)
+        return bool(view["is_complete"])
+
+
+async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
+    """Until Ctrl-C."""
+    while True:
+        say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", "Ctrl-C ends this."]))
+        await asyncio.sleep(INTERVAL_S)
+        view = await _view(chips, None)
+
+
+async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
+    from jupyter_tpu.kernels.metrics_views import metrics_view
+
+    answers = await chips.ask("metrics", {}, patience_s)
+    return metrics_view(answers, chips.node.accelerator_type, time.time())
+
+
+# -- what is shown
+
+
+def screen(node_id: str, view: dict[str, Any]) -> Iterator[str]:
+    """The lines of one view, as `metrics_view` makes it."""
+    yield plain(f"{node_id} ({view['accelerator_type'] or 'type unknown'}) at {_clock(view['as_of'])}")
+    for worker in view["workers"]:
+        yield ""
+        yield from _worker(worker, view["as_of"])
+
+
+def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
+    hostname = f" {worker['hostname']}" if worker["hostname"] else ""
+    if worker["sample"] is None:
+        error = worker["error"] or {}
+        yield plain(f"worker {worker['worker_id']}{hostname}: {error.get('message', 'nothing is known')}")
+        return
+    sample = Sample.from_json(worker["sample"])
+    yield plain(f"worker {worker['worker_id']}{hostname}: {_host(sample.host)}")
+    if worker["error"]:
+        yield plain(f"  as of {now - worker['as_of']:.0f} s ago: {worker['error']['message']}")
+    yield from _chips(sample)
+    for holder in sample.holders:
+        yield f"  held by {holder_text(holder)}"
+
+
+def _chips(sample: Sample) -> Iterator[str]:
+    if sample.state != "measured":
+        yield plain(f"  {sample.state}: {sample.reason}")
+        return
+    duties = {chip.chip: chip.duty_percent for chip in sample.chips}
+    duty = "DUTY OF CHIP" if sample.duty_per == "chip" else "DUTY"
+    header = ("CORE", "CHIP", duty, "HBM", "TENSORCORE", "BANDWIDTH", "IDLE", "QUEUED")
+    cores = sample.cores or tuple(Core(core=chip.chip, chip=chip.chip) for chip in sample.chips)
+    for line in table_lines(header, (_row(core, duties.get(core.chip)) for core in cores)):
+        yield f"  {line}"
+    for line in sample.unknown_lines(_TITLES):
+        yield plain(f"  {line}")
+
+
+def _row(core: Core, duty: float | None) -> tuple[str, ...]:
+    return (
+        str(core.core),
+        str(core.chip),
+        _percent(duty),
+        _of(core.hbm_used_bytes, core.hbm_total_bytes),
+        _percent(core.tensorcore_percent),
+        _percent(core.hbm_bandwidth_percent),
+        "?" if core.idle_s is None else f"{core.idle_s:.0f} s",
+        "?" if core.queued is None else str(core.queued),
+    )
+
+
+def _host(host: Host) -> str:
+    return (
+        f"CPU {_percent(host.cpu_percent)} of {host.cpus or '?'}, "
+        f"memory {_of(host.memory_used_bytes, host.memory_total_bytes)}, "
+        f"disk {_of(host.disk_used_bytes, host.disk_total_bytes)}"
+    )
+
+
+def _percent(value: float | None) -> str:
+    return "?" if value is None else f"{value:.1f} %"
+
+
+def _of(used: int | None, total: int | None) -> str:
+    """``1.2 of 16.0 GiB``."""
+    first, second = ("?" if value is None else f"{value / _GIB:.1f}" for value in (used, total))
+    return f"{first} of {second} GiB"
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%H:%M:%S", time.localtime(at))

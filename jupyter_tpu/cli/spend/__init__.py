@@ -1,0 +1,1 @@
+"""Commands about money: cost, budget, grant, quota, audit, clean-up."""

@@ -1,0 +1,74 @@
+"""`audit`: who did what with money and access, and why."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.terminal import note, say_json, say_table, warn
+from jupyter_tpu.cli.wording import resource_text
+from jupyter_tpu.errors import BadInput
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.journal.audit import Entry
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("audit", help="show what was done with money and access, and why; the newest first")
+    parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many entries (default: 100)")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_audit)
+
+
+def run_audit(options: argparse.Namespace) -> int:
+    if not 1 <= options.limit <= 1_000_000:
+        raise BadInput(f"{options.limit} is no number of entries.", hint="Use a number from 1 to 1000000.")
+    entries = asyncio.run(_entries(options))
+    if options.json:
+        say_json({"entries": [entry.to_json() for entry in entries]})
+    elif entries:
+        say_table(_HEADER, map(_row, entries))
+    else:
+        note("Nothing is in the audit log.")
+    return 0
+
+
+def _row(entry: Entry) -> tuple[str, ...]:
+    """A line of the table; what failed is not shown as done."""
+    subject = resource_text(entry.subject)
+    if entry.error is None:
+        return (_time(entry.at), entry.action, subject, entry.reason)
+    return (_time(entry.at), f"{entry.action} (failed)", subject, f"{entry.reason} It failed: {entry.error}")
+
+
+async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where none is named
+        return await asyncio.to_thread(_read, cloud.settings, options.limit)
+
+
+def _read(settings: CloudSettings, limit: int) -> tuple[Entry, ...]:
+    from jupyter_tpu.journal import Journal
+    from jupyter_tpu.journal.audit import Audit
+
+    with closing(Journal.of_user()) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        return Audit(journal, endpoint=settings.endpoint, project=settings.project).newest(limit)
+
+
+def _time(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(at))

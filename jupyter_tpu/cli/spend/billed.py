@@ -1,0 +1,80 @@
+"""`cost --billed`: what Google has billed, by the export of Cloud Billing to BigQuery."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import EMULATED
+from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE, read_billed
+from jupyter_tpu.money.billed import ExportTable
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
+
+_HEADER = ("DAY", "SERVICE", "SKU", "COST", "CREDITS")
+_TIMES = (("month", "this month"), ("last_30_days", "last 30 days"))
+
+
+def add_billed_options(parser: argparse.ArgumentParser) -> None:
+    """``--billed`` and ``--billing-export``."""
+    parser.add_argument(
+        "--billed",
+        action="store_true",
+        help="show what Google has billed instead, by day, service and SKU, from the billing export to BigQuery",
+    )
+    parser.add_argument(
+        "--billing-export",
+        default="",
+        metavar="PROJECT.DATASET.TABLE",
+        help=f"table of the standard billing export (default: ${EXPORT_VARIABLE}); reading it takes a query that "
+        "BigQuery may bill with some cents",
+    )
+
+
+def run_billed(options: argparse.Namespace) -> int:
+    table = ExportTable.parse(options.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
+    settings = cloud_settings(options)
+    view = asyncio.run(_read(settings, table))
+    if options.json:
+        say_json({**view, "emulated": settings.is_emulated})
+        return 0
+    _say(view)
+    if settings.is_emulated:
+        note(EMULATED)
+    return 0
+
+
+async def _read(settings: CloudSettings, table: ExportTable) -> dict[str, Any]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(settings) as cloud:
+        return await read_billed(cloud.settings, table)
+
+
+def _say(view: dict[str, Any]) -> None:
+    currency = view["currency"]
+    say_table(_HEADER, ([*map(row.get, ("day", "service", "sku")), *_amounts(row)] for row in view["days"]))
+    say()
+    for field, when in _TIMES:
+        spent = view[field]
+        to_pay = f"{_amount(spent['net'])} {currency} to pay"
+        say(f"{when} (from {spent['since']}): {_amount(spent['cost'])}, credits {_amount(spent['credits'])}: {to_pay}")
+        for credit in spent["by_credit"]:
+            say(f"  {plain(credit['name'] or credit['type'])} ({plain(credit['type'])}): {_amount(credit['amount'])}")
+    note(
+        f"Exported until {plain(view['exported_until'])}, with all of project {plain(view['project'])}. {view['note']}"
+    )
+
+
+def _amounts(row: dict[str, Any]) -> tuple[str, str]:
+    return _amount(row["cost"]), _amount(row["credits"])
+
+
+def _amount(amount: float) -> str:
+    """``12.50``; small money is not rounded to nothing."""
+    return f"{amount:,.2f}" if abs(amount) >= 0.1 or not amount else f"{amount:.4f}"

@@ -1,0 +1,132 @@
+"""The user's ledger and budgets, for commands that open no fleet."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import cloud_settings
+from jupyter_tpu.cli.terminal import warn
+from jupyter_tpu.errors import JournalUnwritable, TpuError
+from jupyter_tpu.fleet.autostop.settings import AutostopSettings, reminder_of
+from jupyter_tpu.fleet.spend.ledger import Place, SpendLedger, look_of
+from jupyter_tpu.fleet.spend.unobserved import write_down
+from jupyter_tpu.models import Node, NodeList, NodeName
+from jupyter_tpu.money.accrual import Look
+from jupyter_tpu.money.spending import Account, NodeCosts, node_cost
+
+if TYPE_CHECKING:
+    from jupyter_tpu.brakes import Reminder
+    from jupyter_tpu.cloud.api import CloudApi
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Looked:
+    """The books after a look at the nodes; `as_of` is None where the cloud did not answer."""
+
+    account: Account
+    as_of: float | None
+    is_complete: bool
+
+
+@contextmanager
+def open_books(place: Place) -> Iterator[SpendLedger]:
+    """The books of a project in a cloud."""
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        yield SpendLedger(journal, place)
+
+
+@asynccontextmanager
+async def books_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[CloudApi, SpendLedger]]:
+    """The books of the project that the options and the credentials name."""
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        with open_books(cloud.settings) as books:
+            yield cloud, books
+
+
+async def warn_unseen(cloud: CloudApi) -> None:
+    """Say it where what was written down is for a project that cannot be looked at: its name may be wrong."""
+    try:
+        await cloud.list_nodes()
+    except TpuError as error:
+        warn(f"The project {cloud.settings.project} cannot be looked at now. Is this its id? {error.message}")
+
+
+def warn_of_clock(cloud: CloudApi) -> None:
+    """Say it where this computer's clock is wrong; known once the cloud has answered."""
+    if notice := cloud.clock.notice:
+        warn(notice)
+
+
+async def looked(options: argparse.Namespace) -> Looked:
+    """The books after a look at all nodes; without an answer, what was READY counts as READY still.
+
+    Raises:
+        JournalUnwritable: the ledger cannot be read or written.
+    """
+    async with books_of_cloud(options) as (cloud, books):
+        asked = cloud.clock.steady()
+        try:
+            listed = await cloud.list_nodes()
+        except TpuError as error:
+            warn(f"The nodes could not be looked at: {error.message}")
+            return Looked(account=books.account(cloud.clock.now()), as_of=None, is_complete=False)
+        warn_of_clock(cloud)
+        asked_at = cloud.clock.moment(asked).wall
+        await write_down(cloud, books, look_of(listed, as_of=asked_at))
+        account = books.account(cloud.clock.now())
+        return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
+
+
+async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
+    """What nodes have cost, after this look at all of them, or at one zone's."""
+    if zone:
+        return await costs_of_nodes(cloud, listed.nodes, as_of)
+    return await _costs(cloud, look_of(listed, as_of=as_of))
+
+
+async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
+    """What nodes have cost, after a look at these only."""
+    seen_at = {node.name: as_of for node in nodes}
+    return await _costs(cloud, look_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
+
+
+async def _costs(cloud: CloudApi, look: Look) -> NodeCosts:
+    """A ledger that cannot be written keeps nobody from looking at nodes."""
+    with open_books(cloud.settings) as books:
+        try:
+            await write_down(cloud, books, look)
+        except JournalUnwritable:  # the notice of the journal has said so
+            return {}
+        return books.node_costs(cloud.clock.now())
+
+
+def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
+    """The nodes that were billed for a day or more without a human act that anybody on this machine has heard of.
+
+    What the ledger knows is by the cloud's clock, as `as_of` is; people act by that of this computer.
+    """
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:  # its notices have been shown with the costs
+        try:
+            laid = AutostopSettings(journal, cloud.settings).read(nodes)
+        except JournalUnwritable:  # the notice of the journal has said so
+            return {}
+    now = cloud.clock.of_here(as_of)
+    reminders: dict[NodeName, Reminder] = {}
+    for node in nodes:
+        each = laid[str(node.name)]
+        ready_since = None if each.ready_since is None else cloud.clock.of_here(each.ready_since)
+        if found := reminder_of(each, ready_since, None, now):
+            reminders[node.name] = replace(found, usd=node_cost(costs, node))
+    return reminders

@@ -1,0 +1,206 @@
+"""`budget`: so much money, or so many hours of READY nodes, per day, week, month or in all."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.accelerators import find_accelerator
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option
+from jupyter_tpu.cli.spend.books import books_of_cloud, looked, warn_unseen
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import dollars_text
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.lifecycle.words import command
+from jupyter_tpu.money.budgets import PERIODS, WEEKDAYS, moment_text
+from jupyter_tpu.money.days import OffsetAt
+from jupyter_tpu.money.spans import Span
+from jupyter_tpu.money.spending import Account, budgets_view
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("BUDGET", "LIMIT", "USED", "RUNS OUT", "RESETS", "AT THE CAP")
+_SET_OPTIONS = ("usd", "hours", "per", "resets_on", "resets_at", "warn_only")
+_UNCHANGED = "The budgets are as they were."
+_UP_TO = "Up to: this includes unmonitored time in which a node may have been READY. Budgets count all of it."
+_AT_THE_CAP = {"stop": "stops READY nodes", "warn": "only warns"}
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "budget", help="list, set or remove budgets; at the cap all READY nodes of the project are stopped"
+    )
+    parser.add_argument(
+        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), set, remove, confirm"
+    )
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the budget")
+    _add_limits(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_budget)
+
+
+def _add_limits(parser: argparse.ArgumentParser) -> None:
+    amount = parser.add_mutually_exclusive_group()
+    amount.add_argument("--usd", type=float, metavar="N", help="limit in US dollars, by list price")
+    amount.add_argument("--hours", type=float, metavar="N", help="limit in hours, of all READY nodes together")
+    parser.add_argument("--per", default="", choices=PERIODS, help="how long it is for")
+    parser.add_argument("--resets-on", default="", choices=WEEKDAYS, help="weekday on which the weekly budget resets")
+    parser.add_argument("--resets-at", default="", metavar="HH:MM", help="the hour at which it does (default: 00:00)")
+    parser.add_argument(
+        "--warn-only",
+        action="store_true",
+        help="at the cap only warn; without it all READY nodes are stopped, and those that cannot be (spot nodes and "
+        "nodes of several VMs, and what the cloud refuses to stop for 5 min) are deleted with their disks",
+    )
+
+
+def run_budget(options: argparse.Namespace) -> int:
+    action = _ACTIONS[options.action]
+    _check_arguments(options)
+    return action(options)
+
+
+def _check_arguments(options: argparse.Namespace) -> None:
+    if options.action != "set" and any(getattr(options, name) not in (None, "", False) for name in _SET_OPTIONS):
+        raise BadInput(f"`budget {options.action}` takes no limit.", exists=_UNCHANGED, hint=_USAGE)
+    if bool(options.name) == (options.action in ("list", "confirm")):
+        raise BadInput(f"`budget {options.action}` takes {'no' if options.name else 'a'} name.", hint=_USAGE)
+    if options.action == "set" and (not options.per or (options.usd is None and options.hours is None)):
+        raise BadInput("A budget needs a limit and a period.", exists=_UNCHANGED, hint=_USAGE)
+
+
+_USAGE = (
+    "Use `jupyter tpu budget`, `jupyter tpu budget set NAME --usd N --per week` or `jupyter tpu budget remove NAME`."
+)
+
+
+def _list(options: argparse.Namespace) -> int:
+    account = asyncio.run(looked(options)).account
+    views = budgets_view(account)
+    if options.json:
+        say_json({"budgets": views})
+    elif views:
+        say_budgets(views, account)
+    else:
+        note("There are no budgets. " + _USAGE)
+    return 0
+
+
+def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
+    """A table; below it what cannot be read, and what goes on costing though a budget is used up."""
+    say_table(_HEADER, (_row(view, account.offset_at) for view in views))
+    for view in views:
+        if view["error"]:
+            note(plain(view["error"]))
+        elif view["level"] == "100" and view["action"] == "stop":
+            _say_still_ready(view, account)
+    if any(view["unwatched"] for view in views):
+        note(_UP_TO)
+
+
+def _say_still_ready(view: dict[str, Any], account: Account) -> None:
+    """This command stops nothing, and the user may have no server that does."""
+    # a node that a grant pays for uses no budget in dollars
+    covered = (span for span in account.spans if span.is_open and (view["unit"] != "usd" or span.usd_per_hour != 0))
+    commands = [command(_end_of(span), span.name) for span in covered]
+    if commands:
+        note(
+            f"The budget {plain(view['name'])} is used up, and these nodes are still READY and billed. A running "
+            "Jupyter server stops them; without one, stop them now:"
+        )
+    for each in commands:
+        note(f"  {each.strip('`')}")
+
+
+def _end_of(span: Span) -> str:
+    """Spot nodes and nodes of several VMs cannot be stopped."""
+    kind = find_accelerator(span.accelerator_type)
+    return "delete" if span.spot or (kind and kind.workers > 1) else "stop"
+
+
+def _row(view: dict[str, Any], offset_at: OffsetAt) -> tuple[str, ...]:
+    if view["error"]:
+        return (view["name"], "cannot be read", "unknown", "", "", "nothing may be created")
+    per = "in all" if view["period"] == "total" else f"per {view['period']}"
+    up_to = "up to " if view["unwatched"] else ""
+    used = f"{up_to}{_amount(view, view['used'])} ({view['fraction']:.0%})"
+    runs_out = "used up" if view["level"] == "100" else _moment(view["runs_out_at"], offset_at)
+    renewed = _moment(view["window_end"], offset_at)
+    limit = f"{_amount(view, view['amount'])} {per}"
+    return (view["name"], limit, used, runs_out, renewed, _AT_THE_CAP[view["action"]])
+
+
+def _amount(view: dict[str, Any], amount: float) -> str:
+    return dollars_text(amount) if view["unit"] == "usd" else f"{amount:.2f} h"
+
+
+def _moment(at: float | None, offset_at: OffsetAt) -> str:
+    return "" if at is None else moment_text(at, offset_at(at))
+
+
+def _set(options: argparse.Namespace) -> int:
+    view, account = asyncio.run(_written(options))
+    if options.json:
+        say_json(view)
+    else:
+        say_budgets([view], account)
+    return 0
+
+
+async def _written(options: argparse.Namespace) -> tuple[dict[str, Any], Account]:
+    async with books_of_cloud(options) as (cloud, books):
+        books.set_budget(options.name, _wanted(options), now=cloud.clock.now())
+        await warn_unseen(cloud)
+        account = books.account(cloud.clock.now())
+    (view,) = [view for view in budgets_view(account) if view["name"] == options.name]
+    return view, account
+
+
+def _wanted(options: argparse.Namespace) -> dict[str, Any]:
+    return {
+        "amount": options.usd if options.hours is None else options.hours,
+        "unit": "usd" if options.hours is None else "hours",
+        "period": options.per,
+        "resets_on": options.resets_on or None,
+        "resets_at": options.resets_at or None,
+        "action": "warn" if options.warn_only else "stop",
+    }
+
+
+def _remove(options: argparse.Namespace) -> int:
+    asyncio.run(_removed(options))
+    if options.json:
+        say_json({"removed": options.name})
+    else:
+        say(f"The budget {plain(options.name)} is removed.")
+    return 0
+
+
+async def _removed(options: argparse.Namespace) -> None:
+    async with books_of_cloud(options) as (_, books):
+        books.remove_budget(options.name, now=time.time())
+
+
+def _confirm(options: argparse.Namespace) -> int:
+    """After the journal was damaged; nothing is to be confirmed at other times."""
+    was_needed = asyncio.run(_confirmed(options))
+    if options.json:
+        say_json({"confirmed": was_needed})
+    else:
+        say("The budgets are confirmed." if was_needed else "There was nothing to confirm.")
+    return 0
+
+
+async def _confirmed(options: argparse.Namespace) -> bool:
+    async with books_of_cloud(options) as (_, books):
+        return books.confirm_budgets(now=time.time())
+
+
+_ACTIONS = {"list": _list, "set": _set, "remove": _remove, "confirm": _confirm}

@@ -1,0 +1,205 @@
+"""`cleanup` and `stop --all`: list and delete what costs money or uses quota; stop all spending at once."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, add_yes_option, cloud_settings
+from jupyter_tpu.cli.terminal import is_confirmed, note, plain, report, say, say_json, say_table, warn
+from jupyter_tpu.cli.wording import EMULATED, resource_text
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.cleanup.sweep import all_dead, delete_items, items_of, marked, results_view, sweep_view
+from jupyter_tpu.fleet.reconciler.inventory import look_at_all
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from jupyter_tpu.fleet.assembly import OpenFleet
+    from jupyter_tpu.fleet.cleanup.stop_all import Step
+    from jupyter_tpu.fleet.cleanup.sweep import Item
+    from jupyter_tpu.fleet.reconciler.inventory import Holdings
+    from jupyter_tpu.fleet.termination.executor import Result
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
+_KINDS = {"node": "node", "queued_resource": "queued resource"}
+_DONE = {"delete": "deleted", "stop": "stopped", "cancel": "cancelled", "recover-off": "off"}
+_REASON = "The user swept the project."
+
+
+def add_commands(commands: Commands) -> None:
+    _add_cleanup(commands)
+
+
+def _add_cleanup(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "cleanup", help="show all that costs or holds quota, in all zones, and delete what you name"
+    )
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--delete", nargs="+", default=[], metavar="NAME", help="delete these nodes and queued resources")
+    what.add_argument(
+        "--delete-leftovers",
+        action="store_true",
+        help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; STOPPED nodes stay",
+    )
+    # as it was called before
+    what.add_argument("--delete-husks", dest="delete_leftovers", action="store_true", help=argparse.SUPPRESS)
+    add_yes_option(parser)
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_cleanup)
+
+
+def run_cleanup(options: argparse.Namespace) -> int:
+    holdings = asyncio.run(_look(options))
+    if not (options.delete or options.delete_leftovers):
+        _say_holdings(options, holdings)
+        return 0
+    chosen = marked(holdings, options.delete) if options.delete else all_dead(holdings)
+    if chosen and not options.yes:
+        _require_consent(chosen)
+    if not chosen:
+        return _say_end(options, (), "Nothing was to be deleted.")
+    return _say_end(options, asyncio.run(_delete(options, chosen)), "")
+
+
+async def _look(options: argparse.Namespace) -> Holdings:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        holdings = await look_at_all(cloud)
+    if holdings.error and not (holdings.nodes or holdings.queued):
+        raise holdings.error
+    return holdings
+
+
+def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
+    if options.json:
+        say_json({**sweep_view(holdings), "emulated": cloud_settings(options).is_emulated})
+        return
+    items = items_of(holdings)
+    if items:
+        say_table(_HEADER, (_row(item) for item in items))
+    elif holdings.is_complete:
+        note("Nothing in the project costs or holds quota.")
+    _warn_of_gaps(holdings)
+    husks = sum(item.is_dead for item in items)
+    if husks:
+        what = "1 leftover uses" if husks == 1 else f"{husks} leftovers use"
+        note(f"{what} quota and can never compute again: `jupyter tpu cleanup --delete-leftovers` deletes that.")
+    if cloud_settings(options).is_emulated:
+        note(EMULATED)
+
+
+def _row(item: Item) -> tuple[str, ...]:
+    return (
+        item.short_id,
+        _KINDS[item.kind],
+        item.zone,
+        item.accelerator_type,
+        f"{item.state} (leftover)" if item.is_husk else item.state,
+        _price_text(item),
+        "yes" if item.holds_quota else "no",
+        "jupyter_tpu" if item.is_ours else "others",
+    )
+
+
+def _price_text(item: Item) -> str:
+    if not item.is_billed:
+        return "not billed"
+    return "unknown" if item.usd_per_hour is None else f"${item.usd_per_hour:.2f}/h"
+
+
+def _warn_of_gaps(holdings: Holdings) -> None:
+    if holdings.error:
+        warn(f"The list is not complete: {holdings.error.message}")
+    for zone in holdings.unreachable:
+        warn(f"The list is not complete: {zone} did not answer.")
+
+
+def _require_consent(chosen: Iterable[Item]) -> None:
+    for item in chosen:
+        note(f"  {plain(' '.join(filter(None, _row(item)[:5])))}")
+    if not is_confirmed("Delete these? Disks of nodes are lost, and a queued resource takes its nodes with it."):
+        raise BadInput("The deletion was not confirmed.", exists="Nothing was deleted.", hint="Answer y, or add --yes.")
+
+
+async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tuple[Result, ...]:
+    async with _open(options) as opened:
+        return await delete_items(opened, chosen, reason=_REASON, wait=True, tell=_teller(options))
+
+
+@asynccontextmanager
+async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
+    """A fleet that knows what other processes of the user have begun; afterwards the kernelspecs fit the nodes."""
+    from jupyter_tpu.fleet.assembly import open_fleet
+    from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
+
+    async with open_fleet(cloud_settings(options)) as opened:
+        await opened.fleet.refresh()
+        yield opened
+        snapshot = await opened.fleet.refresh()
+        complete = snapshot.error is None and not snapshot.unreachable
+        try:
+            await asyncio.to_thread(sync_kernelspecs, snapshot.nodes, opened.settings, complete=complete)
+        except OSError as error:
+            warn(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
+
+
+def run_stop_all(options: argparse.Namespace) -> int:
+    if not options.yes:
+        _require_panic(asyncio.run(_steps(options)))
+    results, nothing = asyncio.run(_panic(options))
+    return _say_end(options, results, nothing)
+
+
+async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
+    from jupyter_tpu.fleet.cleanup.stop_all import steps
+
+    async with _open(options) as opened:
+        return steps(await look_at_all(opened.cloud), opened.fleet.snapshot())
+
+
+def _require_panic(steps: Iterable[Step]) -> None:
+    for step in steps:
+        note(plain(f"  {step.verb} {_KINDS[step.kind]} {resource_text(step.name)}"))
+    if not is_confirmed("Stop all spending now? What cannot be stopped is deleted with its disk; searches end."):
+        raise BadInput("It was not confirmed.", exists="Everything is as it was.", hint="Answer y, or add --yes.")
+
+
+async def _panic(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
+    """What was done, and what to say where that is nothing."""
+    from jupyter_tpu.fleet.cleanup.stop_all import panic
+
+    async with _open(options) as opened:
+        results = await panic(opened, _teller(options))
+        stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
+    if not stopped:
+        return results, "Nothing was costing anything."
+    return results, f"No node was READY. Disks are still billed, of: {', '.join(map(plain, stopped))}."
+
+
+def _teller(options: argparse.Namespace) -> Callable[[Result], None]:
+    """Says each result as it comes, so that one that takes long keeps none from being seen."""
+    return (lambda _: None) if options.json else _say_result
+
+
+def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
+    """1 where anything failed; each result was said when it came."""
+    if options.json:
+        say_json(results_view(results))
+    elif not results:
+        note(nothing)
+    return 1 if any(result.error for result in results) else 0
+
+
+def _say_result(result: Result) -> None:
+    word = "failed" if result.error else _DONE.get(result.action, "done")
+    say(f"{word:<9} {plain(resource_text(result.name))}")
+    if result.error:
+        report(result.error, as_json=False)

@@ -1,0 +1,122 @@
+"""`cost`: what nodes have cost by list price, and how far the budgets are used."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.spend.billed import add_billed_options, run_billed
+from jupyter_tpu.cli.spend.books import Looked, looked
+from jupyter_tpu.cli.spend.budget import say_budgets
+from jupyter_tpu.cli.spend.cost_history import add_history_options, check_history_options, history_of, say_history
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table
+from jupyter_tpu.cli.wording import EMULATED, dollars_text, duration_text
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.spend.prices import Pricing, failure_text
+from jupyter_tpu.money.spending import spend_view
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("NAME", "ZONE", "TYPE", "READY FOR", "PRICE", "OF", "COST")
+_TIMES = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in all"))
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("cost", help="show what nodes have cost by list price, and how far budgets are used")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.add_argument(
+        "--refresh-prices", action="store_true", help="read today's prices in the Billing Catalog first"
+    )
+    add_history_options(parser)
+    add_billed_options(parser)
+    parser.set_defaults(run=run_cost)
+
+
+def run_cost(options: argparse.Namespace) -> int:
+    check_history_options(options)
+    return run_billed(options) if options.billed else _run_spend(options)
+
+
+def _run_spend(options: argparse.Namespace) -> int:
+    failure = _prices_failure(options)
+    seen = asyncio.run(looked(options))
+    view = history_of(options, seen.account) if options.by else _view(seen)
+    is_emulated = cloud_settings(options).is_emulated
+    if options.json:
+        say_json({**view, "emulated": is_emulated})
+        return 0
+    if options.by:
+        say_history(view)
+    else:
+        _say_spend(view, seen)
+    if failure:
+        note(f"Today's prices are not known. {plain(failure)}")
+    if is_emulated:
+        note(EMULATED)
+    return 0
+
+
+def _view(seen: Looked) -> dict[str, Any]:
+    return spend_view(seen.account, as_of=seen.as_of, is_complete=seen.is_complete)
+
+
+def _prices_failure(options: argparse.Namespace) -> str:
+    """Read the Billing Catalog if that is wanted; why it could not be read, now or the last time."""
+    pricing, now = Pricing.of_user(cloud_settings(options)), time.time()
+    if options.refresh_prices:
+        try:
+            pricing.read(now)
+        except TpuError as error:  # what held goes on to hold
+            return failure_text(error)
+    return pricing.kept().failure
+
+
+def _say_spend(view: dict[str, Any], seen: Looked) -> None:
+    if view["nodes"]:
+        say_table(_HEADER, map(_row, view["nodes"]))
+        say()
+    for field, when in _TIMES:
+        spent = view[field]
+        say(f"{when + ':':<12}{_spent_text(spent)} for {duration_text(spent['ready_s'])} of READY nodes")
+    say(f"{'now:':<12}{dollars_text(view['usd_per_hour'])}/h by list price")
+    if view["budgets"]:
+        say()
+        say_budgets(view["budgets"], seen.account)
+    for text in _doubts(view):
+        note(text)
+
+
+def _row(node: dict[str, Any]) -> tuple[str, ...]:
+    price = "price unknown" if node["usd_per_hour"] is None else f"{dollars_text(node['usd_per_hour'])}/h"
+    ready = duration_text(node["ready_s"]) + (", still READY" if node["is_open"] else "")
+    source = node["price_source"] or ""
+    return (node["node_id"], node["zone"], node["accelerator_type"], ready, price, source, dollars_text(node["usd"]))
+
+
+def _spent_text(spent: dict[str, Any]) -> str:
+    if spent["usd"] is not None:
+        return dollars_text(spent["usd"])
+    return f"at least {dollars_text(spent['known_usd'])}, and a part of unknown price,"
+
+
+def _doubts(view: dict[str, Any]) -> Iterable[str]:
+    if view["unpriced"]:
+        types = plain(", ".join(view["unpriced"]))
+        yield f"No list price is known for {types}; budgets count the dearest of their size."
+    for node in view["nodes"]:
+        if node["unwatched_s"]:
+            gap = duration_text(node["unwatched_s"])
+            name = plain(node["node_id"])
+            yield f"{name} may have been READY for up to {gap} more, in unmonitored time; budgets count it."
+    if view["as_of"] is None:
+        yield "The cloud did not answer: what was READY when it was last seen counts as READY still."
+    elif not view["is_complete"]:
+        yield "This may not be all."

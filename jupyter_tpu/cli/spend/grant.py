@@ -1,0 +1,284 @@
+"""`grant`: what somebody else pays for, as the user enters it: the mail of the TPU Research Cloud, or a credit."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.spend.books import books_of_cloud, warn_unseen
+from jupyter_tpu.cli.terminal import note, plain, say, say_json, say_table, warn
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+from jupyter_tpu.fleet.spend.grants import read_grant_book
+from jupyter_tpu.money.days import day_of, day_text
+from jupyter_tpu.money.grants import checked_name, grant_from_json
+from jupyter_tpu.money.trc_mail import TrcMail, read_trc_mail
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+    from collections.abc import Callable
+
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.journal import Journal
+    from jupyter_tpu.journal.grants import Grants
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("GRANT", "WHAT", "MODEL", "ZONE", "USED", "FREE", "ENDS ON", "DAYS LEFT")
+_NOTHING = "Nothing was saved."
+_ADD_OPTIONS = ("mail", "row", "credit", "starts_on", "days", "ends_on", "skip_unread")
+_UNKNOWN = "unknown"
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser("grant", help="list, add or remove TRC grants and credits, and see what is left")
+    parser.add_argument(
+        "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
+    )
+    parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the grant")
+    _add_what(parser)
+    parser.add_argument(
+        "--starts-on", default="", metavar="DATE", help="first day, as 2026-11-01 (default: the mail's date)"
+    )
+    parser.add_argument("--days", type=int, metavar="N", help="its term (default: what the mail states)")
+    parser.add_argument("--ends-on", default="", metavar="DATE", help="last day, in place of --days")
+    parser.add_argument("--skip-unread", action="store_true", help="write down a mail of which lines cannot be read")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_grant)
+
+
+def _add_what(parser: argparse.ArgumentParser) -> None:
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--from", dest="mail", default="", metavar="FILE", help="file with the TRC mail; - reads it here")
+    what.add_argument(
+        "--row",
+        action="append",
+        default=[],
+        metavar="ROW",
+        help="'32 spot v4 us-central2-b'; may be given several times",
+    )
+    what.add_argument("--credit", type=float, metavar="USD", help="an amount in US dollars, in place of chips")
+
+
+def run_grant(options: argparse.Namespace) -> int:
+    action = _ACTIONS[options.action]
+    if action is _list:
+        _refuse(options, ("name", *_ADD_OPTIONS))
+    elif not options.name:
+        raise BadInput(f"`grant {options.action}` needs the name of a grant.", exists=_NOTHING)
+    return action(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    view = asyncio.run(_listed(options))
+    if options.json:
+        say_json(view)
+    elif not view["grants"]:
+        note("No grants entered: every node counts as billed. `jupyter tpu grant add` enters one.")
+    else:
+        say_table(_HEADER, (row for each in view["grants"] for row in _table_rows(each)))
+        for each in view["grants"]:
+            if each["error"]:
+                warn(f"The grant {each['name']} is invalid: {each['error']} Enter it again, or remove it.")
+    return 0
+
+
+def _add(options: argparse.Namespace) -> int:
+    checked_name(options.name)
+    mail = _mail(options)
+    if mail is not None:
+        _say_what_was_read(mail)
+        _refuse_unread(options, mail)
+    now = time.time()
+    grant = grant_from_json(options.name, _body(options, mail, now))
+    asyncio.run(_write(options, lambda grants: grants.put(grant, now=now)))
+    if options.json:
+        say_json({"name": grant.name, **grant.to_json(), "problems": list(mail.problems) if mail else []})
+    else:
+        say(f"The grant {grant.name} holds from {grant.starts_on} to the end of {grant.ends_on} (UTC).")
+    return 0
+
+
+def _remove(options: argparse.Namespace) -> int:
+    _refuse(options, _ADD_OPTIONS)
+    asyncio.run(_removed(options))
+    if options.json:
+        say_json({"removed": options.name})
+    else:
+        say(f"The grant {options.name} is removed: what it covered counts as billed, also in the past.")
+    return 0
+
+
+async def _removed(options: argparse.Namespace) -> None:
+    async with books_of_cloud(options) as (cloud, books):
+        await warn_unseen(cloud)  # its answer tells the time by which the ledger counts
+        await asyncio.to_thread(books.remove_grant, options.name, now=cloud.clock.now())
+
+
+_ACTIONS = {"list": _list, "add": _add, "remove": _remove}
+
+
+def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
+    given = [name for name in names if getattr(options, name)]
+    if given:
+        shown = ", ".join(
+            {"name": "a name", "mail": "--from"}.get(name, f"--{name.replace('_', '-')}") for name in given
+        )
+        raise BadInput(
+            f"`grant {options.action}` does not take {shown}.", exists=_NOTHING, hint="See jupyter tpu grant --help."
+        )
+
+
+def _mail(options: argparse.Namespace) -> TrcMail | None:
+    """What the mail or the rows say; None for a credit.
+
+    Raises:
+        BadInput: nothing of it can be read.
+    """
+    if options.credit is not None:
+        return None
+    if not options.mail and not options.row:
+        raise BadInput(
+            "What is granted is not said.", exists=_NOTHING, hint="Add --from FILE, --row ROW or --credit USD."
+        )
+    mail = read_trc_mail("\n".join(options.row) or _text_of(options.mail))
+    if not mail.rows or (options.row and mail.problems):
+        raise BadInput(
+            f"The {'rows' if options.row else 'mail'} cannot be read. {' '.join(mail.problems)}",
+            exists=_NOTHING,
+            hint="Enter it by hand, such as --row '32 spot v4 us-central2-b'.",
+        )
+    return mail
+
+
+def _text_of(path: str) -> str:
+    data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    return data.decode(errors="replace")
+
+
+def _say_what_was_read(mail: TrcMail) -> None:
+    for row in mail.rows:
+        size = f" ({row.device} only)" if row.device else ""
+        note(f"read: {row.chips} {_model(row.spot)} {row.generation} chips in {row.zone}{size}")
+    for text in mail.notes:
+        note(f"note: {plain(text)}")
+    for text in mail.problems:
+        warn(f"not read: {text}")
+
+
+def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
+    """Nodes that an unread line grants would count as billed, without a word."""
+    if mail.problems and not options.skip_unread:
+        lines = "1 line" if len(mail.problems) == 1 else f"{len(mail.problems)} lines"
+        raise BadInput(
+            f"Could not read {lines} of the mail: {' '.join(mail.problems)}",
+            exists=_NOTHING,
+            hint="Enter all of it with --row, or add --skip-unread: what was not read then counts as billed.",
+        )
+
+
+def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
+    """As `grant_from_json` wants it: first day and term are the user's, else the mail's own, which is said."""
+    starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
+    days = mail.days if mail and options.days is None and not options.ends_on else options.days
+    if not starts_on:
+        raise BadInput(
+            "The start date of the grant is missing.", exists=_NOTHING, hint="Add --starts-on DATE: the mail's date."
+        )
+    if days is None and not options.ends_on:
+        raise BadInput("The term of the grant is missing.", exists=_NOTHING, hint="Add --days N or --ends-on DATE.")
+    if mail and not options.starts_on:
+        note(f"read: starts on {starts_on}, the date of the mail (--starts-on changes it)")
+    if days != options.days:
+        note(f"read: a term of {days} days (--days changes it)")
+    return {
+        "kind": "credit" if mail is None else "trc",
+        "starts_on": starts_on,
+        "days": days,
+        "ends_on": options.ends_on or None,
+        "rows": [row.to_json() for row in mail.rows] if mail else None,
+        "usd": options.credit,
+    }
+
+
+async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) -> None:
+    from jupyter_tpu.fleet.assembly import open_cloud
+    from jupyter_tpu.journal.grants import Grants
+
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where none is named
+        with _journal() as journal:
+            settings = cloud.settings
+            grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)
+            await asyncio.to_thread(change, grants)
+        await warn_unseen(cloud)
+
+
+async def _listed(options: argparse.Namespace) -> dict[str, Any]:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        with _journal() as journal:
+            return (await read_grant_book(journal, cloud.settings, await _seen(cloud))).to_json()
+
+
+@contextmanager
+def _journal() -> Iterator[Journal]:
+    from jupyter_tpu.journal import Journal
+
+    with closing(Journal.of_user()) as journal:
+        for notice in journal.notices:
+            warn(notice)
+        yield journal
+
+
+async def _seen(cloud: CloudApi) -> FleetSnapshot:
+    """The nodes, as far as the cloud tells: grants can be looked at without it."""
+    try:
+        listed = await cloud.list_nodes()
+    except TpuError as error:
+        warn(f"The chips in use are not known: {error.message}")
+        return FleetSnapshot(error=error)
+    for zone in listed.unreachable:
+        warn(f"{zone} did not answer: its chips in use are not known.")
+    return FleetSnapshot(
+        nodes=listed.nodes,
+        unreachable=listed.unreachable,
+        as_of=cloud.clock.now(),
+        clock_ahead_s=cloud.clock.ahead_s,
+    )
+
+
+def _table_rows(view: dict[str, Any]) -> list[tuple[str, ...]]:
+    if view["error"]:
+        return [(view["name"], "cannot be read", "", "", "", "", "", "")]
+    end = (view["ends_on"], "over" if view["is_over"] else str(view["days_left"]))
+    if view["kind"] == "credit":
+        return [(view["name"], f"${view['usd']:.2f}", "", "", _usd(view["usd_used"]), _usd(view["usd_left"]), *end)]
+    return [
+        (view["name"], _chips(row), _model(row["spot"]), row["zone"], _number(row["used"]), _number(row["free"]), *end)
+        for row in view["rows"]
+    ]
+
+
+def _chips(row: dict[str, Any]) -> str:
+    return f"{row['chips']} {row['generation']} chips" + (f" ({row['device']} only)" if row["device"] else "")
+
+
+def _model(spot: bool) -> str:
+    return "spot" if spot else "on-demand"
+
+
+def _number(value: int | None) -> str:
+    return _UNKNOWN if value is None else str(value)
+
+
+def _usd(value: float | None) -> str:
+    return _UNKNOWN if value is None else f"${value:.2f}"

@@ -1,0 +1,141 @@
+"""`quota`: what the project may use, what uses it, and what is left."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cli.options import add_cloud_options, add_json_option, cloud_settings
+from jupyter_tpu.cli.terminal import note, plain, say_json, say_table, warn
+from jupyter_tpu.fleet.reconciler.views import DEFAULT_ZONE
+from jupyter_tpu.fleet.spend.quotas import quota_view, read_quota
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+    from collections.abc import Iterable
+
+    from jupyter_tpu.fleet.spend.quotas import QuotaReport
+    from jupyter_tpu.money.quota import Held
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
+_HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
+_MOST_USERS = 4
+_JSON = dict[str, Any]
+
+
+def add_commands(commands: Commands) -> None:
+    parser = commands.add_parser(
+        "quota", help="show limits, what uses them (also what is left of ended nodes), the rest"
+    )
+    parser.add_argument(
+        "--zone", default="", help="this zone and its region only (default: what is in use, and zones that you use)"
+    )
+    parser.add_argument("--all", action="store_true", help="all zones, limits of 0 and what is not offered there too")
+    add_cloud_options(parser)
+    add_json_option(parser)
+    parser.set_defaults(run=run_quota)
+
+
+def run_quota(options: argparse.Namespace) -> int:
+    report = asyncio.run(_read(options))
+    everything = _in_zone(quota_view(report, everything=True), options.zone)
+    if options.json:
+        say_json(everything)
+        return 0
+    view = everything if options.all else _in_zone(quota_view(report), options.zone)
+    rows = view["limits"] if options.all or options.zone else _near(view["limits"], report.holdings.held)
+    _say({**view, "limits": rows})
+    _note_rest(len(everything["limits"]) - len(rows))
+    return 0
+
+
+async def _read(options: argparse.Namespace) -> QuotaReport:
+    from jupyter_tpu.fleet.assembly import open_cloud
+
+    async with open_cloud(cloud_settings(options)) as cloud:
+        report = await read_quota(cloud)
+    if report.limits is None and report.limits_error and not report.uses():
+        raise report.limits_error  # there is nothing to show
+    return report
+
+
+def _in_zone(view: _JSON, zone: str) -> _JSON:
+    places = (zone, accelerators.region_of(zone))
+    rows = [row for row in view["limits"] if not zone or row["location"] in places]
+    return {**view, "limits": rows}
+
+
+def _near(rows: Iterable[_JSON], held: Iterable[Held]) -> list[_JSON]:
+    """What is in use, and the limits where something is held already or is created by default."""
+    zones = {DEFAULT_ZONE, *(each.zone for each in held)}
+    places = {*zones, *map(accelerators.region_of, zones)}
+    return [row for row in rows if row["users"] or row["location"] in places]
+
+
+def _say(view: _JSON) -> None:
+    if view["limits"]:
+        say_table(_HEADER, (_row(row) for row in view["limits"]))
+    else:
+        note("No limit above zero, and nothing in use.")
+    if view["error"]:
+        warn(f"{view['error']['message']} {view['error']['hint']}")
+    _note_gaps(view)
+    _note_husks(view["limits"])
+    note(f"Limits of the {view['source']}, as of {_clock(view['as_of'])}." if view["source"] else "No limit is known.")
+
+
+def _row(row: _JSON) -> tuple[str, ...]:
+    return (
+        row["label"],
+        row["location"],
+        "unlimited" if row["is_unlimited"] else _number(row["limit"]),
+        str(row["used"]),
+        "unlimited" if row["is_unlimited"] else _number(row["free"]),
+        row["unit"],
+        _users_text(row["users"]),
+    )
+
+
+def _number(value: int | None) -> str:
+    return "unknown" if value is None else str(value)
+
+
+def _users_text(users: list[_JSON]) -> str:
+    shown = [_user_text(user) for user in users[:_MOST_USERS]]
+    more = f"and {len(users) - _MOST_USERS} more" if len(users) > _MOST_USERS else ""
+    return ", ".join(filter(None, (*shown, more)))
+
+
+def _user_text(user: _JSON) -> str:
+    """``my-node 8``; what computes nothing is marked with its state."""
+    what = "queued " if user["kind"] == "queued_resource" else ""
+    husk = f" ({user['state']} leftover)" if user["is_husk"] else ""
+    return f"{what}{user['name'].rpartition('/')[2]} {user['amount']}{husk}"
+
+
+def _note_gaps(view: _JSON) -> None:
+    for zone in view["unreachable"]:
+        warn(f"{zone} did not answer: what it holds is not counted.")
+    for name in view["uncounted"]:
+        warn(f"{name} is of a type that this version does not know: it is not counted.")
+
+
+def _note_husks(rows: Iterable[_JSON]) -> None:
+    husks = {user["name"] for row in rows for user in row["users"] if user["is_husk"]}
+    if husks:
+        what = "1 leftover uses" if len(husks) == 1 else f"{len(husks)} leftovers use"
+        note(f"{what} quota and computes nothing: `jupyter tpu cleanup` shows and deletes them.")
+
+
+def _note_rest(left_out: int) -> None:
+    if left_out:
+        what = "1 limit is" if left_out == 1 else f"{left_out} limits are"
+        note(f"{what} not shown: `--zone ZONE` shows those of a zone, `--all` all of them.")
+
+
+def _clock(moment: float) -> str:
+    return plain(time.strftime("%H:%M:%S", time.localtime(moment)))

@@ -1,0 +1,141 @@
+"""The limits of TPU quotas: from Cloud Quotas, or from Service Usage where that is not enabled or not allowed."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import ApiDisabled, CloudUnavailable, PermissionDenied, TpuError
+from jupyter_tpu.money.quota import Key, QuotaLimits
+from jupyter_tpu.money.quota_ids import SCOPES, SERVICE, Quota, quotas_by_id, quotas_by_metric
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.services.rest import RestDoor
+
+Entries = Iterator[tuple[Key, int]]
+_PAGE_SIZE = "100"
+_LARGEST = 2**63
+
+
+async def read_limits(settings: CloudSettings, environment: Mapping[str, str] | None = None) -> QuotaLimits:
+    """The limits of all quotas of TPU nodes, in all zones and regions, as they are now.
+
+    `environment` says where an emulator is; None: that of this process.
+
+    Raises:
+        ApiDisabled, PermissionDenied: neither service tells; the error is that of Cloud Quotas.
+        CredentialsMissing, RateExceeded, CloudRefused, CloudUnavailable: they were asked in vain.
+    """
+    variables = os.environ if environment is None else environment
+    return await asyncio.to_thread(_read, settings, variables)
+
+
+def _read(settings: CloudSettings, environment: Mapping[str, str]) -> QuotaLimits:
+    try:
+        return _from_cloud_quotas(settings, environment)
+    except (ApiDisabled, PermissionDenied) as error:
+        try:
+            return _from_service_usage(settings, environment)
+        except (ApiDisabled, PermissionDenied) as second:
+            error.raw = f"{error.raw}\n{second.raw}".strip()
+            raise error from second
+
+
+def _from_cloud_quotas(settings: CloudSettings, environment: Mapping[str, str]) -> QuotaLimits:
+    path = f"/v1/projects/{settings.project}/locations/global/services/{SERVICE}/quotaInfos"
+    service = ("Cloud Quotas API", "cloudquotas.googleapis.com", "roles/cloudquotas.viewer")
+    return _limits(settings, environment, service, path, entries_of_quota_infos)
+
+
+def _from_service_usage(settings: CloudSettings, environment: Mapping[str, str]) -> QuotaLimits:
+    path = f"/v1beta1/projects/{settings.project}/services/{SERVICE}/consumerQuotaMetrics"
+    service = ("Service Usage API", "serviceusage.googleapis.com", "roles/serviceusage.serviceUsageViewer")
+    return _limits(settings, environment, service, path, entries_of_consumer_metrics)
+
+
+def _limits(
+    settings: CloudSettings,
+    environment: Mapping[str, str],
+    service: tuple[str, str, str],
+    path: str,
+    entries: Callable[[Mapping[str, Any]], Entries],
+) -> QuotaLimits:
+    # Google's client takes a while to import, which must not happen in the event loop
+    rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
+    title, host, role = service
+    as_of = time.time()
+    door: RestDoor = rest.RestDoor.open(settings, rest.Service(title=title, host=host, role=role), environment)
+    with closing(door):
+        values: dict[Key, int] = {}
+        for page in door.pages(path, {"pageSize": _PAGE_SIZE}):
+            try:
+                values.update(entries(page))
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                raise _unreadable(title, error) from error
+    return QuotaLimits(values=values, source=title, as_of=as_of)
+
+
+def _unreadable(title: str, error: Exception) -> TpuError:
+    return CloudUnavailable(
+        f"The quotas that the {title} told cannot be read.", hint="Try again in a minute.", raw=repr(error)
+    )
+
+
+def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
+    """The limits in a page of Cloud Quotas' list; what is no quota of nodes is passed over."""
+    for info in page.get("quotaInfos", ()):
+        quota = quotas_by_id().get(info.get("quotaId", ""))
+        if quota is not None:
+            yield from _of_info(quota, info.get("dimensionsInfos", ()))
+
+
+def _of_info(quota: Quota, infos: Iterable[Mapping[str, Any]]) -> Entries:
+    """Values for one place, and before them those for all places without one of their own."""
+    for info in sorted(infos, key=lambda each: bool(each.get("dimensions"))):
+        value = _number(info.get("details", {}).get("value"))
+        place = info.get("dimensions", {}).get(quota.scope)
+        for location in [place] if place else info.get("applicableLocations", ()):
+            yield (quota, _text(location)), value
+
+
+def entries_of_consumer_metrics(page: Mapping[str, Any]) -> Entries:
+    """The limits in a page of Service Usage's list, which names quotas by metric and by unit."""
+    for metric in page.get("metrics", ()):
+        for limit in metric.get("consumerQuotaLimits", ()):
+            scope = next((scope for scope in SCOPES if limit.get("unit") == f"1/{{project}}/{{{scope}}}"), None)
+            quota = quotas_by_metric().get((metric.get("metric", ""), scope)) if scope else None
+            if quota is not None:
+                yield from _of_limit(quota, limit)
+
+
+def _of_limit(quota: Quota, limit: Mapping[str, Any]) -> Entries:
+    buckets = sorted(limit.get("quotaBuckets", ()), key=lambda each: bool(each.get("dimensions")))
+    for bucket in buckets:
+        value = _number(bucket.get("effectiveLimit"))
+        place = bucket.get("dimensions", {}).get(quota.scope)
+        for location in [place] if place else limit.get("supportedLocations", ()):
+            yield (quota, _text(location)), value
+
+
+def _number(value: object) -> int:
+    """A 64-bit number, which Google's JSON writes as text; one that is left out is 0. -1 (or less): unlimited."""
+    if value is None:
+        return 0
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        raise ValueError(f"{value!r:.100} is no limit")
+    number = int(value)
+    if not -_LARGEST <= number < _LARGEST:
+        raise ValueError(f"{value!r:.100} is no limit")
+    return max(number, -1)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r:.100} is no place")
+    return value

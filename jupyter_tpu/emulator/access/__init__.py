@@ -1,0 +1,1 @@
+"""Who may call: bearer tokens, peers on loopback, IAM permissions."""

@@ -1,0 +1,138 @@
+"""Access tokens of the workers' service accounts: given out by metadata servers, checked by the API.
+
+A token says itself whose it is, what for and how long, and is signed with a key of the state folder; so none is kept,
+and a restart forgets none. Real tokens say nothing, but nobody may look into them either.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from google.rpc import code_pb2, error_details_pb2
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.resources.errors import Refusal, status_of
+from jupyter_tpu.emulator.store.kept_files import kept_file
+
+LIFETIME_S = 3600
+CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+_PREFIX = "ya29.emulated."
+
+
+@assumed("token-lifetime", "A worker's access token lives for an hour of real time, whatever the pace of virtual time.")
+class AccessTokens:
+    """Gives out and checks tokens; `now` is real time in seconds since the epoch."""
+
+    def __init__(self, key: bytes, now: Callable[[], float] = time.time) -> None:
+        self._key = key
+        self._now = now
+
+    def issue(self, email: str, scopes: Sequence[str]) -> dict[str, Any]:
+        """What a metadata server answers: ``{"access_token", "expires_in", "token_type"}``."""
+        claims = {"email": email, "scopes": list(scopes), "exp": self._now() + LIFETIME_S, "jti": secrets.token_hex(4)}
+        payload = _text(json.dumps(claims).encode())
+        token = f"{_PREFIX}{payload}.{self._signature(payload)}"
+        return {"access_token": token, "expires_in": LIFETIME_S - 1, "token_type": "Bearer"}
+
+    @documented(
+        "token-scopes",
+        "A worker's token may call the API when the node's service account has the scope cloud-platform; another one "
+        "is refused with 403 ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
+        source="discovery document of tpu v2 (scopes of each method); cloud.google.com/docs/authentication",
+    )
+    @assumed(
+        "foreign-tokens",
+        "A call without a token, or with one that no worker of this emulator was given, may do what an owner of the "
+        "project may.",
+    )
+    def check(self, authorization: str, method: str) -> None:
+        """Look at the token of a call, if it is one of ours; `method` is the full name of what was called.
+
+        Raises:
+            Refusal: it is forged or too old (401), or may not do this (403).
+        """
+        token = bearer(authorization)
+        if not is_of_worker(token):
+            return
+        claims = self._claims(token.removeprefix(_PREFIX))
+        if claims is None:
+            raise _unauthenticated("ACCESS_TOKEN_TYPE_UNSUPPORTED", method)
+        if claims["exp"] <= self._now():
+            raise _unauthenticated("ACCESS_TOKEN_EXPIRED", method)
+        if CLOUD_PLATFORM not in claims["scopes"]:
+            raise _out_of_scope(method)
+
+    def _claims(self, text: str) -> Any:
+        payload, _, signature = text.partition(".")
+        if not hmac.compare_digest(signature.encode(errors="replace"), self._signature(payload).encode()):
+            return None
+        return json.loads(_bytes(payload))
+
+    def _signature(self, payload: str) -> str:
+        return hmac.new(self._key, payload.encode(errors="replace"), hashlib.sha256).hexdigest()
+
+
+def kept_key(path: Path) -> bytes:
+    """The key of a state folder, made when it is new; for its owner's eyes only."""
+    return kept_file(path, lambda: secrets.token_bytes(32))
+
+
+def is_of_worker(token: str) -> bool:
+    """Whether it says that a metadata server gave it out; good or not."""
+    return token.startswith(_PREFIX)
+
+
+def bearer(authorization: str) -> str:
+    """The token in a header Authorization; empty where there is none."""
+    kind, _, token = authorization.partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+@recorded(
+    "bad-token",
+    "A token that is no good is refused with 401 in these words, the reason in an ErrorInfo.",
+    source="answers of Google APIs in many public logs",
+)
+def _unauthenticated(reason: str, method: str) -> Refusal:
+    message = (
+        "Request had invalid authentication credentials. Expected OAuth 2 access token, login cookie or other valid "
+        "authentication credential. See https://developers.google.com/identity/sign-in/web/devconsole-project."
+    )
+    return Refusal(status_of(code_pb2.UNAUTHENTICATED, message, [_info(reason, method)]))
+
+
+@recorded(
+    "insufficient-scope",
+    "A token without the scope is refused with 403 in these words and an ErrorInfo ACCESS_TOKEN_SCOPE_INSUFFICIENT.",
+    source="answers of Google APIs in many public logs",
+)
+def _out_of_scope(method: str) -> Refusal:
+    message = "Request had insufficient authentication scopes."
+    details = [_info("ACCESS_TOKEN_SCOPE_INSUFFICIENT", method)]
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, details))
+
+
+def _info(reason: str, method: str) -> error_details_pb2.ErrorInfo:
+    return error_details_pb2.ErrorInfo(
+        reason=reason, domain="googleapis.com", metadata={"service": "tpu.googleapis.com", "method": method}
+    )
+
+
+def _text(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+    except binascii.Error:
+        return b"{}"

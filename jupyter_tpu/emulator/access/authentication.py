@@ -1,0 +1,38 @@
+"""Bearer tokens: nobody checks them, but a cloud that asks for them refuses calls without."""
+
+from __future__ import annotations
+
+from google.rpc import code_pb2, error_details_pb2
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+from jupyter_tpu.emulator.resources.errors import Refusal, status_of
+
+CHALLENGE = 'Bearer realm="https://accounts.google.com/"'
+"""The header WWW-Authenticate of a refusal."""
+
+_MISSING = "Request is missing required authentication credential."
+_INVALID = "Request had invalid authentication credentials."
+_EXPECTED = (
+    "Expected OAuth 2 access token, login cookie or other valid authentication credential. "
+    "See https://developers.google.com/identity/sign-in/web/devconsole-project."
+)
+
+
+@recorded(
+    "unauthenticated",
+    "A call without credentials is refused with 401, an ErrorInfo CREDENTIALS_MISSING and a challenge.",
+    source="reactmore/morelab#17; googleapis/google-api-php-client#2479 (other Google APIs)",
+)
+@assumed("tokens", "Any bearer token is as good as any other; a header of another scheme counts as invalid.")
+def check_token(header: str, method: str) -> None:
+    """Raises 401 unless the header Authorization has a bearer token.
+
+    `method`: the full name of what was called; empty for a method of one of the side services.
+    """
+    scheme, _, token = header.partition(" ")
+    if scheme.lower() == "bearer" and token.strip():
+        return
+    problem, reason = (_INVALID, "ACCESS_TOKEN_TYPE_UNSUPPORTED") if header else (_MISSING, "CREDENTIALS_MISSING")
+    called = {"method": method, "service": "tpu.googleapis.com"} if method else {}
+    info = error_details_pb2.ErrorInfo(reason=reason, domain="googleapis.com", metadata=called)
+    raise Refusal(status_of(code_pb2.UNAUTHENTICATED, f"{problem} {_EXPECTED}", [info]))

@@ -1,0 +1,80 @@
+"""Who may call the API, the side services and the control API: a caller can run programs as the emulator's user."""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from google.rpc import code_pb2
+
+from jupyter_tpu.emulator.access.access_tokens import bearer, is_of_worker
+from jupyter_tpu.emulator.access.peers import Address, can_tell_users, is_own_connection
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.errors import Refusal, status_of
+from jupyter_tpu.emulator.store.kept_files import TOKEN_FILE_VARIABLE, kept_file
+
+BY_USER, BY_TOKEN = "user", "token"
+HARMLESS = ("Get", "List", "Stop", "Delete")
+"""Methods that begin so run nothing on a worker."""
+
+
+def usual_access() -> str:
+    """How callers are told apart on this system, unless somebody asks for the other way."""
+    return BY_USER if can_tell_users() else BY_TOKEN
+
+
+@dataclass(frozen=True, slots=True)
+class Callers:
+    """Admits the user's own connections, or with a `token_file` whoever knows what it holds."""
+
+    token_file: Path | None = None
+
+    @assumed(
+        "who-may-call",
+        "Only connections of the user who runs the emulator, or of root, reach the API, the side services, the control "
+        "API and the workers; on Linux one whose owner is not found is refused. Where the system does not tell whose a "
+        "connection is (macOS), the APIs ask for the token of a file that only this user can read; a worker's own "
+        "token is good for reading, stopping and deleting only, and workers' metadata and metrics can be read by "
+        "all users of the machine. Google's APIs ask for credentials instead.",
+    )
+    def check(self, connection: tuple[Address, Address] | None, authorization: str, method: str) -> None:
+        """Look at a call before anything else does; `connection`: the caller's end and ours, `method`: its full name.
+
+        Raises:
+            Refusal: 403 for another user's connection; 401 without the token.
+        """
+        if self.token_file is None:
+            if connection is None or not is_own_connection(*connection):
+                raise _of_another_user()
+        elif not self._is_known(bearer(authorization), method):
+            raise _without_token(self.token_file)
+
+    def _is_known(self, token: str, method: str) -> bool:
+        if is_of_worker(token):  # whether it is good is looked at like that of any call
+            return method.rpartition(".")[2].startswith(HARMLESS)
+        assert self.token_file is not None, "asked only where there is one"
+        return hmac.compare_digest(token.encode(errors="replace"), self.token_file.read_bytes())
+
+
+def callers(access: str, state_dir: Path) -> Callers:
+    """`access` is BY_USER or BY_TOKEN; a token is kept in the state folder. Raises OSError."""
+    if access == BY_USER:
+        return Callers()
+    path = state_dir / "access_token"
+    kept_file(path, lambda: secrets.token_urlsafe(32).encode("ascii"))
+    return Callers(path)
+
+
+def _of_another_user() -> Refusal:
+    message = "This emulator serves only the user who runs it, and this connection is not known to be theirs."
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
+
+
+def _without_token(path: Path) -> Refusal:
+    message = (
+        "This emulator asks for the token that its user finds in "
+        f"{path}: send it as a bearer token; jupyter_tpu does so with {TOKEN_FILE_VARIABLE}={path}."
+    )
+    return Refusal(status_of(code_pb2.UNAUTHENTICATED, message))

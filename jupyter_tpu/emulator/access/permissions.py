@@ -1,0 +1,60 @@
+"""The IAM permission that each method of the API takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+
+PERMISSIONS = {
+    "ListNodes": "tpu.nodes.list",
+    "GetNode": "tpu.nodes.get",
+    "CreateNode": "tpu.nodes.create",
+    "DeleteNode": "tpu.nodes.delete",
+    "StopNode": "tpu.nodes.stop",
+    "StartNode": "tpu.nodes.start",
+    "UpdateNode": "tpu.nodes.update",
+    "GetGuestAttributes": "tpu.nodes.get",
+    "PerformMaintenance": "tpu.nodes.performMaintenance",
+    "SimulateMaintenanceEvent": "tpu.nodes.simulateMaintenanceEvent",
+    "ListQueuedResources": "tpu.nodes.list",
+    "GetQueuedResource": "tpu.nodes.get",
+    "GetMaintenanceInfo": "tpu.nodes.get",
+    "CreateQueuedResource": "tpu.nodes.create",
+    "DeleteQueuedResource": "tpu.nodes.delete",
+    "ResetQueuedResource": "tpu.nodes.reset",
+    "PerformMaintenanceQueuedResource": "tpu.nodes.performMaintenance",
+    "ListReservations": "tpu.nodes.list",
+    "GenerateServiceIdentity": "tpu.nodes.create",
+    "ListAcceleratorTypes": "tpu.acceleratortypes.list",
+    "GetAcceleratorType": "tpu.acceleratortypes.get",
+    "ListRuntimeVersions": "tpu.runtimeversions.list",
+    "GetRuntimeVersion": "tpu.runtimeversions.get",
+    "ListLocations": "tpu.locations.list",
+    "GetLocation": "tpu.locations.get",
+    "ListOperations": "tpu.operations.list",
+    "GetOperation": "tpu.operations.get",
+    "CancelOperation": "tpu.operations.get",
+    "DeleteOperation": "tpu.operations.get",
+}
+
+
+@documented(
+    "permissions",
+    "Nodes, accelerator types, runtime versions, locations and operations have the permissions of IAM's page.",
+    source="cloud.google.com/iam/docs/roles-permissions/tpu",
+)
+@assumed(
+    "permissions-of-queues",
+    "That page has none for queued resources, reservations and service identities, nor for ending operations: those "
+    "take the permissions of nodes, and the one to read operations.",
+)
+def permission_of(method: str) -> str:
+    """``CreateNode`` → ``tpu.nodes.create``."""
+    return PERMISSIONS.get(method, f"tpu.{method}")
+
+
+def is_denied(permission: str, denied: Iterable[str]) -> bool:
+    """Whether a list with entries such as ``tpu.nodes.list`` or ``tpu.nodes.*`` covers a permission."""
+    family = permission.rpartition(".")[0]
+    return not {permission, f"{family}.*", "tpu.*"}.isdisjoint(denied)

@@ -1,0 +1,1 @@
+"""Scripted faults of API calls: asked for by name, consumed in order."""

@@ -1,0 +1,159 @@
+"""Scripted faults: asked for by name, for calls of one method, of one node or zone, and consumed in order.
+
+A fault hits the next calls that it concerns: `times` of them, from the `nth` on, each with its `probability`. What it
+does to them is said by its kind (`kinds`) and done by `scripted`.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from google.rpc import code_pb2
+
+from jupyter_tpu.emulator.api_faults.kinds import KINDS, Kind, kind_name
+from jupyter_tpu.emulator.resources import fields
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.errors import code_number
+
+ANY_METHOD = "*"
+
+_HTTP_CODES = {
+    400: code_pb2.INVALID_ARGUMENT,
+    401: code_pb2.UNAUTHENTICATED,
+    403: code_pb2.PERMISSION_DENIED,
+    404: code_pb2.NOT_FOUND,
+    409: code_pb2.ABORTED,
+    429: code_pb2.RESOURCE_EXHAUSTED,
+    499: code_pb2.CANCELLED,
+    500: code_pb2.INTERNAL,
+    501: code_pb2.UNIMPLEMENTED,
+    503: code_pb2.UNAVAILABLE,
+    504: code_pb2.DEADLINE_EXCEEDED,
+}
+_WORDS = {
+    code_pb2.RESOURCE_EXHAUSTED: "Resource has been exhausted (e.g. check quota).",
+    code_pb2.INTERNAL: "Internal error encountered.",
+    code_pb2.UNAVAILABLE: "The service is currently unavailable.",
+    code_pb2.DEADLINE_EXCEEDED: "Deadline expired before operation could complete.",
+}
+
+
+@assumed("words-of-codes", "A refusal by the servers themselves has the words that other Google APIs use for its code.")
+def words_of(code: int) -> str:
+    return _WORDS.get(code) or str(code_pb2.Code.Name(code)).replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One scripted fault, as it was asked for.
+
+    Attributes:
+        method: such as ``CreateNode``; ``*`` for any that the kind can hit.
+        target: a node or another resource (its name alone or in full) or a zone; empty for any.
+        times: how many calls it hits; None: until it is cleared.
+        nth: the first call that it hits, counted from 1.
+        probability: with which it hits a call; `seed` makes the draws repeatable.
+        applied: the call is done although its caller gets a refusal, a broken connection, or the answer late.
+    """
+
+    method: str
+    kind: str
+    target: str = ""
+    times: int | None = 1
+    nth: int = 1
+    probability: float = 1.0
+    seed: int = 0
+    code: int = code_pb2.UNAVAILABLE
+    message: str = ""
+    seconds: float = 0.0
+    quota_id: str = ""
+    limit: int = 0
+    applied: bool = False
+
+    @property
+    def sort(self) -> str:
+        return KINDS[self.kind].sort
+
+    @property
+    def words(self) -> str:
+        return self.message or words_of(self.code)
+
+    def can_hit(self, method: str) -> bool:
+        return self.method in (method, ANY_METHOD) and KINDS[self.kind].fits(method)
+
+    def to_json(self) -> dict[str, Any]:
+        return {**asdict(self), "code": code_pb2.Code.Name(self.code), "message": self.words}
+
+
+def _code(value: object) -> int:
+    """A google.rpc.Code by name or number, or an HTTP status."""
+    return _HTTP_CODES[value] if isinstance(value, int) and value in _HTTP_CODES else code_number(value)
+
+
+_CHECKS: Mapping[str, fields.Check] = {
+    "method": fields.text,
+    "kind": kind_name,
+    "target": fields.text,
+    "times": fields.optional(fields.counting),
+    "nth": fields.counting,
+    "probability": fields.fraction,
+    "seed": fields.whole,
+    "code": _code,
+    "message": fields.text,
+    "seconds": fields.difference,
+    "quota_id": fields.text,
+    "limit": fields.whole,
+    "applied": fields.flag,
+}
+
+
+def fault_from_json(data: Mapping[str, Any], methods: frozenset[str]) -> Fault:
+    """A fault for one of these methods, or for ``*``.
+
+    Raises:
+        ValueError: says what is wrong.
+    """
+    asked = fields.checked(data, _CHECKS, required=("method", "kind"))
+    kind = KINDS[asked["kind"]]
+    _check_method(asked["method"], kind, methods)
+    if asked.get("seconds", 0) < 0 and kind.name != "clock_skew":
+        raise ValueError(f"seconds: {asked['seconds']:g} is less than 0")
+    return Fault(**{**_defaults(kind), **asked})
+
+
+def _check_method(method: str, kind: Kind, methods: frozenset[str]) -> None:
+    if method != ANY_METHOD and not (method in methods and kind.fits(method)):
+        known = ", ".join(sorted(filter(kind.fits, methods)))
+        raise ValueError(f"method: {kind.name} cannot hit {method[:50]!r}; methods: {known}; * for any of them")
+
+
+def _defaults(kind: Kind) -> dict[str, Any]:
+    defaults: dict[str, Any] = {"times": None if kind.lasts else 1, "seed": secrets.randbits(24)}
+    if kind.name == "half_created":
+        defaults |= {"code": code_pb2.INTERNAL, "message": "an internal error has occurred", "seconds": 600.0}
+    if kind.name == "rate":
+        defaults |= {"code": code_pb2.RESOURCE_EXHAUSTED, "seconds": 60.0}
+    return defaults
+
+
+@dataclass(slots=True, kw_only=True)
+class WaitingFault:
+    """A fault that waits: `seen` calls concerned it, it hit `struck` of them; `moments` are those that got through."""
+
+    number: int
+    fault: Fault
+    seen: int = 0
+    struck: int = 0
+    moments: list[float] = field(default_factory=list)
+
+    @property
+    def is_used_up(self) -> bool:
+        return self.fault.times is not None and self.struck >= self.fault.times
+
+    def to_json(self) -> dict[str, Any]:
+        """`times` is what is left of them."""
+        left = None if self.fault.times is None else self.fault.times - self.struck
+        return {"id": self.number, **self.fault.to_json(), "times": left, "seen": self.seen, "struck": self.struck}

@@ -1,0 +1,173 @@
+"""What scripted faults do to the call that they hit: before the call, to its operation, and to its answer."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from email.utils import formatdate
+from typing import Any
+
+from google.protobuf.message import Message
+
+from jupyter_tpu.emulator.access.permissions import permission_of
+from jupyter_tpu.emulator.api_faults.faults import Fault
+from jupyter_tpu.emulator.api_faults.kinds import Sort
+from jupyter_tpu.emulator.api_faults.table import Call, FaultTable, made_by
+from jupyter_tpu.emulator.api_faults.views import moved_in_time, seen_by
+from jupyter_tpu.emulator.engine.half_created import HalfCreated
+from jupyter_tpu.emulator.engine.operations import Plan
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.targets import target_of, zone_of
+from jupyter_tpu.emulator.store.database import Store
+
+Perform = Callable[[Plan], Message]
+"""Performs the call; the operation that it starts follows the plan."""
+
+_WIRE = {
+    "drop": "reset",
+    "applied_then_drop": "reset",
+    "empty": "empty",
+    "html": "html",
+    "truncated": "truncated",
+    "unknown_enum": "unknown_enum",
+}
+_ALWAYS_APPLIED = ("applied_then_drop", "truncated", "unknown_enum")
+
+
+_skew_s: ContextVar[float] = ContextVar("skew_s", default=0.0)
+"""How far off the times are in the answer to this task's call."""
+
+
+class ScriptedFaults:
+    """The faults of one cloud, and what they do to its calls."""
+
+    def __init__(self, *, store: Store, clock: VirtualClock, project: str, project_number: str) -> None:
+        self.table = FaultTable()
+        self.half_created = HalfCreated(store, clock)
+        self._store = store
+        self._clock = clock
+        self._project = project
+        self._project_number = project_number
+
+    def clear(self) -> None:
+        """No fault waits, and none goes on."""
+        self.table = FaultTable()
+        self.half_created.clear()
+
+    async def call(self, method: str, request: Any, perform: Perform) -> Message:
+        """Perform a call as the faults that it meets want it.
+
+        Raises:
+            Refusal: a fault refuses the call, or the cloud does.
+            WireFault: the skin shall send something else than the answer.
+        """
+        _skew_s.set(0.0)
+        if not self.table.waiting:
+            return perform(Plan())
+        met = self.table.take(self._call_of(method, request))
+        if Sort.SKEW in met:
+            _skew_s.set(met[Sort.SKEW].seconds)
+        slow = met.get(Sort.LATENCY)
+        if slow is not None and not slow.applied:
+            await asyncio.sleep(slow.seconds)
+        try:
+            return self._answer(method, request, perform, met)
+        finally:
+            if slow is not None and slow.applied:
+                await asyncio.sleep(slow.seconds)
+
+    @assumed(
+        "real-date",
+        "The Date of an answer is the real time, however fast virtual time runs: a client compares it with its clock.",
+    )
+    def date(self) -> str:
+        """What the answer to this task's call carries, also where the call was refused."""
+        return formatdate(time.time() + _skew_s.get(), usegmt=True)
+
+    def _call_of(self, method: str, request: Any) -> Call:
+        target = made_by(method, request)
+        operation = self._store.operation(target)
+        return Call(
+            method=method,
+            target=target,
+            about=operation.target if operation else "",
+            page_token=str(getattr(request, "page_token", "")),
+            now=self._clock.now(),
+        )
+
+    def _answer(self, method: str, request: Any, perform: Perform, met: Mapping[str, Fault]) -> Message:
+        fault = met.get(Sort.OUTCOME)
+        error = self._error_of(fault, method, request) if fault else None
+        if fault is not None and error is not None and not (fault.applied or fault.kind in _ALWAYS_APPLIED):
+            raise error
+        answer = self._seen(request, lambda: self._performed(fault, request, perform), met)
+        if isinstance(error, errors.WireFault):
+            error.answer = answer
+        if error is not None:
+            raise error
+        return answer
+
+    def _performed(self, fault: Fault | None, request: Any, perform: Perform) -> Any:
+        """The cloud's own answer; an operation that it starts goes as the fault wants it."""
+        if fault is None:
+            return perform(Plan())
+        answer: Any = perform(plan_of(fault, zone_of(target_of(request))))
+        if fault.kind == "half_created":
+            self.half_created.expect(str(answer.name), fault.seconds)
+        return answer
+
+    def _seen(self, request: Any, perform: Callable[[], Any], met: Mapping[str, Fault]) -> Message:
+        """The answer as faults of view and skew show it."""
+        view, skew, now = met.get(Sort.VIEW), met.get(Sort.SKEW), self._clock.now()
+        answer = seen_by(view, request, perform, self._store, now) if view else perform()
+        self.table.token_given(str(getattr(answer, "next_page_token", "")), now)
+        return moved_in_time(answer, skew.seconds) if skew else answer
+
+    def _error_of(self, fault: Fault, method: str, request: Any) -> errors.Refusal | errors.WireFault | None:
+        """What the caller gets instead of an answer; None where the call itself succeeds."""
+        if fault.kind in _WIRE:
+            return errors.WireFault(_WIRE[fault.kind])
+        return self._refusal(fault, method, request)
+
+    @assumed("expired-token", "A page token that has expired is refused as one that never was given: with 400.")
+    def _refusal(self, fault: Fault, method: str, request: Any) -> errors.Refusal | None:
+        """The refusal that a fault asks for, in the words of the real service."""
+        target = target_of(request)
+        zone, number = zone_of(target), self._project_number
+        refusals: Mapping[str, Callable[[], errors.Refusal]] = {
+            "error": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "unavailable": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "rate": lambda: errors.Refusal(errors.status_of(fault.code, fault.words)),
+            "flaky_zone": errors.zone_unavailable,
+            "quota": lambda: errors.quota_exceeded(
+                fault.quota_id or "TPUV5sLitepodServingPerProjectPerZoneForTPUAPI", fault.limit, zone, number
+            ),
+            "api_disabled": lambda: errors.api_disabled(number),
+            "permission_denied": lambda: errors.permission_denied(permission_of(method), target),
+            "not_allowlisted": lambda: not_allowlisted(request, zone),
+            "location_denied": lambda: errors.zone_unknown(zone, self._project),
+            "expired_token": lambda: errors.bad_field("page_token", "page_token is not valid"),
+        }
+        make = refusals.get(fault.kind)
+        return make() if make else None
+
+
+def not_allowlisted(request: Any, zone: str) -> errors.Refusal:
+    """E7 for the accelerator type that a create asks for; that of the first node of a queued resource."""
+    if "node" in request.DESCRIPTOR.fields_by_name:
+        return errors.not_allowlisted(str(request.node.accelerator_type), zone)
+    types = [str(spec.node.accelerator_type) for spec in request.queued_resource.tpu.node_spec]
+    return errors.not_allowlisted_in_queue(types[0] if types else "", zone)
+
+
+def plan_of(fault: Fault, zone: str) -> Plan:
+    """What a fault wants of the operation that the call starts."""
+    if fault.kind == "stockout":
+        return Plan(verdict=errors.stockout(zone))
+    if fault.kind in ("operation_error", "half_created"):
+        return Plan(verdict=errors.status_of(fault.code, fault.words))
+    return Plan(is_stuck=fault.kind == "stuck")

@@ -1,0 +1,123 @@
+"""The scripted faults that wait, and which of them a call meets."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import Any
+
+from jupyter_tpu.emulator.api_faults.faults import Fault, WaitingFault
+from jupyter_tpu.emulator.resources.targets import target_of, zone_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What of a call decides which faults it meets.
+
+    Attributes:
+        target: the resource that it names, in full; for a create the one that is to be made.
+        about: another resource that it is about: that of an operation; empty when there is none.
+        now: virtual moment.
+    """
+
+    method: str
+    target: str
+    about: str
+    page_token: str
+    now: float
+
+    @property
+    def names(self) -> frozenset[str]:
+        """What a fault may call its target."""
+        resources = [self.target, self.about]
+        return frozenset([*resources, *(name.rpartition("/")[2] for name in resources), zone_of(self.target)])
+
+
+def made_by(method: str, request: Any) -> str:
+    """The resource that a call names or, for a create, makes."""
+    parent = target_of(request)
+    if method == "CreateNode":
+        return f"{parent}/nodes/{request.node_id}"
+    if method == "CreateQueuedResource":
+        return f"{parent}/queuedResources/{request.queued_resource_id}"
+    return parent
+
+
+@dataclass(slots=True)
+class FaultTable:
+    """Faults waiting for their calls, in the order in which they were asked for."""
+
+    waiting: list[WaitingFault] = field(default_factory=list)
+    _number: int = 0
+    _draws: dict[int, random.Random] = field(default_factory=dict)
+    _tokens: dict[str, float] = field(default_factory=dict)
+
+    def add(self, fault: Fault) -> WaitingFault:
+        self._number += 1
+        self._draws[self._number] = random.Random(fault.seed)
+        self.waiting.append(WaitingFault(number=self._number, fault=fault))
+        return self.waiting[-1]
+
+    def clear(self) -> None:
+        self.waiting.clear()
+        self._draws.clear()
+        self._tokens.clear()
+
+    def remove(self, number: int) -> bool:
+        """False when no such fault waits."""
+        found = [each for each in self.waiting if each.number == number]
+        for waiting in found:
+            self._forget(waiting)
+        return bool(found)
+
+    def take(self, call: Call) -> dict[str, Fault]:
+        """The faults that a call meets, by sort; each is used up once."""
+        met: dict[str, Fault] = {}
+        for waiting in list(self.waiting):
+            if _concerns(waiting.fault, call):
+                waiting.seen += 1
+                if waiting.fault.sort not in met and self._strikes(waiting, call):
+                    met[waiting.fault.sort] = self._use(waiting)
+        return met
+
+    def token_given(self, token: str, now: float) -> None:
+        """A page token was handed out; remembered while a fault waits that lets tokens expire."""
+        if token and any(each.fault.kind == "expired_token" for each in self.waiting):
+            self._tokens[token] = now
+
+    def _strikes(self, waiting: WaitingFault, call: Call) -> bool:
+        fault = waiting.fault
+        if waiting.seen < fault.nth:
+            return False
+        if fault.probability < 1 and self._draws[waiting.number].random() >= fault.probability:
+            return False
+        if fault.kind == "rate":
+            return _is_too_often(waiting, call.now)
+        return fault.kind != "expired_token" or self._is_old(call, fault.seconds)
+
+    def _is_old(self, call: Call, seconds: float) -> bool:
+        """A token that was given before the fault was asked for is older than any."""
+        given = self._tokens.get(call.page_token)
+        return bool(call.page_token) and (given is None or call.now - given >= seconds)
+
+    def _use(self, waiting: WaitingFault) -> Fault:
+        waiting.struck += 1
+        if waiting.is_used_up:
+            self._forget(waiting)
+        return waiting.fault
+
+    def _forget(self, waiting: WaitingFault) -> None:
+        self.waiting.remove(waiting)
+        del self._draws[waiting.number]
+
+
+def _concerns(fault: Fault, call: Call) -> bool:
+    return fault.can_hit(call.method) and (not fault.target or fault.target in call.names)
+
+
+def _is_too_often(waiting: WaitingFault, now: float) -> bool:
+    """Counts the calls that get through."""
+    recent = [moment for moment in waiting.moments if now - moment < waiting.fault.seconds]
+    is_over = len(recent) >= waiting.fault.limit
+    waiting.moments = recent if is_over else [*recent, now]
+    return is_over

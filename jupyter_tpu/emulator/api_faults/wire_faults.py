@@ -1,0 +1,96 @@
+"""What the skins send instead of an answer when a scripted fault concerns the wire.
+
+Kinds: ``reset`` (the connection breaks), ``empty`` (success without a body), ``html`` (a load balancer's own page),
+``truncated`` (the answer breaks off in its middle), ``unknown_enum`` (states that the client does not know).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from aiohttp import web
+from google.protobuf.message import Message
+
+from jupyter_tpu.emulator.api_faults.views import UNKNOWN_ENUM, with_unknown_states
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.errors import WireFault
+
+Rendered = Callable[[Message], dict[str, Any]]
+"""How the REST skin shows an answer."""
+
+Converted = Callable[[Message], Message]
+"""How the gRPC skin shows an answer: in the client's API version."""
+
+UNKNOWN_NAME = "STATE_OF_A_LATER_VERSION"
+
+BAD_GATEWAY = b"""<!DOCTYPE html>
+<html lang=en>
+  <meta charset=utf-8>
+  <title>Error 502 (Server Error)!!1</title>
+  <p><b>502.</b> <ins>That's an error.</ins>
+  <p>The server encountered a temporary error and could not complete your request.
+  <p>Please try again in 30 seconds. <ins>That's all we know.</ins>
+"""
+
+
+@assumed("html-502", "A front end that reaches no server answers 502 with a page in HTML; the page's words are ours.")
+def rest_answer(fault: WireFault, request: web.Request, rendered: Rendered) -> web.StreamResponse:
+    """What an HTTP client gets."""
+    if fault.kind == "html":
+        return web.Response(body=BAD_GATEWAY, status=502, content_type="text/html", charset="utf-8")
+    if fault.kind == "empty":
+        return web.Response(content_type="application/json")
+    if fault.kind == "truncated" and fault.answer is not None:
+        whole = json.dumps(rendered(fault.answer)).encode()
+        return web.Response(body=whole[: len(whole) // 2], content_type="application/json")
+    if fault.kind == "unknown_enum" and fault.answer is not None:
+        return web.json_response(with_strange_states(rendered(fault.answer)))
+    if request.transport is not None:
+        request.transport.abort()
+    return web.Response()
+
+
+def with_strange_states(shown: Any) -> Any:
+    """The same JSON with every state replaced by one that nobody knows."""
+    if isinstance(shown, list):
+        return [with_strange_states(each) for each in shown]
+    if isinstance(shown, dict):
+        return {name: _strange(name, value) for name, value in shown.items()}
+    return shown
+
+
+def _strange(name: str, value: Any) -> Any:
+    if name == "state" and isinstance(value, str | int):
+        return UNKNOWN_NAME if isinstance(value, str) else UNKNOWN_ENUM
+    return with_strange_states(value)
+
+
+async def grpc_answer(fault: WireFault, context: Any, converted: Converted) -> Message | bytes:
+    """What the server hands to a gRPC client, which sees a broken connection or a 502 as UNAVAILABLE."""
+    if fault.kind == "html":
+        return await _unavailable(context, "Received http2 header with status: 502")
+    if fault.kind == "empty":
+        return b""
+    if fault.kind == "truncated" and fault.answer is not None:
+        return _cut(converted(fault.answer).SerializeToString())
+    if fault.kind == "unknown_enum" and fault.answer is not None:
+        return with_unknown_states(converted(fault.answer))
+    return await _unavailable(context, "Connection reset by peer")
+
+
+def _cut(whole: bytes) -> bytes:
+    """Without its last byte, which no message can miss; of an empty one, what is none."""
+    return whole[:-1] or b"\x0a"
+
+
+async def _unavailable(context: Any, words: str) -> Message:
+    await context.abort(grpc.StatusCode.UNAVAILABLE, words)
+    raise AssertionError("abort raises")
+
+
+def serialised(answer: Message | bytes) -> bytes:
+    """The bytes of a gRPC answer; a fault may have made them already."""
+    return answer if isinstance(answer, bytes) else answer.SerializeToString()

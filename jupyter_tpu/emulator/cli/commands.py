@@ -1,0 +1,49 @@
+"""The emulator's command line: the emulated cloud itself, and the tools around it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Mapping, Sequence
+
+from jupyter_tpu.standard_streams import open_missing_streams
+
+TOOLS: Mapping[str, str] = {
+    "proxy": "cli.proxy",
+    "fault": "cli.fault",
+    "record": "cli.record",
+    "replay-check": "recording.replay",
+}
+"""Module of this package whose `main` runs a tool, loaded only when it is asked for."""
+
+CONTROLS = frozenset(
+    [
+        "capacity",
+        "clock",
+        "ledger",
+        "maintenance",
+        "metrics",
+        "preempt",
+        "project",
+        "quota",
+        "reserve",
+        "reset",
+        "state",
+        "stockout",
+    ]
+)
+"""Commands of `table`, which talk to a running emulator."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a tool, or else the emulator. Returns the exit status."""
+    open_missing_streams()
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    if arguments and arguments[0] in CONTROLS:
+        from jupyter_tpu.emulator.cli import table
+
+        return table.main(arguments)
+    tool = TOOLS.get(arguments[0]) if arguments else None
+    module = importlib.import_module(f"jupyter_tpu.emulator.{tool or 'process'}")
+    status: int = module.main(arguments[1:] if tool else arguments)
+    return status

@@ -1,0 +1,96 @@
+"""``jupyter tpu emulator fault call``, ``list`` and ``clear``: scripted faults of the API's calls, by hand."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.api_faults.kinds import KINDS
+from jupyter_tpu.emulator.cli.options import Command, number
+from jupyter_tpu.emulator.cli.views import fault_words
+from jupyter_tpu.emulator.control.client import EmulatorControl
+
+_OPTIONS: Mapping[str, tuple[Callable[[str], Any], str]] = {
+    "target": (str, "only calls that name this node (alone or in full) or this zone"),
+    "times": (int, "how many calls it hits (default: 1; some kinds last until they are cleared)"),
+    "nth": (int, "the first call that it hits, counted from now (default: 1)"),
+    "probability": (number, "with which it hits a call (default: 1)"),
+    "seed": (int, "makes the draws repeatable (default: another each time; `fault list` shows it)"),
+    "code": (str, "of the refusal: of HTTP (429, 500, 503, 504) or of gRPC (UNAVAILABLE, 14)"),
+    "message": (str, "of the refusal (default: what Google's APIs say with the code)"),
+    "seconds": (number, "how long, as the kind says"),
+    "quota_id": (str, "of a refusal by quota"),
+    "limit": (int, "of a refusal by quota or by rate"),
+}
+
+
+def _call_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("method", metavar="METHOD", help="such as CreateNode; '*' for any that the kind can hit")
+    parser.add_argument(
+        "kind", metavar="KIND", help="; ".join(f"{kind.name}: {kind.meaning}" for kind in KINDS.values())
+    )
+    for name, (type_, meaning) in _OPTIONS.items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type_, metavar=name.upper(), help=meaning)
+    parser.add_argument("--lasting", action="store_true", help="until it is cleared, instead of --times")
+    parser.add_argument(
+        "--applied", action="store_true", help="the call is done, although its caller is refused or gets no answer"
+    )
+
+
+def _call(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    given = {name: getattr(options, name) for name in _OPTIONS if getattr(options, name) is not None}
+    if options.lasting:
+        given["times"] = None
+    if options.applied:
+        given["applied"] = True
+    if given.get("code", "").isdigit():
+        given["code"] = int(given["code"])
+    control.add_fault(options.method, options.kind, **given)
+    return {"faults": control.faults()}
+
+
+def _clear_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "number", metavar="NUMBER", nargs="?", type=int, help="only this one, as `fault list` numbers them"
+    )
+
+
+def _clear(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    control.clear_faults(options.number)
+    return {"faults": control.faults()}
+
+
+def _list(control: EmulatorControl, _: argparse.Namespace) -> Any:
+    return {"faults": control.faults()}
+
+
+def _words(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield from map(fault_words, answer["faults"])
+    if not answer["faults"]:
+        yield "No fault waits for a call."
+
+
+def _kinds_listed() -> str:
+    kinds = "\n".join(f"- {kind.name}: {kind.meaning}" for kind in KINDS.values())
+    return f"Kinds (a call meets one at most, and may be slow and skewed as well):\n\n{kinds}"
+
+
+COMMANDS = (
+    Command(
+        name="fault call",
+        summary="Let calls of the API go wrong: refused, slow, unanswered, answered with nonsense.",
+        arguments=_call_arguments,
+        ask=_call,
+        words=_words,
+        notes=_kinds_listed(),
+    ),
+    Command(name="fault list", summary="Show the faults that wait for their calls.", ask=_list, words=_words),
+    Command(
+        name="fault clear",
+        summary="Take back the faults that wait for their calls, all or one.",
+        arguments=_clear_arguments,
+        ask=_clear,
+        words=_words,
+    ),
+)

@@ -1,0 +1,190 @@
+"""Commands that move a running emulator: ``preempt``, ``maintenance``, ``clock`` and ``reset``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.cli.options import BadValue, Command, number
+from jupyter_tpu.emulator.cli.views import clock_words, maintenance_words
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.runtime_metrics.script import LIES
+
+NODE_HELP = "name of the node, alone or in full"
+
+
+def _preempt_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", help=NODE_HELP)
+    parser.add_argument(
+        "--notice",
+        type=number,
+        default=0.0,
+        metavar="SECONDS",
+        help="tell its workers so long before (virtual seconds)",
+    )
+
+
+def _preempt(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    control.preempt(options.node, notice_s=options.notice)
+    return {"node": options.node, "notice_s": options.notice}
+
+
+def _preempt_words(done: Mapping[str, Any]) -> Iterator[str]:
+    if done["notice_s"]:
+        yield f"{done['node']} will be preempted in {done['notice_s']:g} virtual seconds."
+    else:
+        yield f"{done['node']} is preempted: it is billed no more, and can only be deleted."
+
+
+def _maintenance_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "node", metavar="NODE", nargs="?", default="", help=f"{NODE_HELP}; without one: what is planned"
+    )
+    parser.add_argument(
+        "--kind",
+        choices=("SCHEDULED", "UNSCHEDULED"),
+        default="SCHEDULED",
+        help="announced or sudden (default: SCHEDULED)",
+    )
+    parser.add_argument(
+        "--in",
+        dest="in_s",
+        type=number,
+        metavar="SECONDS",
+        help="virtual seconds until it begins (default: seven days, or at once if UNSCHEDULED)",
+    )
+
+
+def _maintenance(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    if options.node:
+        control.announce_maintenance(options.node, options.kind, options.in_s)
+    return {"maintenance": control.maintenance()}
+
+
+def _maintenance_words(answer: Mapping[str, Any]) -> Iterator[str]:
+    yield from map(maintenance_words, answer["maintenance"])
+    if not answer["maintenance"]:
+        yield "No maintenance is planned."
+
+
+def _metrics_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", help=NODE_HELP)
+    parser.add_argument("--worker", type=int, metavar="N", help="only this worker of the slice")
+    for option, words in (
+        ("--duty", "duty cycle in percent, of each chip"),
+        ("--memory", "memory in use, in percent of that of each device"),
+        ("--bandwidth", "use of the memory's bandwidth in percent, of each device"),
+        ("--idle", "seconds for which each device has done nothing"),
+    ):
+        parser.add_argument(option, type=number, nargs="+", metavar="X", help=f"{words}; fewer begin again")
+    parser.add_argument("--lie", choices=tuple(LIES), help="what libtpu may do instead of telling the truth")
+
+
+def _metrics(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    asked = {
+        "duty_percent": options.duty,
+        "memory_percent": options.memory,
+        "bandwidth_percent": options.bandwidth,
+        "idle_s": options.idle,
+        "lie": options.lie,
+    }
+    given = {name: value for name, value in asked.items() if value is not None}
+    return control.lay_down_metrics(options.node, options.worker, **given)
+
+
+def _metrics_words(done: Mapping[str, Any]) -> Iterator[str]:
+    who = ", ".join(map(str, done["workers"]))
+    what = "these metrics while a process has them" if done["laid_down"] else "what is measured"
+    yield f"The chips of {done['node']}, worker {who}, tell {what}."
+
+
+def _clock_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--scale", type=number, metavar="N", help="virtual seconds per real second")
+    parser.add_argument("--advance", type=duration, metavar="TIME", help="jump ahead: seconds, or 90s, 15m, 4h, 2d")
+    pace = parser.add_mutually_exclusive_group()
+    pace.add_argument("--pause", action="store_true", help="stand still, but for --advance")
+    pace.add_argument("--resume", action="store_true", help="run on")
+
+
+_UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+
+
+def duration(text: str) -> float:
+    """``4h`` → 14400.0; a plain number is seconds. For argparse: raises ArgumentTypeError."""
+    count, unit = (text[:-1], _UNITS[text[-1]]) if text[-1:] in _UNITS else (text, 1.0)
+    try:
+        return number(count) * unit
+    except argparse.ArgumentTypeError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time such as 90, 90s, 15m, 4h or 2d") from None
+
+
+def _clock(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    if options.pause or options.resume:
+        control.pause() if options.pause else control.resume()
+    if options.scale is not None:
+        control.set_time_scale(options.scale)
+    if options.advance is not None:
+        control.advance(options.advance)
+    return control.clock()
+
+
+def _clock_words(clock: Mapping[str, Any]) -> Iterator[str]:
+    yield f"{clock_words(clock)}."
+
+
+def _reset_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--yes", "-y", action="store_true", help="really: all nodes, their workers and their files go")
+
+
+def _reset(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    if not options.yes:
+        raise BadValue("A reset takes away all emulated nodes, their workers and the files on them: say --yes.")
+    control.reset()
+    return control.info()
+
+
+def _reset_words(info: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Project {info['project']} is empty: no nodes, no faults, no limits, nothing billed."
+
+
+COMMANDS = (
+    Command(
+        name="preempt",
+        summary="Take a node away as Google takes spot nodes away: it becomes PREEMPTED, and its workers die.",
+        arguments=_preempt_arguments,
+        ask=_preempt,
+        words=_preempt_words,
+    ),
+    Command(
+        name="maintenance",
+        summary="Announce or begin maintenance of a node's host, or show what is planned.",
+        arguments=_maintenance_arguments,
+        ask=_maintenance,
+        words=_maintenance_words,
+    ),
+    Command(
+        name="metrics",
+        summary="Lay down what the chips of a node tell of themselves; without any metric they are measured again.",
+        arguments=_metrics_arguments,
+        ask=_metrics,
+        words=_metrics_words,
+        notes="They are told while a process has the chips: nobody else serves metrics.",
+    ),
+    Command(
+        name="clock",
+        summary="Show or set virtual time: how fast it runs, a pause, a jump ahead.",
+        arguments=_clock_arguments,
+        ask=_clock,
+        words=_clock_words,
+        notes="States, quotas, deadlines, pre-emption and the ledger follow virtual time; in a jump, each thing "
+        "happens at its own moment. The scale and a pause outlive the emulator's process.",
+    ),
+    Command(
+        name="reset",
+        summary="Empty the emulated project: nodes, queued resources, faults, limits, switches and the ledger.",
+        arguments=_reset_arguments,
+        ask=_reset,
+        words=_reset_words,
+    ),
+)

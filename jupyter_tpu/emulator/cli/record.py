@@ -1,0 +1,136 @@
+"""``jupyter tpu emulator record``: keep a real session with Google's services as cases."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import json
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from aiohttp import web
+
+from jupyter_tpu.emulator.cli.stop_signals import told_to_stop
+from jupyter_tpu.emulator.recording.cases import Case
+from jupyter_tpu.emulator.recording.proxy import (
+    LARGEST_BODY_BYTES,
+    Recording,
+    RecordingProxy,
+    UpstreamRefused,
+    checked_upstream,
+)
+from jupyter_tpu.emulator.transport.ports import LOOPBACK
+from jupyter_tpu.emulator.transport.rest_server import refuse_browsers
+
+_VARIABLES = {
+    "tpu.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU", "/"),
+    "compute.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE", "/compute/v1/"),
+    "cloudquotas.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDQUOTAS", "/"),
+    "serviceusage.googleapis.com": ("CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE", "/"),
+}
+"""What makes gcloud use another address for a service."""
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(
+        prog="jupyter tpu emulator record",
+        description="Keep your own session with Google's services as cases that `replay-check` and our tests can play: "
+        "a proxy on loopback that passes every request on and writes it down, one file each.",
+        epilog="Your credentials pass through and are not kept; project ids and numbers, e-mail and IP addresses, SSH "
+        "keys, values of metadata and the like are replaced by placeholders. Names of nodes, labels and descriptions "
+        "stay, so look through the files before you give them away. REST only: what speaks gRPC (our own product among "
+        "it) is not recorded. Requests do what they say, and cost what they cost.",
+    )
+    options.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="folder for the cases")
+    options.add_argument(
+        "--upstream",
+        nargs="+",
+        default=["https://tpu.googleapis.com"],
+        metavar="URL",
+        help="services to record, each on a port of its own (default: https://tpu.googleapis.com)",
+    )
+    options.add_argument(
+        "--port", type=int, default=0, help="port for the first service, the next ones follow (default: any free ones)"
+    )
+    options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: whoever reaches it is passed on")
+    options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
+    return options
+
+
+def main(argv: Sequence[str]) -> int:
+    """Record until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
+    options = parser().parse_args(argv)
+    if options.host != LOOPBACK:
+        return _complain(f"The recorder listens on {LOOPBACK} only, because it asks nobody who they are.", 2)
+    recording = Recording(options.out, _say_case, _say)
+    try:
+        upstreams = [checked_upstream(each) for each in dict.fromkeys(options.upstream)]
+        recording.begin()
+        asyncio.run(_serve(upstreams, recording, options))
+    except UpstreamRefused as error:
+        return _complain(f"That cannot be recorded: {error}.", 2)
+    except OSError as error:
+        return _complain(f"The recorder cannot start: {error}", 1)
+    except OverflowError:
+        return _complain(f"There is no port {options.port}.", 2)
+    return 0
+
+
+async def _serve(upstreams: Sequence[str], recording: Recording, options: argparse.Namespace) -> None:
+    stopping = told_to_stop()
+    async with contextlib.AsyncExitStack() as stack:
+        ports = [options.port + index if options.port else 0 for index in range(len(upstreams))]
+        served = {
+            upstream: await stack.enter_async_context(serving(upstream, recording, port))
+            for upstream, port in zip(upstreams, ports, strict=True)
+        }
+        _announce(served, options)
+        await stopping.wait()
+
+
+@contextlib.asynccontextmanager
+async def serving(upstream: str, recording: Recording, port: int) -> AsyncIterator[str]:
+    """Records an upstream on a port of loopback (0: any); gives the address. Raises OSError."""
+    proxy = RecordingProxy(upstream, recording)
+    app = web.Application(middlewares=[refuse_browsers], client_max_size=LARGEST_BODY_BYTES)
+    app.router.add_route("*", "/{path:.*}", proxy.handle)
+    runner = web.AppRunner(app, handle_signals=False, access_log=None, shutdown_timeout=1.0)
+    await proxy.open()
+    try:
+        await runner.setup()
+        await web.TCPSite(runner, LOOPBACK, port).start()
+        yield f"http://{LOOPBACK}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+        await proxy.close()
+
+
+def _announce(served: dict[str, str], options: argparse.Namespace) -> None:
+    shown = json.dumps({"out": str(options.out), "services": served}) if options.json else _for_people(served, options)
+    sys.stdout.write(f"{shown}\n")
+    sys.stdout.flush()
+
+
+def _for_people(served: dict[str, str], options: argparse.Namespace) -> str:
+    lines = [f"Recording to {options.out}. These requests are real, and so is what they cost."]
+    for upstream, address in served.items():
+        variable, path = _VARIABLES.get(str(urlsplit(upstream).hostname), ("", "/"))
+        lines.append(f"  {upstream}  {address}")
+        lines += [f"    export {variable}={address}{path}"] if variable else []
+    return "\n".join([*lines, "Press Ctrl-C to end."])
+
+
+def _say_case(case: Case) -> None:
+    _say(f"{case.name}: {case.status}")
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+
+
+def _complain(text: str, status: int) -> int:
+    _say(text)
+    return status

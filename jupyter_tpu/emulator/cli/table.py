@@ -1,0 +1,20 @@
+"""``jupyter tpu emulator preempt``, ``stockout``, ``quota`` …: steer a running emulator by hand.
+
+Each name is a command of its own; `commands` knows them by `NAMES`, so that nothing is loaded to find one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from jupyter_tpu.emulator.cli.life import COMMANDS as LIFE
+from jupyter_tpu.emulator.cli.options import Command
+from jupyter_tpu.emulator.cli.rules import COMMANDS as RULES
+from jupyter_tpu.emulator.cli.views import COMMANDS as VIEWS
+
+COMMANDS: Mapping[str, Command] = {command.name: command for command in (*VIEWS, *LIFE, *RULES)}
+
+
+def main(argv: Sequence[str]) -> int:
+    """The command that the first word names. Returns the exit status."""
+    return COMMANDS[argv[0]].main(argv[1:])

@@ -1,0 +1,190 @@
+"""Commands that show a running emulator: ``state`` and ``ledger``."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.cli.options import BadValue, Command, table
+from jupyter_tpu.emulator.control.client import EmulatorControl
+from jupyter_tpu.emulator.control.format import (
+    chips_words,
+    counted,
+    duration_words,
+    last_part,
+    limit_words,
+    moment_words,
+    money_words,
+    price_words,
+)
+
+_MOST = 20
+
+
+def _state(control: EmulatorControl, _: argparse.Namespace) -> Any:
+    return control.state()
+
+
+def state_words(state: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Project {state['project']}, {clock_words(state['clock'])}"
+    yield from _listed(counted(state["node_count"], "node"), map(_node_words, state["nodes"]))
+    queued = state["queued_resources"]
+    yield from _listed(counted(len(queued), "queued resource"), map(_queued_words, queued))
+    yield from _listed("Faults of calls", map(fault_words, state["faults"]))
+    yield from _listed("Faults of links", map(_link_words, filter(_is_faulty, state["links"])))
+    yield from _listed("Capacity that was set", map(capacity_words, state["capacity"]))
+    yield from _listed("Quotas that are set or used", map(quota_words, state["quotas"]))
+    yield from _listed("Reservations", map(reservation_words, state["reservations"]))
+    yield from _listed("Maintenance", map(maintenance_words, state["maintenance"]))
+    yield from _listed("Switches", (switch_words(name, value) for name, value in state["switches"].items()))
+    yield total_words(state["ledger"])
+
+
+def _listed(title: str, lines: Any) -> Iterator[str]:
+    """Nothing for an empty list."""
+    known = list(lines)
+    if known:
+        yield f"{title}:"
+        yield from (f"  {line}" for line in known[:_MOST])
+    if len(known) > _MOST:
+        yield f"  … {len(known) - _MOST} more (--json shows them)"
+
+
+def clock_words(clock: Mapping[str, Any]) -> str:
+    pace = "paused" if clock["paused"] else f"{clock['scale']:g} virtual seconds per second"
+    return f"{moment_words(clock['now'])} in virtual time, {pace}"
+
+
+def _node_words(node: Mapping[str, Any]) -> str:
+    spot = ", spot" if node["spot"] else ""
+    return f"{last_part(node['name'])} in {_zone(node['name'])}: {node['state']} ({node['accelerator_type']}{spot})"
+
+
+def _zone(name: str) -> str:
+    return name.split("/")[3]
+
+
+def _queued_words(queued: Mapping[str, Any]) -> str:
+    nodes = ", ".join(map(last_part, queued["nodes"])) or "no nodes"
+    return f"{last_part(queued['name'])} in {_zone(queued['name'])}: {queued['state']} ({nodes})"
+
+
+def fault_words(fault: Mapping[str, Any]) -> str:
+    """``3: error of CreateNode for n1, UNAVAILABLE "…", 2 times more, hit 1``"""
+    left = "until it is cleared" if fault["times"] is None else f"{counted(fault['times'], 'time')} more"
+    target = f" for {fault['target']}" if fault["target"] else ""
+    seconds = f" {fault['seconds']:g} s," if fault["seconds"] else ""
+    chance = f" with probability {fault['probability']:g} (seed {fault['seed']})," if fault["probability"] < 1 else ""
+    nth = f" from call {fault['nth']} on," if fault["nth"] > 1 else ""
+    words = f" {fault['code']} {fault['message']!r}," if fault["kind"] in ("error", "operation_error") else ""
+    return (
+        f"{fault['id']}: {fault['kind']} of {fault['method']}{target},{words}{seconds}{chance}{nth} {left}, "
+        f"hit {fault['struck']} of {counted(fault['seen'], 'call')}"
+    )
+
+
+def _is_faulty(link: Mapping[str, Any]) -> bool:
+    return bool(link["faults"])
+
+
+def _link_words(link: Mapping[str, Any]) -> str:
+    verbs = ", ".join(str(fault["verb"]) for fault in link["faults"])
+    return f"{last_part(link['node'])} worker {link['worker_id']}: {verbs}"
+
+
+def capacity_words(pool: Mapping[str, Any]) -> str:
+    out = ", stocked out" if pool["stocked_out"] else ""
+    return f"{pool['family']} in {pool['zone']}: {chips_words(pool['chips'])}, {pool['used']} used{out}"
+
+
+def quota_words(quota: Mapping[str, Any]) -> str:
+    place = quota.get("zone") or quota.get("region")
+    return f"{quota['quota_id']} in {place}: {quota['used']} of {limit_words(quota['limit'])} {quota['unit']} used"
+
+
+def reservation_words(reservation: Mapping[str, Any]) -> str:
+    chips = f"{reservation['chips']} chips of {reservation['family']}"
+    return f"{reservation['reservation_id']}: {chips} in {reservation['zone']}"
+
+
+def maintenance_words(event: Mapping[str, Any]) -> str:
+    begins = "going on" if event["is_ongoing"] else f"begins {moment_words(event['starts'])}"
+    return f"{last_part(event['node'])}: {event['kind']}, {begins}, ends {moment_words(event['ends'])}"
+
+
+def switch_words(name: str, value: object) -> str:
+    shown = ",".join(map(str, value)) if isinstance(value, list) else str(value).lower()
+    return f"{name}={shown}"
+
+
+def total_words(totals: Mapping[str, Any]) -> str:
+    unpriced = f", without {totals['unpriced']} of unknown price" if totals["unpriced"] else ""
+    return (
+        f"Ledger: {money_words(totals['total_nano_usd'])} (emulated: nobody pays it){unpriced}; "
+        f"{totals['billing']} billed now, {price_words(totals['usd_per_hour'])}"
+    )
+
+
+def _ledger_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node, alone or in full")
+    parser.add_argument("--spans", action="store_true", help="show each stretch of READY time")
+
+
+def _ledger(control: EmulatorControl, options: argparse.Namespace) -> Any:
+    ledger = control.ledger()
+    bills = [bill for bill in ledger["nodes"] if options.node in ("", bill["name"], last_part(bill["name"]))]
+    if options.node and not bills:
+        names = ", ".join(dict.fromkeys(last_part(bill["name"]) for bill in ledger["nodes"][-_MOST:]))
+        raise BadValue(
+            f"There is no bill of a node {options.node!r}; {f'nodes: {names}' if names else 'nothing was READY yet'}."
+        )
+    return {**ledger, "nodes": bills, "show_spans": options.spans} if options.spans else {**ledger, "nodes": bills}
+
+
+def _ledger_words(ledger: Mapping[str, Any]) -> Iterator[str]:
+    header = ("NODE", "ZONE", "TYPE", "MODE", "READY", "PRICE", "COST", "BILLED")
+    yield from table(header, [_bill_row(bill) for bill in ledger["nodes"]])
+    if ledger.get("show_spans"):
+        yield from (_span_words(bill, span) for bill in ledger["nodes"] for span in bill["spans"])
+    yield total_words(ledger)
+
+
+def _bill_row(bill: Mapping[str, Any]) -> tuple[str, ...]:
+    return (
+        last_part(bill["name"]),
+        bill["zone"],
+        bill["accelerator_type"],
+        bill["mode"],
+        duration_words(bill["ready_seconds"]),
+        price_words(bill["usd_per_hour"]),
+        money_words(bill["nano_usd"]),
+        "now" if bill["billing"] else "no more",
+    )
+
+
+def _span_words(bill: Mapping[str, Any], span: Mapping[str, Any]) -> str:
+    end = "now" if span["ended"] is None else moment_words(span["ended"])
+    waived = ", waived: preempted in its first minute" if span["waived"] else ""
+    return (
+        f"  {last_part(bill['name'])}: {moment_words(span['started'])} to {end}, {span['seconds']} s, "
+        f"{money_words(span['nano_usd'])}{waived}"
+    )
+
+
+COMMANDS = (
+    Command(
+        name="state",
+        summary="Show all of a running emulator: nodes, queued resources, faults, limits, switches, clock and costs.",
+        ask=_state,
+        words=state_words,
+    ),
+    Command(
+        name="ledger",
+        summary="Show what the emulated nodes would have cost: READY seconds at list price, to the nano-dollar.",
+        arguments=_ledger_arguments,
+        ask=_ledger,
+        words=_ledger_words,
+        notes="A bill is of one life of a node: made again under the same name, it has another. Nobody pays any of it.",
+    ),
+)

@@ -1,0 +1,46 @@
+"""Which node a person means: its name alone, or in full where two zones have one of that name."""
+
+from __future__ import annotations
+
+from google.rpc import code_pb2
+
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.names import last_part
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.store.database import Store
+
+_SHOWN = 10
+
+
+def node_called(store: Store, name: str) -> NodePb:
+    """The node of this name.
+
+    Raises:
+        Refusal: there is none, or there are several; says which ones there are.
+    """
+    found = nodes_called(store, name)
+    if len(found) == 1:
+        return found[0]
+    raise _several(name, found) if found else _none(name, store)
+
+
+def nodes_called(store: Store, name: str) -> list[NodePb]:
+    """The one of a full name, or all whose names end so."""
+    in_full = store.node(name)
+    return [in_full] if in_full else [node for node in store.nodes() if last_part(node.name) == name]
+
+
+def _several(name: str, nodes: list[NodePb]) -> errors.Refusal:
+    names = ", ".join(node.name for node in nodes)
+    return _refusal(code_pb2.INVALID_ARGUMENT, f"{len(nodes)} nodes are called {name[:80]!r}; say which one: {names}")
+
+
+def _none(name: str, store: Store) -> errors.Refusal:
+    names = [last_part(node.name) for node in store.nodes(limit=_SHOWN + 1)]
+    more = ", …" if len(names) > _SHOWN else ""
+    known = f"nodes: {', '.join(names[:_SHOWN])}{more}" if names else "there are no nodes"
+    return _refusal(code_pb2.NOT_FOUND, f"There is no node {name[:80]!r}; {known}")
+
+
+def _refusal(code: int, message: str) -> errors.Refusal:
+    return errors.Refusal(errors.status_of(code, message))

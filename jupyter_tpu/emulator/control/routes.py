@@ -1,0 +1,202 @@
+"""The control API, ``/emulator/v1/…`` on the REST port: what tests and the demo ask of the emulator itself."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from aiohttp import web
+from google.rpc import code_pb2
+
+from jupyter_tpu import __version__
+from jupyter_tpu.emulator.api_faults.faults import fault_from_json
+from jupyter_tpu.emulator.control.node_names import node_called
+from jupyter_tpu.emulator.control.rules import ControlRules
+from jupyter_tpu.emulator.control.state import faults_json, links_to, state_of
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
+from jupyter_tpu.emulator.resources import errors, fields
+from jupyter_tpu.emulator.resources.behaviours import behaviours
+from jupyter_tpu.emulator.runtime_metrics.script import CHECKS, Script, lay_down
+from jupyter_tpu.emulator.store.ledger import ledger_json
+from jupyter_tpu.emulator.store.schema import DiskFull
+from jupyter_tpu.emulator.transport.json_answers import refused
+from jupyter_tpu.emulator.transport.json_text import json_object
+from jupyter_tpu.emulator.workers.services import chips_folder
+
+BASE = "/emulator/v1"
+
+_CLOCK: Mapping[str, fields.Check] = {
+    "scale": fields.scale,
+    "advance_s": fields.positive,
+    "paused": fields.flag,
+    "settle": fields.flag,  # a jump always waits for what falls due
+}
+_METRICS: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, **CHECKS}
+_WORKER: Mapping[str, fields.Check] = {"node": fields.text, "worker_id": fields.whole, "action": fields.text}
+
+Answer = Callable[[web.Request], Awaitable[Any]]
+
+
+class ControlRoutes:
+    """One method per route; each returns what is sent as JSON."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    def add_to(self, app: web.Application) -> None:
+        rules = ControlRules(self._cloud)
+        for verb, path, answer in (
+            ("GET", "info", self.info),
+            ("GET", "state", self.state),
+            ("GET", "behaviours", self.behaviours),
+            ("GET", "ledger", self.ledger),
+            ("GET", "faults", self.faults),
+            ("POST", "faults", self.add_fault),
+            ("DELETE", "faults", self.clear_faults),
+            ("GET", "clock", self.clock),
+            ("POST", "clock", self.set_clock),
+            ("GET", "project", rules.project),
+            ("POST", "project", rules.change_project),
+            ("GET", "quotas", rules.quotas),
+            ("POST", "quotas", rules.set_quota),
+            ("GET", "capacity", rules.capacity),
+            ("POST", "capacity", rules.set_capacity),
+            ("POST", "stockout", rules.stock_out),
+            ("POST", "preempt", rules.preempt),
+            ("GET", "maintenance", rules.maintenance),
+            ("POST", "maintenance", rules.announce_maintenance),
+            ("GET", "reservations", rules.reservations),
+            ("POST", "reservations", rules.set_reservation),
+            ("GET", "workers", self.workers),
+            ("POST", "workers", self.change_worker),
+            ("POST", "metrics", self.lay_down_metrics),
+            ("GET", "links", self.links),
+            ("POST", "links", self.fault_link),
+            ("POST", "reset", self.reset),
+        ):
+            app.router.add_route(verb, f"{BASE}/{path}", _handler(answer))
+
+    async def info(self, _: web.Request) -> Any:
+        return {"project": self._cloud.project, "version": __version__, "pid": os.getpid(), **self._time()}
+
+    async def state(self, _: web.Request) -> Any:
+        return state_of(self._cloud)
+
+    async def behaviours(self, _: web.Request) -> Any:
+        return {"behaviours": [each.to_json() for each in behaviours()]}
+
+    async def ledger(self, _: web.Request) -> Any:
+        now = self._cloud.told_time()
+        return ledger_json(self._cloud.ledger.bills(now), now)
+
+    async def faults(self, _: web.Request) -> Any:
+        return {"faults": faults_json(self._cloud)}
+
+    async def add_fault(self, request: web.Request) -> Any:
+        fault = fault_from_json(await json_object(request), self._cloud.methods)
+        self._cloud.scripted.table.add(fault)
+        return await self.faults(request)
+
+    async def clear_faults(self, request: web.Request) -> Any:
+        """All of them, or with ``?id=3`` one."""
+        table, number = self._cloud.scripted.table, request.query.get("id")
+        if number is None:
+            table.clear()
+        elif not table.remove(fields.number(number)):
+            raise errors.not_found(f"fault {number}")
+        return await self.faults(request)
+
+    async def clock(self, _: web.Request) -> Any:
+        return self._time()
+
+    async def set_clock(self, request: web.Request) -> Any:
+        asked = fields.checked(await json_object(request), _CLOCK)
+        self._cloud.time.run(scale=asked.get("scale"), is_paused=asked.get("paused"))
+        if "advance_s" in asked:
+            await self._cloud.time.jump(asked["advance_s"])
+        return self._time()
+
+    async def workers(self, request: web.Request) -> Any:
+        """Where the workers of a node are on this machine."""
+        node = node_called(self._cloud.store, request.query["node"])
+        machines = [self._cloud.workers.machine(node, index) for index in range(len(node.network_endpoints))]
+        return {"workers": [{"home": str(each.home), "token": each.token} for each in machines]}
+
+    async def change_worker(self, request: web.Request) -> Any:
+        """Faults of one worker: its SSH server goes away, comes back, or shows another host key."""
+        asked = fields.checked(await json_object(request), _WORKER, required=("node", "action"))
+        workers = self._cloud.workers
+        actions = {
+            "close_ssh": workers.close_door,
+            "open_ssh": workers.reopen_door,
+            "change_host_key": workers.change_host_key,
+        }
+        act = actions.get(asked["action"])
+        if act is None:
+            raise ValueError(f"action: {asked['action'][:40]!r} is none of {', '.join(actions)}")
+        await act(node_called(self._cloud.store, asked["node"]), asked.get("worker_id", 0))
+        return {}
+
+    async def lay_down_metrics(self, request: web.Request) -> Any:
+        """What the chips of a node's workers, or of one, are to tell; without any metric what is measured again."""
+        asked = fields.checked(await json_object(request), _METRICS, required=("node",))
+        node, worker_id = node_called(self._cloud.store, asked.pop("node")), asked.pop("worker_id", None)
+        workers = range(len(node.network_endpoints)) if worker_id is None else [worker_id]
+        machines = [self._cloud.workers.machine(node, index) for index in workers]
+        for machine in machines:
+            lay_down(chips_folder(machine.folder), Script(**asked) if asked else None)
+        return {"node": node.name, "workers": [machine.worker_id for machine in machines], "laid_down": bool(asked)}
+
+    async def links(self, request: web.Request) -> Any:
+        """The fault proxies before the workers of a node, or of all nodes."""
+        return {"links": [link.to_json() for link in links_to(self._cloud, request.query.get("node", ""))]}
+
+    async def fault_link(self, request: web.Request) -> Any:
+        asked = await json_object(request)
+        node, worker_id = fields.text(asked.pop("node")), asked.pop("worker_id", None)
+        fault = link_fault_from_json(asked)
+        links = [link for link in links_to(self._cloud, node) if worker_id in (None, link.worker_id)]
+        if not links:
+            raise self._no_link(node, worker_id)
+        for link in links:
+            link.proxy.apply(fault)
+        return {"links": [link.to_json() for link in links]}
+
+    def _no_link(self, name: str, worker_id: object) -> errors.Refusal:
+        """Why there is none; raises the refusal of a node that there is not."""
+        node = node_called(self._cloud.store, name)
+        if not links_to(self._cloud, name):
+            words = "has no link that can be broken: it is not up, or the emulator was started without --link-faults"
+        else:
+            words = f"has no worker {worker_id!r}"
+        return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The node {node.name} {words}"))
+
+    async def reset(self, request: web.Request) -> Any:
+        fields.checked(await json_object(request), {})
+        await self._cloud.reset()
+        return {}
+
+    def _time(self) -> dict[str, Any]:
+        return {**self._cloud.time.to_json(), "now": self._cloud.told_time()}
+
+
+def _handler(answer: Answer) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            return web.json_response(await answer(request))
+        except errors.Refusal as refusal:
+            return refused(refusal.status)
+        except DiskFull as error:
+            return refused(errors.status_of(code_pb2.UNAVAILABLE, f"Not done: {error}; free some space and ask again."))
+        except KeyError as error:
+            return _bad_request(f"{error.args[0]} is missing or not known")
+        except (TypeError, ValueError) as error:
+            return _bad_request(str(error))
+
+    return handle
+
+
+def _bad_request(message: str) -> web.Response:
+    return refused(errors.status_of(code_pb2.INVALID_ARGUMENT, message))

@@ -1,0 +1,41 @@
+"""Hands each due operation to those who perform it, and makes sure that it ends."""
+
+from __future__ import annotations
+
+import logging
+
+from jupyter_tpu.emulator.effects import Effects
+from jupyter_tpu.emulator.engine.operations import Operations, is_queued_name
+from jupyter_tpu.emulator.queued_resources.effects import QueueEffects
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.records import OperationRecord
+from jupyter_tpu.emulator.store.database import Store
+
+_log = logging.getLogger(__name__)
+
+
+class Dispatcher:
+    """The effects of operations on nodes and on queued resources."""
+
+    def __init__(self, store: Store, operations: Operations, effects: Effects, queue_effects: QueueEffects) -> None:
+        self._store = store
+        self._operations = operations
+        self._effects = effects
+        self._queue_effects = queue_effects
+
+    async def perform(self, operation: OperationRecord) -> None:
+        """Performs; a defect of ours ends the operation as the real service ends those of its own."""
+        try:
+            await self._those_of(operation).perform(operation)
+        except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end
+            _log.exception("%s of %s failed", operation.verb, operation.target)
+            with self._store.transaction():
+                self.roll_back(operation)
+                self._operations.finish(operation, error=errors.internal_error())
+
+    def roll_back(self, operation: OperationRecord) -> bool:
+        """Undo what the request of an operation did. False when it cannot be undone and goes on."""
+        return self._those_of(operation).roll_back(operation)
+
+    def _those_of(self, operation: OperationRecord) -> Effects | QueueEffects:
+        return self._queue_effects if is_queued_name(operation.target) else self._effects

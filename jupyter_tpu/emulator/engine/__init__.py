@@ -1,0 +1,1 @@
+"""What happens later: long-running operations, due times, virtual time."""

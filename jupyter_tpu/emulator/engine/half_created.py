@@ -1,0 +1,72 @@
+"""Nodes whose create has failed and that are still there: a scripted fault rolls them back late."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from jupyter_tpu.emulator.engine.timeline import Due
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.protos import State
+from jupyter_tpu.emulator.resources.records import OperationRecord
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.settings import Kept
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """A node of one life, and the virtual moment at which it goes."""
+
+    uid: str
+    moment: float
+
+
+class HalfCreated:
+    """An agenda of the timeline; kept over restarts."""
+
+    def __init__(self, store: Store, clock: VirtualClock) -> None:
+        self._store = store
+        self._clock = clock
+        self._kept = Kept(store, "half_created")
+        kept = self._kept.read() or {}
+        self._delays: dict[str, float] = kept.get("delays", {})
+        self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
+
+    def expect(self, operation: str, seconds: float) -> None:
+        """The node of this create stays so many virtual seconds longer than its operation."""
+        self._delays[operation] = seconds
+        self._keep()
+
+    def stays(self, operation: OperationRecord) -> bool:
+        """Whether the node of a create that fails now stays for a while. Called within the transaction of its end."""
+        delay = self._delays.pop(operation.name, None)
+        node = self._store.node(operation.target)
+        if delay is None or node is None:
+            return False
+        self._leftovers[operation.target] = Leftover(str(node.id), self._clock.now() + delay)
+        self._keep()
+        return True
+
+    def waiting(self) -> list[Due]:
+        return [
+            Due(leftover.moment, f"leftover {name}", partial(self._roll_back, name))
+            for name, leftover in self._leftovers.items()
+        ]
+
+    def clear(self) -> None:
+        self._delays.clear()
+        self._leftovers.clear()
+        self._kept.forget()
+
+    async def _roll_back(self, name: str) -> None:
+        """Unless the node is being deleted, or was made again, in the meantime."""
+        leftover = self._leftovers.pop(name)
+        with self._store.transaction():
+            node = self._store.node(name)
+            if node is not None and str(node.id) == leftover.uid and node.state == State.CREATING:
+                self._store.remove_node(name, self._clock.now())
+            self._keep()
+
+    def _keep(self) -> None:
+        leftovers = {name: (each.uid, each.moment) for name, each in self._leftovers.items()}
+        self._kept.write({"delays": self._delays, "leftovers": leftovers})

@@ -1,0 +1,277 @@
+"""Long-running operations: started by the methods of nodes and queued resources, ended by their effects or a cancel."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from google.longrunning import operations_pb2
+from google.protobuf import any_pb2, empty_pb2
+from google.protobuf.message import Message
+from google.rpc import status_pb2
+
+from jupyter_tpu.emulator.engine.timeline import Due
+from jupyter_tpu.emulator.resources import errors, paging
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.names import location_of, new_operation_name, parse_location
+from jupyter_tpu.emulator.resources.protos import new
+from jupyter_tpu.emulator.resources.records import OperationRecord, ended
+from jupyter_tpu.emulator.resources.request import V2, ApiRequest
+from jupyter_tpu.emulator.resources.targets import target_of
+from jupyter_tpu.emulator.store.database import Store
+
+DURATION_S = {"create": 90.0, "start": 60.0, "stop": 30.0, "delete": 30.0, "update": 5.0}
+QUEUED_DURATION_S = {"create": 5.0, "delete": 30.0, "reset": 60.0}
+STOCKOUT_AFTER_S = 30.0
+_UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+AT_ONCE = 64
+"""So many operations at most have their effect at the same time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a scripted fault wants of the next operation that starts.
+
+    `due_after_s` is how long it takes, in virtual seconds, if not as long as usual.
+    """
+
+    verdict: status_pb2.Status | None = None
+    is_stuck: bool = False
+    due_after_s: float | None = None
+
+
+class Operations:
+    """Starts, shows, cancels and forgets operations."""
+
+    def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], bool]) -> None:
+        self._store = store
+        self._clock = clock
+        self._roll_back = roll_back
+        self._plan = Plan()
+        self._version = V2
+
+    @contextlib.contextmanager
+    def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
+        """Operations that start within follow the plan and speak that version of the API."""
+        self._plan, self._version = plan, version
+        try:
+            yield
+        finally:
+            self._plan, self._version = Plan(), V2
+
+    @property
+    def verdict(self) -> status_pb2.Status | None:
+        """What the operation that starts next will fail of, by a scripted fault."""
+        return self._plan.verdict
+
+    @recorded(
+        "stock-out-verdict-time",
+        "A stock-out shows after about half a minute.",
+        source="dstack backends/gcp/compute.py (< 30 s); terraform-provider-google#21243 (71 s)",
+    )
+    @assumed(
+        "durations",
+        "In virtual time a create takes 90 s, a start 60 s, a stop or a delete 30 s, an update 5 s, always.",
+    )
+    def start(
+        self,
+        verb: str,
+        target: str,
+        state_before: int = 0,
+        *,
+        needs_chips: bool = False,
+        verdict: status_pb2.Status | None = None,
+    ) -> Message:
+        """An operation that will be performed later.
+
+        Args:
+            state_before: what its target goes back to if it fails.
+            needs_chips: it goes on only if there are chips for its node when `STOCKOUT_AFTER_S` have passed.
+            verdict: what it will fail of.
+        """
+        now = self._clock.now()
+        done_at = now + self._duration(verb, target)
+        is_looking = needs_chips and self._plan.verdict is None
+        return self._add(
+            verb,
+            target,
+            due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
+            ready_at=done_at if is_looking else None,
+            state_before=state_before,
+            verdict=self._plan.verdict or verdict,
+        )
+
+    def start_waiting(self, verb: str, target: str, state_before: int = 0) -> Message:
+        """An operation that will be done by `finish_waiting`, when its nodes are gone."""
+        return self._add(verb, target, due=None, ready_at=None, state_before=state_before, verdict=None)
+
+    def _duration(self, verb: str, target: str) -> float:
+        if self._plan.due_after_s is not None:
+            return self._plan.due_after_s
+        if self._plan.verdict is not None:
+            return STOCKOUT_AFTER_S
+        return (QUEUED_DURATION_S if is_queued_name(target) else DURATION_S)[verb]
+
+    def _add(self, verb: str, target: str, **fields: Any) -> Message:
+        now = self._clock.now()
+        location = location_of(target)
+        operation = OperationRecord(
+            name=new_operation_name(location, now),
+            zone=location.zone,
+            verb=verb,
+            target=target,
+            created=now,
+            is_stuck=self._plan.is_stuck,
+            version=self._version,
+            **fields,
+        )
+        self._store.add_operation(operation)
+        return rendered(operation)
+
+    def abort(self, target: str) -> None:
+        """End what is in flight for a node that is about to be deleted."""
+        for operation in self._store.operations_in_flight(target):
+            self._store.save_operation(ended(operation, self._clock.now(), error=errors.cancelled()))
+
+    def finish(self, operation: OperationRecord, *, error: status_pb2.Status | None = None, result: Any = None) -> None:
+        """Record the outcome of an operation whose effect happened."""
+        response = None if error else errors.packed(result or empty_pb2.Empty()).SerializeToString()
+        self._store.save_operation(ended(operation, self._clock.now(), error=error, response=response))
+
+    def finish_waiting(self, target: str) -> None:
+        """What `start_waiting` began is done."""
+        for operation in self._store.operations_undone(target):
+            if operation.due is None:
+                self.finish(operation)
+
+    # -- requests that are sent again
+
+    @documented(
+        "request-id",
+        "A request that comes again with the same request id is the same request: its answer is the same operation.",
+        source="google-cloud-tpu, CreateQueuedResourceRequest.request_id",
+    )
+    @assumed("request-id-body", "What else stands in a repeated request is not looked at.")
+    def repeated(self, asked: ApiRequest) -> Message | None:
+        """The operation that this very request has made before."""
+        request_id = request_id_of(asked)
+        if not request_id:
+            return None
+        check_request_id(request_id)
+        known = self._store.operation_of_request(request_id, asked.method, target_of(asked.request))
+        return None if known is None else rendered(known)
+
+    def remember(self, asked: ApiRequest, answer: Message) -> None:
+        """This request has made that operation, if it is one."""
+        request_id = request_id_of(asked)
+        if request_id and isinstance(answer, operations_pb2.Operation):
+            self._store.remember_request(request_id, asked.method, target_of(asked.request), answer.name)
+
+    # -- the methods of google.longrunning.Operations
+
+    def get_operation(self, request: Any) -> Message:
+        return rendered(self._required(request.name))
+
+    def list_operations(self, request: Any) -> Message:
+        location = parse_location(request.name, "name")
+        size = paging.page_size_of(request.page_size)
+        after = paging.name_before(request.page_token)
+        rest = self._store.operations(None if location.is_wildcard else location.zone, after=after, limit=size + 1)
+        page, token = paging.cut(rest, _name_of, size)
+        operations = [rendered(record) for record in page]
+        return operations_pb2.ListOperationsResponse(operations=operations, next_page_token=token)
+
+    @assumed(
+        "cancel",
+        "A cancelled operation ends at once with code 1 and its node goes back to where it was; the delete and the "
+        "reset of a queued resource go on, and only show that a cancel was asked for.",
+    )
+    def cancel_operation(self, request: Any) -> Message:
+        operation = self._required(request.name)
+        if not operation.is_done:
+            asked = replace(operation, is_cancel_requested=True)
+            is_undone = self._roll_back(operation)
+            error = errors.cancelled()
+            self._store.save_operation(ended(asked, self._clock.now(), error=error) if is_undone else asked)
+        return empty_pb2.Empty()
+
+    @assumed("delete-operation", "A finished operation can be deleted and is forgotten; a running one is refused.")
+    def delete_operation(self, request: Any) -> Message:
+        operation = self._required(request.name)
+        if not operation.is_done:
+            raise errors.wrong_state("delete operation", "RUNNING")
+        self._store.remove_operation(operation.name)
+        return empty_pb2.Empty()
+
+    def _required(self, name: str) -> OperationRecord:
+        location_of(name)
+        operation = self._store.operation(name)
+        if operation is None:
+            raise errors.not_found(name)
+        return operation
+
+
+def _name_of(operation: OperationRecord) -> str:
+    return operation.name
+
+
+def rendered(operation: OperationRecord) -> Message:
+    """The operation in the types of v2; its metadata name the version of the API that started it."""
+    shown = operations_pb2.Operation(name=operation.name, done=operation.is_done)
+    shown.metadata.CopyFrom(errors.packed(_metadata(operation)))
+    if operation.error is not None:
+        shown.error.CopyFrom(operation.error)
+    elif operation.response is not None:
+        shown.response.CopyFrom(any_pb2.Any.FromString(operation.response))
+    return shown
+
+
+def _metadata(operation: OperationRecord) -> Any:
+    metadata = new(
+        "OperationMetadata",
+        target=operation.target,
+        verb=operation.verb,
+        cancel_requested=operation.is_cancel_requested,
+        api_version=operation.version,
+    )
+    metadata.create_time.FromNanoseconds(int(operation.created * 1e9))
+    if operation.ended is not None:
+        metadata.end_time.FromNanoseconds(int(operation.ended * 1e9))
+    return metadata
+
+
+def request_id_of(asked: ApiRequest) -> str:
+    """The request id, wherever the version of the API puts it."""
+    return asked.request_id or str(getattr(asked.request, "request_id", ""))
+
+
+@assumed("request-id-uuid", "A request id must be a UUID, and not the one of zeros only.")
+def check_request_id(request_id: str) -> None:
+    if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):
+        raise errors.bad_field("request_id", f"request_id {request_id[:80]!r} must be a valid UUID, not of zeros only")
+
+
+def is_queued_name(name: str) -> bool:
+    """True for the name of a queued resource."""
+    return "/queuedResources/" in name
+
+
+class OperationAgenda:
+    """Operations whose effect is due; those of one target one after another."""
+
+    def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
+        self._store = store
+        self._perform = perform
+
+    def waiting(self) -> list[Due]:
+        return [Due(due, target, partial(self._act, name)) for due, name, target in self._store.next_due(AT_ONCE)]
+
+    async def _act(self, name: str) -> None:
+        operation = self._store.operation(name)
+        if operation is not None and operation.due is not None:
+            await self._perform(operation)

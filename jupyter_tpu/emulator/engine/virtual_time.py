@@ -1,0 +1,98 @@
+"""The cloud's time as the control API sets it: its scale, its pauses and its jumps; kept over restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from typing import Any
+
+from jupyter_tpu.emulator.engine.timeline import Timeline
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.clock import RealTime, VirtualClock
+from jupyter_tpu.emulator.store.settings import Facts, Kept
+
+DEFAULT_SCALE = 10.0
+
+PATIENCE_S = 20.0
+"""Real seconds that a jump may take."""
+
+LAST_MOMENT = 221_845_392_000.0
+"""The end of the year 8999; a timestamp of the API cannot be later than the year 9999."""
+
+
+def kept_clock(
+    facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
+) -> VirtualClock:
+    """The clock as the last run left it; `scale` is what this run was asked for, if it was."""
+    kept = _kept(facts).read() or {}
+    return VirtualClock(
+        start=start,
+        scale=scale or kept.get("scale", DEFAULT_SCALE),
+        is_paused=kept.get("paused", False),
+        real_time=real_time,
+    )
+
+
+def _kept(facts: Facts) -> Kept:
+    return Kept(facts, "clock")
+
+
+class VirtualTime:
+    """Changes the clock, and lets the timeline know."""
+
+    def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
+        self._kept = _kept(facts)
+        self._clock = clock
+        self._timeline = timeline
+        self._first_scale = clock.scale
+        self._jumping = asyncio.Lock()
+
+    def run(self, *, scale: float | None = None, is_paused: bool | None = None) -> None:
+        """Change how time runs; what is None stays as it is."""
+        if scale is not None:
+            self._clock.set_scale(scale)
+        if is_paused is not None:
+            self._clock.pause() if is_paused else self._clock.resume()
+        self._kept.write({"scale": self._clock.scale, "paused": self._clock.is_paused})
+        self._timeline.arm()
+
+    @assumed(
+        "jumps-are-stepped",
+        "In a jump ahead in virtual time each thing happens at its own moment, in order, however far the jump goes.",
+    )
+    async def jump(self, seconds: float) -> None:
+        """Move ahead by virtual seconds, and wait for what falls due on the way.
+
+        Raises:
+            ValueError: time ends before.
+        """
+        async with self._jumping:
+            target = self._clock.now() + seconds
+            if target > LAST_MOMENT:
+                raise ValueError("the emulator's time ends with the year 9000")
+            with self._clock.held():
+                await self._step_to(target)
+        self._timeline.arm()
+
+    async def _step_to(self, target: float) -> None:
+        """What takes longer than we wait, such as the start of thousands of workers, happens late."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(PATIENCE_S):
+                await self._step_through(target)
+        self._clock.move_to(target)
+
+    async def _step_through(self, target: float) -> None:
+        await self._timeline.settled()
+        while (moment := self._timeline.next_moment()) is not None and moment <= target:
+            self._clock.move_to(moment)
+            await self._timeline.settled()
+
+    def reset(self) -> None:
+        """As fast as at the start, and not paused."""
+        self._clock.set_scale(self._first_scale)
+        self._clock.resume()
+        self._kept.forget()
+
+    def to_json(self) -> dict[str, Any]:
+        return {"now": self._clock.now(), "scale": self._clock.scale, "paused": self._clock.is_paused}

@@ -1,0 +1,1 @@
+"""What the project may have: quota, capacity, reservations, switches. Start with `rules`."""

@@ -1,0 +1,117 @@
+"""What is asked before anything is made: may this project do that, here, now, and so much of it?
+
+Each answer is silence or a refusal; nothing is made or counted but the calls of the last minute.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.access.permissions import is_denied, permission_of
+from jupyter_tpu.emulator.limits.project import Project
+from jupyter_tpu.emulator.limits.quota_engine import QuotaEngine
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.protos import NodePb
+
+if TYPE_CHECKING:
+    from jupyter_tpu.emulator.store.holdings import Held
+
+MINUTE_S = 60.0
+
+
+class Admission:
+    """The rules of one project, as its switches and quotas say."""
+
+    def __init__(
+        self, *, project: Project, quotas: QuotaEngine, now: Callable[[], float], project_id: str, project_number: str
+    ) -> None:
+        self._project = project
+        self._quotas = quotas
+        self._now = now
+        self._project_id = project_id
+        self._project_number = project_number
+        self._creates: deque[float] = deque()
+
+    @assumed("refusal-order", "A call is refused for the API, then the permission, then the location, then its rate.")
+    def check_call(self, method: str, target: str) -> None:
+        """Raises E9, E8, E6 or E11; `target` is the resource that the request names."""
+        switches = self._project.switches
+        if not switches.api_enabled:
+            raise errors.api_disabled(self._project_number)
+        permission = permission_of(method)
+        if is_denied(permission, switches.denied_permissions):
+            raise errors.permission_denied(permission, target)
+        self._check_location(target)
+        if method == "CreateNode":
+            self._count_create(switches.creates_per_minute)
+
+    def check_nodes(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, is_queued: bool = False) -> None:
+        """Raises E7 or E2 for new nodes of one zone.
+
+        `held` is what all nodes and queued resources of the project hold, husks included; `is_queued` chooses the
+        words for a queued resource.
+        """
+        for node in nodes:
+            self._check_allowlist(node.accelerator_type, zone, is_queued)
+        self._quotas.check([(node, zone) for node in nodes], held, self._project_number)
+
+    @documented(
+        "external-addresses",
+        "Each network of each TPU VM with an external IP takes one of the addresses of its region.",
+        source="google-cloud-tpu, NetworkConfig.enable_external_ips; compute.googleapis.com quota IN_USE_ADDRESSES",
+    )
+    def addresses_left(self, held: Iterable[Held], zone: str) -> bool:
+        """True when what is held in the region of a zone, new nodes included, is within its external addresses (E10).
+
+        `held`: nodes that have VMs, so none that are stopped or preempted.
+        """
+        limit = self._project.switches.addresses_per_region
+        region = accelerators.region_of(zone)
+        return limit is None or limit >= sum(
+            addresses_of(each.node) * each.count for each in held if accelerators.region_of(each.zone) == region
+        )
+
+    def _check_location(self, target: str) -> None:
+        zone = "".join(target.split("/")[3:4])
+        if {zone, accelerators.region_of(zone)} & {*self._project.switches.denied_locations} - {""}:
+            raise errors.zone_unknown(zone, self._project_id)
+
+    @assumed(
+        "create-rate-window",
+        "Calls of CreateNode count for 60 s of virtual time; those that this limit refuses do not.",
+    )
+    def _count_create(self, limit: int | None) -> None:
+        now = self._now()
+        while self._creates and self._creates[0] <= now - MINUTE_S:
+            self._creates.popleft()
+        if limit is not None and len(self._creates) >= limit:
+            raise errors.create_rate_exceeded(limit, self._project_number)
+        self._creates.append(now)
+
+    def _check_allowlist(self, accelerator_type: str, zone: str, is_queued: bool) -> None:
+        allowlist = self._project.switches.allowlist
+        if allowlist is not None and not is_listed(accelerator_type, zone, allowlist):
+            refuse = errors.not_allowlisted_in_queue if is_queued else errors.not_allowlisted
+            raise refuse(accelerator_type, zone)
+
+    def clear(self) -> None:
+        """Forget the calls of the last minute."""
+        self._creates.clear()
+
+
+def is_listed(accelerator_type: str, zone: str, allowlist: Iterable[str]) -> bool:
+    """Whether an entry such as ``v5p``, ``v5p-8`` or ``v5p@us-east5-a`` covers the type in the zone."""
+    names = (accelerator_type, accelerators.accelerator(accelerator_type).generation)
+    covering = {entry for name in names for entry in (name, f"{name}@{zone}")}
+    return not covering.isdisjoint(allowlist)
+
+
+def addresses_of(node: NodePb) -> int:
+    """External addresses that a node takes: one per VM for each network with external IPs."""
+    configs = (node.network_config, *node.network_configs)
+    networks = sum(bool(config.enable_external_ips) for config in configs)
+    return networks * accelerators.accelerator(node.accelerator_type).workers

@@ -1,0 +1,159 @@
+"""The capacity of each zone and family (generation), in chips: is there room for a node, and when to ask again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.limits.pools import Pool, pool_from_json, script
+from jupyter_tpu.emulator.resources import fields
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.store.settings import Facts, Kept
+
+if TYPE_CHECKING:
+    from jupyter_tpu.emulator.store.holdings import Held
+
+FOR_EVER = float("inf")
+_SEPARATOR = "/"
+
+
+@assumed(
+    "capacity",
+    "Chips of a family in a zone are one pool, from which on-demand and spot nodes take alike; a pool is unlimited "
+    "until a test or a demo sets it. Nodes that are there stay when their pool shrinks.",
+)
+class Capacity:
+    """The pools of all zones; what is set is kept over restarts."""
+
+    def __init__(self, facts: Facts, now: Callable[[], float]) -> None:
+        self._now = now
+        self._kept = Kept(facts, "project:capacity")
+        self._pools = {key: pool_from_json(data) for key, data in (self._kept.read() or {}).items()}
+
+    def has_room(self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held]) -> bool:
+        """Whether new nodes of one zone fit, all of them at once.
+
+        `held`: what occupies chips (nodes from CREATING to READY, none that are stopped or preempted), of all zones.
+        """
+        occupied = list(held)
+        families = {family_of(node) for node in nodes}
+        return all(self._has_room_in(family, nodes, zone, occupied) for family in families)
+
+    def next_change(self, now: float) -> float | None:
+        """The next moment at which a pool may grow or shrink by itself; None: never."""
+        moments = [pool.next_change(now) for pool in self._pools.values()]
+        return min((moment for moment in moments if moment is not None), default=None)
+
+    def chips(self, zone: str, family: str) -> int | None:
+        """Chips of a family in a zone now, used ones included; None: unlimited."""
+        return self._pool(zone, family).chips(self._now())
+
+    # -- what the control API sets; each raises ValueError for an unknown zone or family
+
+    def set_chips(self, zone: str, family: str, chips: int | None) -> None:
+        """From now on; None: unlimited. Ends scripts and stock-outs."""
+        self.set_script(zone, family, [(0.0, chips)])
+
+    def set_script(self, zone: str, family: str, after: Sequence[tuple[float, int | None]]) -> None:
+        """Steps of (virtual seconds from now, chips)."""
+        self._save(zone, family, Pool(steps=script(self._now(), after)))
+
+    def set_seed(self, zone: str, family: str, chips: int, seed: int) -> None:
+        """From 0 to `chips`, at random anew every ten minutes, and the same for the same seed and time."""
+        self._save(zone, family, Pool(seed=seed, most=chips))
+
+    def stock_out(self, zone: str, family: str = "", for_s: float | None = None) -> None:
+        """No room for a while, or until it is set anew; for all families of the zone without one."""
+        until = FOR_EVER if for_s is None else self._now() + for_s
+        for each in [family] if family else families_in(zone):
+            self._save(zone, each, replace(self._pool(zone, each), stocked_out_until=until))
+
+    def clear(self) -> None:
+        """Everything unlimited again."""
+        self._pools.clear()
+        self._kept.forget()
+
+    def uses(self, held: Iterable[Held]) -> list[dict[str, Any]]:
+        """Each pool that somebody set, as the control API shows it; `held` as for `has_room`."""
+        occupied = list(held)
+        return [self._shown(key, occupied) for key in sorted(self._pools)]
+
+    def _shown(self, key: str, occupied: Iterable[Held]) -> dict[str, Any]:
+        zone, _, family = key.partition(_SEPARATOR)
+        pool = self._pools[key]
+        until = pool.stocked_out_until
+        return {
+            "zone": zone,
+            "family": family,
+            "chips": pool.chips(self._now()),
+            "used": _chips_in_use(zone, family, occupied),
+            "stocked_out": self._now() < until,
+            "next_change": pool.next_change(self._now()),
+            "seed": pool.seed,
+            "script": [list(step) for step in pool.steps],
+        }
+
+    def _has_room_in(self, family: str, nodes: Iterable[NodePb], zone: str, occupied: Iterable[Held]) -> bool:
+        limit = self.chips(zone, family)
+        wanted = sum(chips_of(node) for node in nodes if family_of(node) == family)
+        return limit is None or wanted + _chips_in_use(zone, family, occupied) <= limit
+
+    def _pool(self, zone: str, family: str) -> Pool:
+        return self._pools.get(f"{zone}{_SEPARATOR}{family}", Pool())
+
+    def _save(self, zone: str, family: str, pool: Pool) -> None:
+        if family not in families_in(zone):
+            raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
+        self._pools[f"{zone}{_SEPARATOR}{family}"] = pool
+        self._kept.write({key: each.to_json() for key, each in self._pools.items()})
+
+
+def change(capacity: Capacity, asked: dict[str, Any]) -> None:
+    """What the control API asks for: ``{zone, family, chips}``, or a ``script``, or ``chips`` with a ``seed``.
+
+    Raises ValueError, TypeError or KeyError with what is wrong.
+    """
+    zone, family = fields.text(asked["zone"]), fields.text(asked["family"])
+    if "script" in asked:
+        capacity.set_script(zone, family, [step_of(each) for each in asked["script"]])
+    elif asked.get("seed") is not None:
+        capacity.set_seed(zone, family, fields.whole(asked["chips"]), fields.whole(asked["seed"]))
+    else:
+        capacity.set_chips(zone, family, chips_or_none(asked["chips"]))
+
+
+def step_of(value: object) -> tuple[float, int | None]:
+    """``[seconds from now, chips]``."""
+    if not isinstance(value, list | tuple) or len(value) != 2:
+        raise ValueError(f"{value!r} is not a pair of seconds and chips")
+    return fields.amount(value[0]), chips_or_none(value[1])
+
+
+def chips_or_none(value: object) -> int | None:
+    return None if value is None else fields.whole(value)
+
+
+def families_in(zone: str) -> tuple[str, ...]:
+    """Generations that a zone offers. Raises ValueError for an unknown zone."""
+    if zone not in accelerators.zones():
+        raise ValueError(f"{zone[:40]!r} is not a zone with TPUs")
+    return tuple(dict.fromkeys(accelerators.accelerator(name).generation for name in accelerators.types_in_zone(zone)))
+
+
+def family_of(node: NodePb) -> str:
+    return accelerators.accelerator(node.accelerator_type).generation
+
+
+def chips_of(node: NodePb) -> int:
+    return accelerators.accelerator(node.accelerator_type).chips
+
+
+def _chips_in_use(zone: str, family: str, occupied: Iterable[Held]) -> int:
+    return sum(
+        chips_of(each.node) * each.count
+        for each in occupied
+        if each.zone == zone and family_of(each.node) == family and not each.node.scheduling_config.reserved
+    )

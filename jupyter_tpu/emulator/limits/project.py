@@ -1,0 +1,170 @@
+"""The switches of the emulated project: what its owner, its administrators and Google have allowed it.
+
+They are set by the control API, kept over restarts and cleared by a reset. Values only: `admission` acts on them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.limits.quota_profiles import PROFILES
+from jupyter_tpu.emulator.resources import fields
+from jupyter_tpu.emulator.resources.behaviours import recorded
+from jupyter_tpu.emulator.store.settings import Facts, Kept
+
+CREATES_PER_MINUTE = 91
+STOP_RULES = ("multi_host", "spot")
+_PERMISSION = re.compile(r"[a-z]+\.(?:\*|[A-Za-z]+\.(?:\*|[A-Za-z]+))")
+QUOTA_REQUESTS = ("grant", "deny", "hold")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switches:
+    """One switch each; the names are those of the control API.
+
+    Attributes:
+        api_enabled: off: every call is refused with E9.
+        denied_permissions: IAM permissions such as ``tpu.nodes.list``, or ``tpu.nodes.*`` (E8).
+        denied_locations: zones or regions that an organisation's policy forbids (E6).
+        allowlist: generations (``v5p``) or types (``v5p-8``), each of one zone with ``@us-east5-a``, that the project
+            may ask for; None: all of them (E7).
+        addresses_per_region: external IP addresses in use in a region; None: as many as one likes (E10).
+        creates_per_minute: CreateNode calls in a virtual minute; None: as many as one likes (E11).
+        quota_profile: which limits hold where none is set: one of `quota_profiles.PROFILES`.
+        quota_requests: what becomes of a request for more quota: granted, denied, or held for a human.
+        stop_refused_for: kinds of nodes that cannot be stopped: ``multi_host``, ``spot``.
+        numbers_in_names: queued resources name the project by its number instead of its id.
+        undocumented_fields: queued resources show the fields bootDisk and useTpuVm, which no document lists.
+        asks_for_token: a call without a bearer token is refused with 401.
+        promotional_credit_usd: pays for what the project is billed first, as the export of its billing account tells.
+    """
+
+    api_enabled: bool = True
+    denied_permissions: tuple[str, ...] = ()
+    denied_locations: tuple[str, ...] = ()
+    allowlist: tuple[str, ...] | None = None
+    addresses_per_region: int | None = None
+    creates_per_minute: int | None = CREATES_PER_MINUTE
+    quota_profile: str = PROFILES[0]
+    quota_requests: str = QUOTA_REQUESTS[0]
+    stop_refused_for: tuple[str, ...] = STOP_RULES[:1]
+    numbers_in_names: bool = False
+    undocumented_fields: bool = False
+    asks_for_token: bool = False
+    promotional_credit_usd: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError(f"{value!r} is neither true nor false")
+    return value
+
+
+def texts(value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple):
+        raise ValueError(f"{value!r} is not a list of texts")
+    return tuple(fields.text(each) for each in value)
+
+
+def whole_or_none(value: object) -> int | None:
+    return None if value is None else fields.whole(value)
+
+
+def one_of(words: tuple[str, ...]) -> Callable[[object], str]:
+    def check(value: object) -> str:
+        if value not in words:
+            raise ValueError(f"{value!r} is none of {', '.join(words)}")
+        return str(value)
+
+    return check
+
+
+def permissions(value: object) -> tuple[str, ...]:
+    """``tpu.nodes.list``, ``tpu.nodes.*`` or ``tpu.*``; also of other services."""
+    names = texts(value)
+    for name in names:
+        if not _PERMISSION.fullmatch(name):
+            raise ValueError(f"{name[:80]!r} is not a permission such as tpu.nodes.list or tpu.nodes.*")
+    return names
+
+
+def locations(value: object) -> tuple[str, ...]:
+    """Zones or regions that have TPUs."""
+    places = texts(value)
+    known = {*accelerators.zones(), *map(accelerators.region_of, accelerators.zones())}
+    for place in places:
+        if place not in known:
+            raise ValueError(f"{place[:80]!r} is not a zone or region with TPUs")
+    return places
+
+
+def allowlist(value: object) -> tuple[str, ...] | None:
+    """Generations or types, each alone or with ``@`` and a zone; None: all."""
+    entries = None if value is None else texts(value)
+    for entry in entries or ():
+        name, _, zone = entry.partition("@")
+        is_known = name in accelerators.generations() or accelerators.find_accelerator(name) is not None
+        if not is_known or ("@" in entry and zone not in accelerators.zones()):
+            raise ValueError(f"{entry[:80]!r} is no generation or accelerator type, alone or with @ and a zone")
+    return entries
+
+
+def _stop_rules(value: object) -> tuple[str, ...]:
+    return tuple(one_of(STOP_RULES)(each) for each in texts(value))
+
+
+_CHECKS: Mapping[str, Callable[[object], Any]] = {
+    "api_enabled": flag,
+    "denied_permissions": permissions,
+    "denied_locations": locations,
+    "allowlist": allowlist,
+    "addresses_per_region": whole_or_none,
+    "creates_per_minute": whole_or_none,
+    "quota_profile": one_of(PROFILES),
+    "quota_requests": one_of(QUOTA_REQUESTS),
+    "stop_refused_for": _stop_rules,
+    "numbers_in_names": flag,
+    "undocumented_fields": flag,
+    "asks_for_token": flag,
+    "promotional_credit_usd": fields.whole,
+}
+
+
+def changed(switches: Switches, asked: Mapping[str, Any]) -> Switches:
+    """The switches after a change. Raises ValueError with what is wrong."""
+    return replace(switches, **fields.checked(asked, _CHECKS))
+
+
+class Project:
+    """The switches as they are now; each change is kept."""
+
+    @recorded(
+        "E11-create-rate-default",
+        "A project may create 91 nodes a minute.",
+        source="marin-community/marin#6198 (tpu.googleapis.com/qps/create)",
+    )
+    def __init__(self, facts: Facts) -> None:
+        self._kept = Kept(facts, "project:switches")
+        self._switches = changed(Switches(), self._kept.read() or {})
+
+    @property
+    def switches(self) -> Switches:
+        return self._switches
+
+    def change(self, asked: Mapping[str, Any]) -> Switches:
+        """Change the switches that are named. Raises ValueError, and changes nothing then."""
+        self._switches = changed(self._switches, asked)
+        self._kept.write(self._switches.to_json())
+        return self._switches
+
+    def clear(self) -> None:
+        """As in a new emulator."""
+        self._switches = Switches()
+        self._kept.forget()

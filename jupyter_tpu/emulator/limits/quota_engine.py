@@ -1,0 +1,127 @@
+"""The quota engine: limits per quota and place, and whether what is asked for fits beside what is held.
+
+A node counts against the limit of its region and against that of its zone; both must have room.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.emulator.limits.project import Project
+from jupyter_tpu.emulator.limits.quota_ids import UNLIMITED, QuotaId, parse_quota_id, place_of, quota_ids_of, units_of
+from jupyter_tpu.emulator.limits.quota_profiles import default_limit
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.store.settings import Facts, Kept
+
+if TYPE_CHECKING:
+    from jupyter_tpu.emulator.store.holdings import Held
+
+Usage = Counter[tuple[QuotaId, str]]
+"""Chips or TensorCores by quota and place (a zone or a region, as the quota counts)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaUse:
+    """One quota in one place: how much of it is allowed (-1: any amount), and how much is used."""
+
+    quota: QuotaId
+    place: str
+    limit: int
+    used: int
+
+    @property
+    def is_exceeded(self) -> bool:
+        return self.limit != UNLIMITED and self.used > self.limit
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "quota_id": str(self.quota),
+            self.quota.scope: self.place,
+            "limit": self.limit,
+            "used": self.used,
+            "unit": "chips" if self.quota.counts_chips else "TensorCores",
+        }
+
+
+@recorded(
+    "husks-count",
+    "What is left of a node (PREEMPTED, STOPPED) or of a queued resource (SUSPENDED, FAILED) keeps counting against "
+    "the quota until it is deleted.",
+    source="marin-community/marin#87; notes of a public repository",
+)
+@assumed("quota-reserved", "Nodes on reserved capacity count against no quota.")
+def usage(held: Iterable[Held]) -> Usage:
+    """What all nodes and queued resources of the project use."""
+    used: Usage = Counter()
+    for each in held:
+        _count(used, each.node, each.zone, each.count)
+    return used
+
+
+def _count(used: Usage, node: NodePb, zone: str, count: int) -> None:
+    if not node.scheduling_config.reserved:
+        for quota in quota_ids_of(node):
+            used[quota, place_of(quota, zone)] += units_of(node) * count
+
+
+class QuotaEngine:
+    """The limits of the project; those that somebody set are kept, the others follow from its profile."""
+
+    def __init__(self, facts: Facts, project: Project) -> None:
+        self._project = project
+        self._kept = Kept(facts, "project:quota_limits")
+        rows = self._kept.read() or []
+        self._set: dict[tuple[QuotaId, str], int] = {
+            (parse_quota_id(name), place): limit for name, place, limit in rows
+        }
+
+    def limit(self, quota: QuotaId, place: str) -> int:
+        """In a zone or region (as the quota counts): what was set, else `default_limit`."""
+        found = self._set.get((quota, place))
+        return self.default_limit(quota, place) if found is None else found
+
+    def default_limit(self, quota: QuotaId, place: str) -> int:
+        """What the project's profile gives where nobody set a limit."""
+        return default_limit(self._project.switches.quota_profile, quota, place)
+
+    def set_limit(self, quota_id: str, place: str, limit: int) -> None:
+        """Kept; -1: any amount. Raises ValueError for what is no id of a TPU quota."""
+        self._set[parse_quota_id(quota_id), place] = limit
+        self._keep()
+
+    def clear(self) -> None:
+        """Back to the limits of the profile."""
+        self._set.clear()
+        self._kept.forget()
+
+    def uses(self, held: Iterable[Held]) -> list[QuotaUse]:
+        """Every quota that somebody limited or that something counts against."""
+        used = usage(held)
+        keys = sorted({*self._set, *used}, key=lambda key: (str(key[0]), key[1]))
+        return [self._use(quota, place, used[quota, place]) for quota, place in keys]
+
+    def check(self, asked: Sequence[tuple[NodePb, str]], held: Iterable[Held], project_number: str) -> None:
+        """Raises E2, which names every limit that the nodes asked for (with their zones) would exceed."""
+        wanted: Usage = Counter()
+        for node, zone in asked:
+            _count(wanted, node, zone, 1)
+        total = usage(held) + wanted
+        uses = (self._use(quota, place, total[quota, place]) for quota, place in wanted)
+        exceeded = [use for use in uses if use.is_exceeded]
+        if exceeded:
+            raise errors.quotas_exceeded([_limit_of(use) for use in exceeded], project_number)
+
+    def _use(self, quota: QuotaId, place: str, used: int) -> QuotaUse:
+        return QuotaUse(quota=quota, place=place, limit=self.limit(quota, place), used=used)
+
+    def _keep(self) -> None:
+        self._kept.write([[str(quota), place, limit] for (quota, place), limit in self._set.items()])
+
+
+def _limit_of(use: QuotaUse) -> errors.QuotaLimit:
+    return errors.QuotaLimit(str(use.quota), use.limit, f"{use.quota.scope} {use.place}")

@@ -1,0 +1,109 @@
+"""The ids of TPU quotas, taken apart and put together; and which of them a node counts against.
+
+``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from dataclasses import dataclass, replace
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+from jupyter_tpu.emulator.resources.protos import NodePb
+
+FAMILIES = {"v2": "V2s", "v3": "V3s", "v4": "V4s", "v5e": "V5s", "v5p": "V5P", "v6e": "V6E"}
+BUCKETS = {
+    "v2": ("", "Pod"),
+    "v3": ("", "Pod"),
+    "v4": ("Pod",),
+    "v5e": ("LitepodServing", "Litepod"),
+    "v5p": ("",),
+    "v6e": ("",),
+}
+SCOPES = ("region", "zone")
+UNLIMITED = -1
+_ID = re.compile(r"TPU(V2s|V3s|V4s|V5s|V5P|V6E)(Preemptible)?(\w*)PerProjectPer(Zone|Region)ForTPUAPI")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaId:
+    """One quota: of a generation, on-demand or preemptible (spot counts as such), in each zone or each region.
+
+    Attributes:
+        bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
+        scope: ``zone`` or ``region``.
+    """
+
+    generation: str
+    is_preemptible: bool
+    bucket: str
+    scope: str
+
+    def __str__(self) -> str:
+        preemptible = "Preemptible" if self.is_preemptible else ""
+        family = FAMILIES[self.generation]
+        return f"TPU{family}{preemptible}{self.bucket}PerProjectPer{self.scope.capitalize()}ForTPUAPI"
+
+    @property
+    def counts_chips(self) -> bool:
+        return self.generation in ("v5e", "v6e")
+
+
+def parse_quota_id(text: str) -> QuotaId:
+    """Raises ValueError for what is no id of a TPU quota."""
+    match = _ID.fullmatch(text)
+    known = {str(each): each for each in all_quota_ids()}
+    if not match or text not in known:
+        raise ValueError(f"{text[:80]!r} is not the id of a quota of tpu.googleapis.com")
+    return known[text]
+
+
+@functools.cache
+def all_quota_ids() -> tuple[QuotaId, ...]:
+    """Every quota of nodes there is, generation by generation."""
+    return tuple(
+        QuotaId(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
+        for generation, buckets in BUCKETS.items()
+        for is_preemptible in (False, True)
+        for bucket in buckets
+        for scope in SCOPES
+    )
+
+
+@recorded(
+    "quota-ids",
+    "v5e with at most 8 chips uses the LitepodServing quota, more chips the Litepod one; v4 of any size and larger "
+    "slices of v2 and v3 use the Pod one; spot and preemptible have limits of their own.",
+    source="marin-community/marin#6198, #1612; error bodies in public logs",
+)
+def quota_ids_of(node: NodePb) -> tuple[QuotaId, QuotaId]:
+    """The quotas that a node counts against: by region, and by zone."""
+    kind = accelerators.accelerator(node.accelerator_type)
+    by_region = QuotaId(
+        generation=kind.generation, is_preemptible=is_preemptible(node), bucket=bucket_of(kind), scope="region"
+    )
+    return by_region, replace(by_region, scope="zone")
+
+
+def bucket_of(kind: accelerators.Accelerator) -> str:
+    small, *larger = BUCKETS[kind.generation]
+    is_small = kind.chips <= 8 if kind.generation == "v5e" else kind.workers == 1
+    return small if is_small or not larger else larger[0]
+
+
+@assumed("quota-unit", "v2 to v5p count TensorCores against the quota, v5e and v6e count chips.")
+def units_of(node: NodePb) -> int:
+    """How much of its quotas a node uses."""
+    kind = accelerators.accelerator(node.accelerator_type)
+    return kind.chips if kind.generation in ("v5e", "v6e") else kind.tensorcores
+
+
+def is_preemptible(node: NodePb) -> bool:
+    return bool(node.scheduling_config.spot or node.scheduling_config.preemptible)
+
+
+def place_of(quota: QuotaId, zone: str) -> str:
+    """The zone, or its region for a quota by region."""
+    return zone if quota.scope == "zone" else accelerators.region_of(zone)

@@ -1,0 +1,80 @@
+"""The limits that hold where nobody has set one: three profiles of projects."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.limits.quota_ids import UNLIMITED, QuotaId
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+
+PROFILES = ("generous", "new_project", "trc_grant")
+GENEROUS_ZONE, GENEROUS_REGION = 4096, 65_536
+_NEW_V5E = {"LitepodServing": 4, "Litepod": 16}
+
+
+def default_limit(profile: str, quota: QuotaId, place: str) -> int:
+    """Of a quota in a zone or region, in chips or TensorCores as the quota counts; -1: any amount."""
+    if profile == "trc_grant":
+        return _granted().get((quota, place), new_project_limit(quota))
+    return new_project_limit(quota) if profile == "new_project" else generous_limit(quota)
+
+
+@assumed("quota-default", "In the generous profile, a quota that nobody has set has room for 4096 in every zone.")
+def generous_limit(quota: QuotaId) -> int:
+    return GENEROUS_ZONE if quota.scope == "zone" else GENEROUS_REGION
+
+
+@documented(
+    "quota-new-project",
+    "A new project may hold 16 on-demand and 48 preemptible TensorCores of single v2 and v3 nodes, and nothing else.",
+    source="cloud.google.com/tpu/docs/quota (an older copy)",
+)
+@recorded(
+    "quota-new-project-v5e",
+    "A new project may hold 4 chips of small v5e nodes and 16 of larger ones.",
+    source="two public reports of 2026 on new projects",
+)
+@assumed(
+    "quota-new-project-v5e-region",
+    "Its v5e is limited by zone only, since the refusals of such projects name no limit of the region.",
+)
+def new_project_limit(quota: QuotaId) -> int:
+    if quota.generation in ("v2", "v3") and not quota.bucket:
+        return 48 if quota.is_preemptible else 16
+    if quota.generation != "v5e":
+        return 0
+    return _NEW_V5E[quota.bucket] if quota.scope == "zone" else UNLIMITED
+
+
+@recorded(
+    "quota-trc-grant",
+    "The standard grant of the TPU Research Cloud, as its mail of 2026 lists it.",
+    source="catalogue.json, trc_grants (identical text in five public repositories)",
+)
+@assumed(
+    "quota-trc-region",
+    "A grant for a zone raises the limit of its region by as much; v4 is counted in TensorCores, two per chip.",
+)
+@functools.cache
+def _granted() -> Mapping[tuple[QuotaId, str], int]:
+    limits: dict[tuple[QuotaId, str], int] = {}
+    for row in accelerators.catalogue()["trc_grants"][0]["rows"]:
+        for scope, place in (("zone", row["zone"]), ("region", accelerators.region_of(row["zone"]))):
+            quota = granted_quota(row["generation"], row["tier"] == "spot", scope)
+            if new_project_limit(quota) == UNLIMITED:
+                continue
+            limits[quota, place] = limits.get((quota, place), 0) + granted_units(quota, row["chips"])
+    return limits
+
+
+def granted_quota(generation: str, is_spot: bool, scope: str) -> QuotaId:
+    """The quota that a grant of this generation raises: that of the larger slices where there are two."""
+    bucket = {"v4": "Pod", "v5e": "Litepod"}.get(generation, "")
+    return QuotaId(generation=generation, is_preemptible=is_spot, bucket=bucket, scope=scope)
+
+
+def granted_units(quota: QuotaId, chips: int) -> int:
+    cores = int(accelerators.catalogue()["generations"][quota.generation]["cores_per_chip"])
+    return chips if quota.counts_chips else chips * cores

@@ -1,0 +1,146 @@
+"""Reservations: capacity that is set apart for the project, listed by v2alpha1, and used by nodes that ask for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+from google.cloud import tpu_v2alpha1
+from google.protobuf.message import Message
+from google.rpc import status_pb2
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.limits.capacity import chips_of, families_in, family_of
+from jupyter_tpu.emulator.resources import fields, paging, verdicts
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.names import Location, last_part, parse_location
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.store.settings import Facts, Kept
+
+if TYPE_CHECKING:
+    from jupyter_tpu.emulator.store.holdings import Held
+
+_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+_ACTIVE = tpu_v2alpha1.Reservation.State.ACTIVE
+_CHIPS = tpu_v2alpha1.Reservation.Standard.CapacityUnits.CHIPS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reservation:
+    """Chips of one family in one zone."""
+
+    reservation_id: str
+    zone: str
+    family: str
+    chips: int
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def reservation_from_json(data: dict[str, Any]) -> Reservation:
+    """Raises ValueError or KeyError with what is wrong."""
+    zone, family = fields.text(data["zone"]), fields.text(data["family"])
+    if family not in families_in(zone):
+        raise ValueError(f"{zone[:40]!r} has no chips of {family[:40]!r}")
+    reservation_id = fields.text(data["reservation_id"])
+    if not _ID.fullmatch(reservation_id):
+        raise ValueError(f"{reservation_id[:80]!r} is not an id: lower-case letters, digits and hyphens")
+    return Reservation(reservation_id=reservation_id, zone=zone, family=family, chips=fields.whole(data["chips"]))
+
+
+class Reservations:
+    """The reservations of the project; none until the control API makes one."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._kept = Kept(facts, "project:reservations")
+        rows = self._kept.read() or []
+        self._by_id = {row["reservation_id"]: reservation_from_json(row) for row in rows}
+
+    def set(self, reservation: Reservation) -> None:
+        """Make or change one; one without chips is taken away."""
+        self._by_id[reservation.reservation_id] = reservation
+        if not reservation.chips:
+            del self._by_id[reservation.reservation_id]
+        self._kept.write(self.to_json())
+
+    def clear(self) -> None:
+        self._by_id.clear()
+        self._kept.forget()
+
+    def to_json(self) -> list[dict[str, Any]]:
+        return [each.to_json() for each in self._by_id.values()]
+
+    @assumed(
+        "reserved-nodes",
+        "A reserved node takes chips of any reservation of its family in its zone, or of the one that is named; a "
+        "hyphen names any, as gcloud sends it.",
+    )
+    def verdict(
+        self, nodes: Sequence[NodePb], zone: str, held: Iterable[Held], *, name: str = "", is_queued: bool = False
+    ) -> status_pb2.Status | None:
+        """How the operation of new reserved nodes fails (E3); None when the reservation has room.
+
+        `held`: what occupies chips, as for `Capacity.has_room`; `name`: of the reservation, in full or its id.
+        """
+        family = family_of(nodes[0])
+        reserved = [each for each in self._by_id.values() if _fits(each, zone, family, last_part(name))]
+        if not reserved:
+            return verdicts.reservation_not_found()
+        wanted = sum(map(chips_of, nodes)) + _reserved_in_use(zone, family, held)
+        has_room = wanted <= sum(each.chips for each in reserved)
+        return None if has_room else verdicts.reserved_capacity_short(is_queued=is_queued)
+
+    @documented(
+        "list-reservations",
+        "v2alpha1 lists reservations with their state, size, unit, resource type and use.",
+        source="google-cloud-tpu, v2alpha1.Reservation",
+    )
+    def list_reservations(self, request: Any, held: Iterable[Held]) -> Message:
+        """The answer to v2alpha1's ListReservations."""
+        location = parse_location(request.parent, "parent")
+        occupied = list(held)
+        found = [each for each in self._by_id.values() if location.is_wildcard or each.zone == location.zone]
+        by_id = sorted(found, key=_id_of)
+        page, token = paging.page_of(by_id, _id_of, request.page_size, request.page_token)
+        shown = [_shown(each, location, occupied) for each in page]
+        return tpu_v2alpha1.ListReservationsResponse.pb()(reservations=shown, next_page_token=token)
+
+
+def _fits(reservation: Reservation, zone: str, family: str, wanted_id: str) -> bool:
+    is_named = wanted_id in ("", "-", reservation.reservation_id)
+    return is_named and (reservation.zone, reservation.family) == (zone, family)
+
+
+def _reserved_in_use(zone: str, family: str, held: Iterable[Held]) -> int:
+    return sum(
+        chips_of(each.node) * each.count
+        for each in held
+        if each.node.scheduling_config.reserved and each.zone == zone and family_of(each.node) == family
+    )
+
+
+def _id_of(reservation: Reservation) -> str:
+    return reservation.reservation_id
+
+
+def _shown(reservation: Reservation, location: Location, occupied: Iterable[Held]) -> Any:
+    parent = Location(location.project, reservation.zone)
+    shown = tpu_v2alpha1.Reservation.pb()(
+        name=f"{parent}/reservations/{reservation.reservation_id}",
+        state=_ACTIVE,
+    )
+    shown.standard.size = reservation.chips
+    shown.standard.capacity_units = _CHIPS
+    shown.standard.resource_type = resource_type(reservation.family)
+    shown.standard.usage.total = min(
+        reservation.chips, _reserved_in_use(reservation.zone, reservation.family, occupied)
+    )
+    return shown
+
+
+def resource_type(family: str) -> str:
+    """The API's word for a family, such as ``V5LITE_POD``."""
+    return str(accelerators.catalogue()["generations"][family]["api_type"])

@@ -1,0 +1,1 @@
+"""Maintenance of nodes: announced, simulated or started by hand."""

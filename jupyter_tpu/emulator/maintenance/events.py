@@ -1,0 +1,85 @@
+"""Maintenance of a node as a value: what is planned or going on, and how the API shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.protos import NodePb
+
+SCHEDULED, UNSCHEDULED = "SCHEDULED", "UNSCHEDULED"
+NOTICE_S = 7 * 86_400.0
+WINDOW_S = 4 * 3600.0
+DURATION_S = 300.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaintenanceEvent:
+    """One maintenance of one node.
+
+    Attributes:
+        node: its full name; `uid`: its id, since another node may get the name.
+        kind: ``SCHEDULED`` or ``UNSCHEDULED``.
+        starts, ends: virtual moments of the maintenance itself.
+        worker_id: whose host is maintained.
+        is_ongoing: it has begun.
+        is_down: it has begun, and the node's workers are down.
+        operation: name of the operation that ends with it; empty for none.
+    """
+
+    node: str
+    uid: str
+    kind: str
+    starts: float
+    ends: float
+    worker_id: int = 0
+    is_ongoing: bool = False
+    is_down: bool = False
+    operation: str = ""
+
+    @property
+    def can_reschedule(self) -> bool:
+        return self.kind == SCHEDULED and not self.is_ongoing
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def planned(node: NodePb, kind: str, starts: float) -> MaintenanceEvent:
+    """Maintenance of a node from a virtual moment on."""
+    return MaintenanceEvent(node=node.name, uid=str(node.id), kind=kind, starts=starts, ends=starts + DURATION_S)
+
+
+def event_from_json(data: Mapping[str, Any]) -> MaintenanceEvent:
+    return MaintenanceEvent(**data)
+
+
+@documented(
+    "upcoming-maintenance",
+    "A node shows its next maintenance: its type, when its window opens and closes and the latest moment that it can "
+    "be moved to, PENDING or ONGOING, and whether one may start it oneself (a pending scheduled one). Scheduled "
+    "maintenance is announced seven days before.",
+    source="cloud.google.com/tpu/docs/view-maintenance-notifications; v2 discovery document, UpcomingMaintenance",
+)
+@assumed(
+    "maintenance-window",
+    "A window is open for 4 h, it cannot be moved later, and the maintenance takes the first 5 min of it.",
+)
+def shown(event: MaintenanceEvent) -> dict[str, Any]:
+    """``upcomingMaintenance`` of the node, as in REST."""
+    return {
+        "type": event.kind,
+        "canReschedule": event.can_reschedule,
+        "windowStartTime": rfc3339(event.starts),
+        "windowEndTime": rfc3339(event.starts + WINDOW_S),
+        "latestWindowStartTime": rfc3339(event.starts),
+        "maintenanceStatus": "ONGOING" if event.is_ongoing else "PENDING",
+    }
+
+
+def rfc3339(moment: float) -> str:
+    """``2026-11-21T22:00:00Z``."""
+    return datetime.fromtimestamp(int(moment), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

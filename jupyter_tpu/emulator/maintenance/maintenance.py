@@ -1,0 +1,194 @@
+"""Maintenance of nodes: announced, simulated or started by hand; the node is REPAIRING meanwhile, then READY again.
+
+What is planned is kept. Every step can happen twice, when the emulator died in the middle of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from jupyter_tpu.emulator.engine.operations import Operations
+from jupyter_tpu.emulator.engine.timeline import Due
+from jupyter_tpu.emulator.engine.worker_pool import WorkerPool
+from jupyter_tpu.emulator.maintenance.events import (
+    NOTICE_S,
+    SCHEDULED,
+    UNSCHEDULED,
+    MaintenanceEvent,
+    event_from_json,
+    planned,
+    shown,
+)
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.protos import Health, NodePb, State, state_name
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.ledger import Ledger
+from jupyter_tpu.emulator.store.settings import Kept
+
+EXTRA = "upcomingMaintenance"
+UNDER_MAINTENANCE = "The node is under maintenance and will resume running once rescheduled."
+
+
+class Maintenance:
+    """Plans, begins and ends maintenance; an agenda of the timeline.
+
+    `node_changed` and `notice_changed` are told of each change of a node, and (by its name) of what it is told.
+    """
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: VirtualClock,
+        ledger: Ledger,
+        operations: Operations,
+        workers: WorkerPool,
+        node_changed: Callable[[NodePb], None],
+        notice_changed: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ledger = ledger
+        self._operations = operations
+        self._workers = workers
+        self._node_changed = node_changed
+        self._notice_changed = notice_changed
+        self._kept = Kept(store, "project:maintenance")
+        self._events = {row["node"]: event_from_json(row) for row in self._kept.read() or []}
+
+    def announce(self, node: NodePb, kind: str, in_s: float | None = None) -> MaintenanceEvent:
+        """Plan maintenance of a node; without `in_s`, in seven days, or at once if it is UNSCHEDULED.
+
+        Raises:
+            ValueError: no such kind.
+            Refusal: the node is being maintained.
+        """
+        if kind not in (SCHEDULED, UNSCHEDULED):
+            raise ValueError(f"{kind!r} is neither {SCHEDULED} nor {UNSCHEDULED}")
+        if node.state == State.REPAIRING:
+            raise errors.wrong_state("maintenance", state_name(node))
+        notice = NOTICE_S if kind == SCHEDULED else 0.0
+        event = planned(node, kind, self._clock.now() + (notice if in_s is None else in_s))
+        self._save(event)
+        return event
+
+    def begin_now(self, node: NodePb, kind: str, *, operation: str, worker_id: int = 0) -> None:
+        """Maintain a READY node, whatever was planned for it; `operation` ends with the last maintenance it began."""
+        event = planned(node, kind, self._clock.now())
+        self._repairing(node, replace(event, operation=operation, worker_id=worker_id))
+
+    def event_of(self, node: NodePb) -> MaintenanceEvent | None:
+        """What is planned or going on at a node."""
+        event = self._events.get(node.name)
+        return event if event is not None and event.uid == str(node.id) else None
+
+    def events(self) -> list[MaintenanceEvent]:
+        return list(self._events.values())
+
+    def clear(self) -> None:
+        self._events.clear()
+        self._kept.forget()
+
+    # -- the agenda
+
+    def waiting(self) -> list[Due]:
+        return [self._due(event) for event in self._events.values()]
+
+    def _due(self, event: MaintenanceEvent) -> Due:
+        if event.is_down:
+            return Due(event.ends, event.node, partial(self._end, event))
+        return Due(event.starts, event.node, partial(self._begin, event))
+
+    @assumed(
+        "maintenance-workers",
+        "While a node is maintained, all its workers are down, as when it is stopped; their disks stay.",
+    )
+    async def _begin(self, event: MaintenanceEvent) -> None:
+        node = self._node_of(event)
+        if node is not None and node.state == State.READY:
+            with self._store.transaction():
+                event = self._repairing(node, event)
+        if node is None or not event.is_ongoing:
+            self._drop(event)
+            return
+        if node.state == State.REPAIRING:
+            await self._workers.stop(node)
+        with self._store.transaction():
+            self._save(replace(event, is_down=True))
+
+    async def _end(self, event: MaintenanceEvent) -> None:
+        node = self._node_of(event)
+        if node is not None and node.state == State.REPAIRING:
+            await self._workers.start(node)
+            await self._bring_back(event)
+        else:
+            self._drop(event)
+
+    async def _bring_back(self, event: MaintenanceEvent) -> None:
+        node = self._node_of(event)
+        if node is None or node.state != State.REPAIRING:  # its deletion began while its workers came up
+            if node is not None:
+                await self._workers.stop(node)
+            return
+        with self._store.transaction():
+            node.state, node.health = State.READY, Health.HEALTHY
+            node.ClearField("health_description")
+            self._store.save_node(node)
+            self._ledger.node_ready(node, self._clock.now())
+            self._forget(event)
+            self._node_changed(node)
+            self._finish_operation(event, node)
+
+    @assumed("maintenance-bill", "A node under maintenance is not READY, so it is not billed.")
+    def _repairing(self, node: NodePb, event: MaintenanceEvent) -> MaintenanceEvent:
+        node.state, node.health = State.REPAIRING, Health.UNHEALTHY_MAINTENANCE
+        node.health_description = UNDER_MAINTENANCE
+        self._store.save_node(node)
+        self._ledger.node_not_ready(node, self._clock.now())
+        self._node_changed(node)
+        ongoing = replace(event, is_ongoing=True)
+        self._save(ongoing)
+        return ongoing
+
+    def _drop(self, event: MaintenanceEvent) -> None:
+        """The node is gone, stopped or preempted: there is nothing to maintain."""
+        with self._store.transaction():
+            self._forget(event)
+            self._finish_operation(event, None)
+
+    def _finish_operation(self, event: MaintenanceEvent, node: NodePb | None) -> None:
+        """With the last maintenance that belongs to it."""
+        operation = self._store.operation(event.operation) if event.operation else None
+        others = [each for each in self._events.values() if each.operation == event.operation]
+        if operation is None or operation.is_done or others:
+            return
+        queued = self._store.queued(operation.target)
+        result = node if queued is None else queued.body
+        error = operation.verdict or (errors.cancelled() if result is None else None)
+        self._operations.finish(operation, error=error, result=result)
+
+    # -- what is kept
+
+    def _save(self, event: MaintenanceEvent) -> None:
+        self._events[event.node] = event
+        self._store.save_extras(event.node, {**self._store.extras(event.node), EXTRA: shown(event)})
+        self._keep(event)
+
+    def _forget(self, event: MaintenanceEvent) -> None:
+        self._events.pop(event.node, None)
+        extras = self._store.extras(event.node)
+        self._store.save_extras(event.node, {name: value for name, value in extras.items() if name != EXTRA})
+        self._keep(event)
+
+    def _keep(self, event: MaintenanceEvent) -> None:
+        self._kept.write([each.to_json() for each in self._events.values()])
+        self._notice_changed(event.node)
+
+    def _node_of(self, event: MaintenanceEvent) -> NodePb | None:
+        """None when it is gone, also if another has its name."""
+        node = self._store.node(event.node)
+        return node if node is not None and str(node.id) == event.uid else None

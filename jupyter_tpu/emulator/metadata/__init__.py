@@ -1,0 +1,1 @@
+"""The metadata server of each worker, and what it tells."""

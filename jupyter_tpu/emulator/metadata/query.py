@@ -1,0 +1,117 @@
+"""Questions to a metadata tree: paths, recursion, text or JSON, and the ETag that tells states apart. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import html
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.emulator.metadata.tree import Announcement, Named, Numbered, OnDemand
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+
+TEXT = "application/text"
+JSON = "application/json"
+HTML = "text/html"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """An answer; `location` is set for a redirect, `etag` for metadata."""
+
+    status: int = 200
+    body: str = ""
+    content_type: str = TEXT
+    etag: str = ""
+    location: str = ""
+
+
+@documented(
+    "metadata-queries",
+    "A directory is listed, one name a line, with a slash after directories; recursive=true gives all of it, as JSON "
+    "or, with alt=text, one value a line; alt=json gives a single value as JSON. JSON names are in camelCase.",
+    source="cloud.google.com/compute/docs/metadata/querying-metadata",
+)
+def reply_to(tree: Mapping[str, Any], path: str, query: Mapping[str, str]) -> Reply:
+    """The answer for a path below ``/computeMetadata/v1/``."""
+    found = find(tree, path)
+    is_recursive = query.get("recursive", "").lower() == "true"
+    if found is None or isinstance(found, OnDemand):
+        return not_found(path)
+    if is_directory(found) and path and not path.endswith("/") and not is_recursive:
+        return Reply(status=301, location=f"/computeMetadata/v1/{path}/")
+    text, content_type = _written(found, is_recursive, query.get("alt", ""))
+    return Reply(body=text, content_type=content_type, etag=_etag(text))
+
+
+def find(tree: Mapping[str, Any], path: str) -> Any:
+    """The value or directory at a path; None where there is nothing."""
+    place: Any = tree
+    for name in filter(None, path.split("/")):
+        place = place.get(name) if isinstance(place, dict) else None
+    return place
+
+
+def is_directory(found: Any) -> bool:
+    return isinstance(found, dict) and not isinstance(found, Announcement)
+
+
+def _written(found: Any, is_recursive: bool, alt: str) -> tuple[str, str]:
+    if is_directory(found) and not is_recursive:
+        return _listing(found, alt)
+    if alt == "json" or (alt != "text" and isinstance(found, dict)):
+        return json.dumps(as_json(found)), JSON
+    return ("\n".join(_lines(found, "")) if isinstance(found, dict) else _text(found)), TEXT
+
+
+def _listing(found: Mapping[str, Any], alt: str) -> tuple[str, str]:
+    names = [f"{name}/" if is_directory(found[name]) else name for name in sorted(found)]
+    return (json.dumps(names), JSON) if alt == "json" else ("".join(f"{name}\n" for name in names), TEXT)
+
+
+def as_json(value: Any) -> Any:
+    """Without what is made on demand."""
+    if isinstance(value, Numbered):
+        return [as_json(each) for each in value.values()]
+    if isinstance(value, dict):
+        keep = isinstance(value, Named | Announcement)
+        items = sorted(value.items())
+        return {name if keep else _camel(name): as_json(each) for name, each in items if not isinstance(each, OnDemand)}
+    return value
+
+
+def _lines(value: Any, path: str) -> Iterator[str]:
+    """``attributes/name value`` for each value."""
+    if isinstance(value, dict):
+        for name, each in sorted(value.items()):
+            yield from _lines(each, f"{path}/{name}" if path else name)
+    elif not isinstance(value, OnDemand):
+        yield f"{path} {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    return "".join(f"{each}\n" for each in value) if isinstance(value, list) else str(value)
+
+
+def _camel(name: str) -> str:
+    return re.sub("-([a-z])", lambda match: match[1].upper(), name)
+
+
+@assumed("metadata-etag", "An ETag is 16 hexadecimal digits, and the same for the same answer.")
+def _etag(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@assumed("metadata-missing", "What there is not is answered with 404 and a page in HTML.")
+def not_found(path: str) -> Reply:
+    shown = html.escape(f"/computeMetadata/v1/{path}"[:300])
+    return error_page(404, "Not Found", f"The requested URL <code>{shown}</code> was not found on this server.")
+
+
+def error_page(status: int, title: str, text: str) -> Reply:
+    """As Google's servers write them; `text` is HTML."""
+    body = f"<!DOCTYPE html>\n<html lang=en>\n<title>Error {status} ({title})!!1</title>\n<p><b>{status}.</b> {text}\n"
+    return Reply(status=status, body=body, content_type=HTML)

@@ -1,0 +1,150 @@
+"""What a worker's metadata server tells, as a tree: directories of directories and values.
+
+Pure. `query` finds its way in it and writes it down.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.metadata.facts import WorkerFacts
+from jupyter_tpu.emulator.metadata.vm_attributes import is_taken_back, tpu_attributes
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+
+
+class Named(dict[str, Any]):
+    """A directory whose entries somebody has named: JSON keeps their spelling."""
+
+
+class Numbered(dict[str, Any]):
+    """A directory of numbers, in JSON a list."""
+
+
+class Announcement(dict[str, str]):
+    """A value that is written as JSON, though one asks for it as for a text."""
+
+
+class OnDemand:
+    """A value that is made for each question: listed, and left out of recursive answers."""
+
+
+NO_MAINTENANCE = Announcement(error="no notifications have been received yet, try again later")
+_MACHINE_TYPES = {
+    "v4": "ct4p-hightpu-{}t",
+    "v5p": "ct5p-hightpu-{}t",
+    "v5e": "ct5lp-hightpu-{}t",
+    "v6e": "ct6e-standard-{}t",
+}
+
+
+@documented(
+    "metadata-tree",
+    "Project and instance entries of the metadata server, by the names of Compute Engine.",
+    source="cloud.google.com/compute/docs/metadata/predefined-metadata-keys",
+)
+def metadata_tree(facts: WorkerFacts) -> dict[str, Any]:
+    """Everything below ``/computeMetadata/v1/``."""
+    return {
+        "instance": _instance(facts),
+        "oslogin": {"authenticate": {"sessions": Named()}},
+        "project": {
+            "attributes": Named(facts.project_attributes),
+            "numeric-project-id": int(facts.project_number),
+            "project-id": facts.project,
+        },
+        "universe": {"universe-domain": "googleapis.com"},
+    }
+
+
+def _instance(facts: WorkerFacts) -> dict[str, Any]:
+    return {
+        "attributes": Named({**tpu_attributes(facts), **facts.node.metadata}),
+        "description": str(facts.node.description),
+        "guest-attributes": Named({space: Named(items) for space, items in facts.guest_attributes.items()}),
+        "hostname": f"{facts.hostname}.{facts.zone}.c.{facts.project}.internal",
+        "id": facts.instance_id,
+        "machine-type": f"projects/{facts.project_number}/machineTypes/{_machine_type(facts)}",
+        "maintenance-event": _maintenance_event(facts),
+        "name": facts.hostname,
+        "network-interfaces": Numbered({"0": _network_interface(facts)}),
+        "preempted": _word(facts.is_preempted),
+        "scheduling": _scheduling(facts),
+        "service-accounts": Named({"default": _service_account(facts), facts.email: _service_account(facts)}),
+        "tags": list(facts.node.tags),
+        "upcoming-maintenance": _upcoming_maintenance(facts),
+        "zone": f"projects/{facts.project_number}/zones/{facts.zone}",
+    }
+
+
+def _service_account(facts: WorkerFacts) -> dict[str, Any]:
+    return {
+        "aliases": ["default"],
+        "email": facts.email,
+        "identity": OnDemand(),
+        "scopes": facts.scopes,
+        "token": OnDemand(),
+    }
+
+
+def _network_interface(facts: WorkerFacts) -> dict[str, Any]:
+    endpoints = facts.node.network_endpoints
+    mine = endpoints[facts.worker_id] if facts.worker_id < len(endpoints) else None
+    external = str(mine.access_config.external_ip) if mine is not None else ""
+    access = {"0": {"external-ip": external, "type": "ONE_TO_ONE_NAT"}} if external else {}
+    network = str(facts.node.network_config.network).rpartition("/")[2] or "default"
+    return {
+        "access-configs": Numbered(access),
+        "ip": str(mine.ip_address) if mine is not None else "",
+        "network": f"projects/{facts.project_number}/networks/{network}",
+    }
+
+
+def _scheduling(facts: WorkerFacts) -> dict[str, str]:
+    return {
+        "automatic-restart": _word(not is_taken_back(facts)),
+        "on-host-maintenance": "TERMINATE",
+        "preemptible": _word(is_taken_back(facts)),
+    }
+
+
+@documented(
+    "maintenance-notices",
+    "upcoming-maintenance tells of announced maintenance in snake_case, or that no notifications have been received.",
+    source="cloud.google.com/tpu/docs/view-maintenance-notifications; GoogleCloudPlatform/sapagent (the text)",
+)
+def _upcoming_maintenance(facts: WorkerFacts) -> Announcement:
+    announced = facts.upcoming_maintenance
+    if not announced:
+        return NO_MAINTENANCE
+    return Announcement({_snake(name): _plain(value) for name, value in sorted(announced.items())})
+
+
+@documented(
+    "maintenance-event",
+    "maintenance-event is NONE, or TERMINATE_ON_HOST_MAINTENANCE while the host is being maintained.",
+    source="cloud.google.com/compute/docs/metadata/getting-live-migration-notice",
+)
+def _maintenance_event(facts: WorkerFacts) -> str:
+    is_going_on = (facts.upcoming_maintenance or {}).get("maintenanceStatus") == "ONGOING"
+    return "TERMINATE_ON_HOST_MAINTENANCE" if is_going_on else "NONE"
+
+
+@assumed(
+    "machine-type", "A TPU VM's machine type is that of Compute Engine's TPUs; for v2 and v3 it is n1-standard-96."
+)
+def _machine_type(facts: WorkerFacts) -> str:
+    kind = accelerators.accelerator(facts.node.accelerator_type)
+    return _MACHINE_TYPES.get(kind.generation, "n1-standard-96").format(kind.chips_per_worker)
+
+
+def _snake(name: str) -> str:
+    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+
+
+def _plain(value: object) -> str:
+    return _word(value) if isinstance(value, bool) else str(value)
+
+
+def _word(is_so: bool) -> str:
+    return "TRUE" if is_so else "FALSE"

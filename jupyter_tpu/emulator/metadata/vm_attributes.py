@@ -1,0 +1,93 @@
+"""The attributes that Cloud TPU gives its VMs beside the node's own metadata: how programs on them find their slice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.metadata.facts import WorkerFacts
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+
+_HOST_BOUNDS = {1: (1, 1, 1), 4: (2, 2, 1), 8: (2, 4, 1)}
+"""Chips of one VM in each direction, by their number."""
+
+
+@recorded(
+    "tpu-vm-attributes",
+    "TPU VMs have the attributes accelerator-type, agent-worker-number, instance-id (the node id), tpu-env (lines of "
+    "KEY: 'value') and worker-network-endpoints (unknown:unknown:address of every worker).",
+    source="jax cloud_tpu_cluster.py; ray _private/accelerators/tpu.py; levanter cloud_utils.py; a tpu-env of a v4-256 "
+    "in penghao-wu/cambrian test_tpu.py",
+)
+def tpu_attributes(facts: WorkerFacts) -> dict[str, str]:
+    """Attribute → text."""
+    addresses = [str(endpoint.ip_address) for endpoint in facts.node.network_endpoints]
+    return {
+        "accelerator-type": str(facts.node.accelerator_type),
+        "agent-node-name": facts.node_id,
+        "agent-worker-number": str(facts.worker_id),
+        "instance-id": facts.node_id,
+        "tpu-env": "".join(f"{name}: '{value}'\n" for name, value in tpu_env(facts).items()),
+        "worker-network-endpoints": ",".join(f"unknown:unknown:{address}" for address in addresses),
+    }
+
+
+@assumed(
+    "tpu-env",
+    "tpu-env has the recorded lines that tell of slice, node and project, without those that name images of agents; "
+    "axes of a v4 or v5p slice are wrapped where their length is a multiple of 4.",
+)
+def tpu_env(facts: WorkerFacts) -> Mapping[str, str]:
+    """The lines of the attribute of this name, sorted."""
+    kind = accelerators.accelerator(facts.node.accelerator_type)
+    per_host = _HOST_BOUNDS[kind.chips_per_worker]
+    shape = _three(kind.topology)
+    hosts = [max(1, length // own) for length, own in zip(shape, per_host, strict=True)]
+    return {
+        "ACCELERATOR_TYPE": kind.type,
+        "ALT": "false",
+        "CHIPS_PER_HOST_BOUNDS": _joined(per_host),
+        "CONSUMER_PROJECT_ID": facts.project,
+        "CONSUMER_PROJECT_NUMBER": facts.project_number,
+        "HOST_BOUNDS": _joined(hosts),
+        "INFERENCE_MODE": "false",
+        "MAINTENANCE_ACTION_FLAG": "unhealthy-maintenance",
+        "NODE_ID": facts.node_id,
+        "PREEMPTIBLE": _word(is_taken_back(facts)),
+        "RUNTIME_VERSION": str(facts.node.runtime_version),
+        "SERVICE_NAME": "tpu.googleapis.com",
+        "TOPOLOGY": kind.topology,
+        "TPU_CHIPS_PER_PROCESS_BOUNDS": _joined(per_host),
+        "TPU_PROCESS_BOUNDS": _joined(hosts),
+        "TPU_RUNTIME_METRICS_PORTS": str(facts.metrics_port),
+        "TPU_TOPOLOGY_ALT": "false",
+        "TPU_TOPOLOGY_WRAP": _wrapped(kind.generation, shape),
+        "TYPE": str(accelerators.catalogue()["generations"][kind.generation]["api_type"]),
+        "UID": str(facts.node.id),
+        "WORKER_ID": str(facts.worker_id),
+        "WRAP": _wrapped(kind.generation, shape),
+        "ZONE": facts.zone,
+    }
+
+
+def is_taken_back(facts: WorkerFacts) -> bool:
+    scheduling = facts.node.scheduling_config
+    return bool(scheduling.preemptible or scheduling.spot)
+
+
+def _wrapped(generation: str, shape: tuple[int, ...]) -> str:
+    return ",".join(_word(generation in ("v4", "v5p") and length % 4 == 0) for length in shape)
+
+
+def _three(topology: str) -> tuple[int, ...]:
+    """``2x4`` → (2, 4, 1)."""
+    lengths = [int(word) for word in topology.split("x")]
+    return tuple([*lengths, 1, 1][:3])
+
+
+def _joined(lengths: Iterable[int]) -> str:
+    return ",".join(map(str, lengths))
+
+
+def _word(is_so: bool) -> str:
+    return "true" if is_so else "false"

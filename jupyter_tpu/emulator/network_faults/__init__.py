@@ -1,0 +1,1 @@
+"""A proxy that does to byte streams what networks do. Knows nothing of the cloud."""

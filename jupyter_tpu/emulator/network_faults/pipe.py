@@ -1,0 +1,263 @@
+"""One direction of a proxied connection: a delay line with a bottleneck before it.
+
+Without faults a chunk is handed on as it came. With some it waits in the line until it is due; many may be under way
+at once, so latency costs no throughput. What the line may hold is bounded: then the sender is no longer read.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import enum
+import random
+import socket
+import struct
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from jupyter_tpu.emulator.network_faults.verbs import FAIR, Conditions, LinkFault
+
+FLIGHT_BYTES = 64 * 1024 * 1024
+QUEUE_BYTES = 64 * 1024  # before a bottleneck, beside what it carries in a quarter of a second
+WRITE_BUFFER_BYTES = 1024 * 1024
+PIECES_PER_S = 100
+
+
+class Mark(enum.Enum):
+    """What may end a direction, behind the bytes that were sent before it."""
+
+    END_OF_FILE = enum.auto()
+    RESET = enum.auto()
+
+
+@dataclass(slots=True)
+class Trap:
+    """A fault that waits for a byte of some connection; `times` counts down to 0."""
+
+    fault: LinkFault
+    times: int
+
+
+class Pipe:
+    """What `source` sends reaches `sink`; both are None until they are connected.
+
+    `on_end` is called when the direction has come to its end, `on_swallowed_end` when nobody will ever see that.
+    """
+
+    def __init__(
+        self, rng: random.Random, on_end: Callable[[Pipe, Mark], None], on_swallowed_end: Callable[[], None]
+    ) -> None:
+        self._rng = rng
+        self._on_end = on_end
+        self._on_swallowed_end = on_swallowed_end
+        self._loop = asyncio.get_running_loop()
+        self.source: asyncio.Transport | None = None
+        self.sink: asyncio.Transport | None = None
+        self.conditions = FAIR
+        self.carried_bytes = 0
+        self.turns_arrived = 0
+        """How often the ends have answered each other, to the byte that was delivered last."""
+        self._delivered_bytes = 0
+        self._turns_sent: deque[tuple[int, int]] = deque()
+        self.has_lost_bytes = False
+        self._sink_is_full = False
+        self._ended = False
+        self._traps: list[tuple[int, Trap]] = []
+        self._line: deque[tuple[float, bytes | memoryview | Mark]] = deque()
+        self._held_bytes = 0
+        self._bottleneck_free_at = 0.0
+        self._last_due = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    # -- what the connection tells it
+
+    def connect(self, *, source: asyncio.Transport | None = None, sink: asyncio.Transport | None = None) -> None:
+        self.source, self.sink = source or self.source, sink or self.sink
+        self._pump()
+
+    def wait_until(self, moment: float) -> None:
+        """What is sent before this time of the loop sets out then."""
+        self._bottleneck_free_at = max(self._bottleneck_free_at, moment)
+
+    def set_trap(self, trap: Trap) -> None:
+        position = trap.fault.after if trap.fault.verb == "cut" else trap.fault.at
+        self._traps.append((self.carried_bytes + position, trap))
+
+    def change(self, conditions: Conditions) -> None:
+        """What is under way sets out again under the new conditions."""
+        if conditions == self.conditions:
+            return
+        self.conditions = conditions
+        waiting, self._line = self._line, deque()
+        self._held_bytes, self._bottleneck_free_at, self._last_due = 0, 0.0, 0.0
+        for _, payload in waiting:
+            self._put(payload)
+        self._pump()
+
+    def sink_is_full(self, full: bool) -> None:
+        self._sink_is_full = full
+        self._pump()
+
+    def abandon(self) -> None:
+        """Nothing more is to arrive."""
+        self._ended = True
+        self._line.clear()
+        self._held_bytes = 0
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def feed(self, data: bytes, turn: int = 0) -> None:
+        """The source sent this; `turn` counts how often the ends have answered each other up to it."""
+        if self._ended or self._is_swallowed():
+            return
+        if not self._turns_sent or self._turns_sent[-1][1] != turn:
+            self._turns_sent.append((self.carried_bytes, turn))
+        if self._traps:
+            self._feed_to_traps(data)
+        else:
+            self._pass_on(data)
+
+    def feed_mark(self, mark: Mark) -> None:
+        """The source, or a fault, ends this direction."""
+        if self._is_swallowed():
+            self._on_swallowed_end()
+        elif not self._ended:
+            self._put(mark)
+            self._pump()
+        elif mark is Mark.RESET:  # after an end of file, which only says that nothing more will be sent
+            self._on_end(self, mark)
+
+    # -- faults that wait for a byte
+
+    def _feed_to_traps(self, data: bytes) -> None:
+        first = self.carried_bytes
+        self._traps = [each for each in self._traps if each[1].times]
+        ready = [each for each in self._traps if _reached(each, first + len(data))]
+        cuts = [each for each in ready if each[1].fault.verb == "cut"]
+        end = min((position for position, _ in cuts), default=first + len(data))
+        for each in ready:
+            if each[0] < end or each in cuts:
+                each[1].times -= 1
+                self._traps.remove(each)
+        flipped = [position - first for position, trap in ready if trap.fault.verb == "corrupt" and position < end]
+        self._pass_on(_with_flipped_bits(data, flipped)[: end - first])
+        if cuts:
+            self.feed_mark(Mark.RESET)
+
+    # -- the line
+
+    def _is_swallowed(self) -> bool:
+        self.has_lost_bytes = self.has_lost_bytes or self.conditions.black_hole
+        return self.has_lost_bytes
+
+    def _pass_on(self, data: bytes) -> None:
+        self.carried_bytes += len(data)
+        if not self._line and self.conditions is FAIR and self._is_open() and not self._bottleneck_free_at:
+            self._deliver(data)
+        else:
+            self._put(data)
+            self._pump()
+
+    def _is_open(self) -> bool:
+        return self.sink is not None and not self._sink_is_full and not self.conditions.blocked
+
+    def _put(self, payload: bytes | memoryview | Mark) -> None:
+        if isinstance(payload, Mark):
+            self._line.append((self._due(0), payload))
+            return
+        self._held_bytes += len(payload)
+        size = self._piece_bytes() or len(payload)
+        if size >= len(payload):
+            self._line.append((self._due(len(payload)), payload))
+            return
+        view = memoryview(payload)
+        for start in range(0, len(view), size):
+            piece = view[start : start + size]
+            self._line.append((self._due(len(piece)), piece))
+
+    def _piece_bytes(self) -> int:
+        sizes = (self.conditions.slice_bytes, int(self.conditions.bytes_per_s / PIECES_PER_S))
+        return min((size for size in sizes if size), default=1 if self.conditions.bytes_per_s else 0)
+
+    def _due(self, size: int) -> float:
+        """When so many bytes that are sent now arrive."""
+        now = self.conditions
+        free_at = max(self._loop.time(), self._bottleneck_free_at)
+        if now.bytes_per_s:
+            free_at += size / now.bytes_per_s
+        if now.slice_bytes:
+            free_at += now.slice_gap_s
+        self._bottleneck_free_at = free_at
+        jitter = self._rng.uniform(-now.jitter_s, now.jitter_s) if now.jitter_s else 0.0
+        self._last_due = max(self._last_due, free_at + now.latency_s + jitter)
+        return self._last_due
+
+    def _pump(self) -> None:
+        """Deliver what is due."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        now = self._loop.time()
+        while self._line and self._is_open() and self._line[0][0] <= now:
+            self._deliver_first()
+        if self._line and self._is_open():
+            self._timer = self._loop.call_at(self._line[0][0], self._pump)
+        elif not self._line and self._bottleneck_free_at <= now:
+            self._bottleneck_free_at = 0.0
+        self._read_or_not()
+
+    def _deliver_first(self) -> None:
+        _, payload = self._line.popleft()
+        if isinstance(payload, Mark):
+            self.abandon()
+            self._on_end(self, payload)
+        else:
+            self._held_bytes -= len(payload)
+            self._deliver(payload)
+
+    def _deliver(self, data: bytes | memoryview) -> None:
+        assert self.sink is not None, "only an open pipe delivers"
+        self._delivered_bytes += len(data)
+        while self._turns_sent and self._turns_sent[0][0] < self._delivered_bytes:
+            self.turns_arrived = self._turns_sent.popleft()[1]
+        self.sink.write(data)
+
+    def _read_or_not(self) -> None:
+        if self.source is None or self.source.is_closing():
+            return
+        if self._sink_is_full or self.conditions.stalled or self._held_bytes > self._most_bytes():
+            self.source.pause_reading()
+        else:
+            self.source.resume_reading()
+
+    def _most_bytes(self) -> float:
+        now = self.conditions
+        if not now.bytes_per_s:
+            return FLIGHT_BYTES
+        return QUEUE_BYTES + now.bytes_per_s * (0.25 + now.latency_s)
+
+
+def _reached(each: tuple[int, Trap], end: int) -> bool:
+    position, trap = each
+    return position <= end if trap.fault.verb == "cut" else position < end
+
+
+def _with_flipped_bits(data: bytes, positions: list[int]) -> bytes:
+    if not positions:
+        return data
+    changed = bytearray(data)
+    for position in positions:
+        changed[position] ^= 1
+    return bytes(changed)
+
+
+def reset_transport(transport: asyncio.Transport, *, flush: bool = False) -> None:
+    """End a connection with RST, where its kind knows that; with `flush` behind what was written before."""
+    connection = transport.get_extra_info("socket")
+    if connection is not None and connection.family != socket.AF_UNIX and not transport.is_closing():
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if flush:
+        transport.close()
+    else:
+        transport.abort()

@@ -1,0 +1,66 @@
+"""Faults in time: a script says when each comes, a seed makes one up. Pure but for `play`.
+
+A script is JSON: ``{"faults": [{"at_s": 1.5, "verb": "reset"}, {"at_s": 3, "verb": "stall", "for_s": 2}]}``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
+from jupyter_tpu.emulator.network_faults.verbs import BOTH, DOWN, UP, LinkFault, link_fault_from_json
+from jupyter_tpu.emulator.resources import fields
+
+Moment = tuple[float, LinkFault]
+"""Seconds after the one before, and what happens then."""
+
+HARMFUL = ("reset", "finish", "half_close", "stall", "black_hole", "cut", "corrupt", "refuse", "slice", "latency")
+_LONGEST_S = 3.0
+_WITHIN_BYTES = 4000
+
+
+def script_from_json(data: Mapping[str, Any]) -> list[Moment]:
+    """Raises ValueError or KeyError with what is wrong."""
+    timed = sorted(((_at(each), _fault(each)) for each in data["faults"]), key=lambda each: each[0])
+    before = [0.0, *(at for at, _ in timed)]
+    return [(at - earlier, fault) for (at, fault), earlier in zip(timed, before, strict=False)]
+
+
+def _at(each: Mapping[str, Any]) -> float:
+    return fields.amount(each["at_s"])
+
+
+def _fault(each: Mapping[str, Any]) -> LinkFault:
+    return link_fault_from_json({name: value for name, value in each.items() if name != "at_s"})
+
+
+def random_script(seed: int, every_s: float, verbs: Sequence[str] = HARMFUL) -> Iterator[Moment]:
+    """Endless; on average one fault in `every_s` seconds, none of which lasts for ever."""
+    rng = random.Random(seed)
+    while True:
+        yield rng.expovariate(1 / every_s), random_fault(rng, rng.choice(verbs))
+
+
+def random_fault(rng: random.Random, verb: str) -> LinkFault:
+    """A fault of this verb whose fields are left to chance."""
+    return LinkFault(
+        verb=verb,
+        direction=rng.choice((UP, DOWN) if verb == "half_close" else (UP, DOWN, BOTH)),
+        ms=rng.uniform(0, 200),
+        kib_per_s=rng.uniform(8, 512),
+        bytes=rng.randint(1, 500),
+        gap_ms=rng.uniform(0, 1),
+        after=rng.randrange(_WITHIN_BYTES),
+        at=rng.randrange(_WITHIN_BYTES),
+        for_s=rng.uniform(0.1, _LONGEST_S),
+    )
+
+
+async def play(proxy: FaultProxy, script: Iterable[Moment]) -> None:
+    """Apply each fault at its time."""
+    for wait_s, fault in script:
+        await asyncio.sleep(wait_s)
+        proxy.apply(fault)

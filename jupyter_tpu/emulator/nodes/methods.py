@@ -1,0 +1,255 @@
+"""The methods on nodes: what the API answers at once. What happens later is in `effects`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Any, Protocol
+
+from google.protobuf.message import Message
+
+from jupyter_tpu.emulator.engine.operations import Operations
+from jupyter_tpu.emulator.limits.quota_ids import is_preemptible
+from jupyter_tpu.emulator.limits.rules import Rules
+from jupyter_tpu.emulator.nodes import validation
+from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
+from jupyter_tpu.emulator.nodes.validation_parts import check_cidr_free
+from jupyter_tpu.emulator.resources import errors, paging
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.names import location_of, parse_location, snake_case
+from jupyter_tpu.emulator.resources.protos import ALLOWED_IN, NodePb, State, new, state_name
+from jupyter_tpu.emulator.resources.records import GuestItem
+from jupyter_tpu.emulator.resources.request import ApiRequest
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.ledger import Ledger
+
+UPDATABLE = ("description", "labels", "metadata", "tags", "data_disks", "network_config.enable_external_ips")
+
+
+class GuestAttributes(Protocol):
+    """What the workers publish; empty for one that is not up."""
+
+    def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]: ...
+
+
+class Nodes:
+    """List, get, create, delete, stop, start and update nodes; read their guest attributes."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: VirtualClock,
+        ledger: Ledger,
+        rules: Rules,
+        new_nodes: NewNodes,
+        operations: Operations,
+        guests: GuestAttributes,
+        on_metadata: Callable[[NodePb], None],
+        settle: Callable[[str], None],
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ledger = ledger
+        self._rules = rules
+        self._new_nodes = new_nodes
+        self._operations = operations
+        self._guests = guests
+        self._on_metadata = on_metadata
+        self._settle = settle
+
+    def list_nodes(self, request: Any) -> Any:
+        location = parse_location(request.parent, "parent")
+        size = paging.page_size_of(request.page_size)
+        after = paging.name_before(request.page_token)
+        zone = None if location.is_wildcard else location.zone
+        rest = self._store.nodes(zone, after=after, limit=size + 1)
+        nodes, token = paging.cut(rest, _name_of, size)
+        return new("ListNodesResponse", nodes=nodes, next_page_token=token)
+
+    def get_node(self, request: Any) -> NodePb:
+        return self._required(request.name)
+
+    def create_node(self, asked: ApiRequest) -> Message:
+        request = asked.request
+        location = parse_location(request.parent, "parent")
+        validation.check_node_id(request.node_id)
+        node = self._new_nodes.make(request.node, location, request.node_id, asked.version)
+        if self._store.node(node.name) is not None:
+            raise errors.already_exists(node.name)
+        if node.cidr_block:
+            check_cidr_free(node.cidr_block, (each.cidr_block for each in self._store.nodes()))
+        held = [*self._store.held_nodes(), *self._store.held_by_queue()]
+        self._rules.admission.check_nodes([node], location.zone, held)
+        self._store.save_node(node)
+        self._store.save_extras(node.name, asked.extras)
+        return self._operations.start("create", node.name, needs_chips=True)
+
+    @documented(
+        "delete-stops-billing",
+        "A node is billed until its deletion is asked for.",
+        source="cloud.google.com/tpu/pricing (charges accrue while a node is READY)",
+    )
+    @assumed("delete-while-creating", "A node can be deleted while it is made; its create operation ends with code 1.")
+    def delete_node(self, request: Any) -> Message:
+        node = self._allowed("delete", request.name)
+        if self._operations.verdict is not None:
+            return self._operations.start("delete", node.name, node.state)
+        self._operations.abort(node.name)
+        operation = self._move(node, "delete", State.DELETING)
+        self._settle(self._store.queued_resource_of(node.name))
+        return operation
+
+    def stop_node(self, request: Any) -> Message:
+        node = self._allowed("stop", request.name)
+        check_can_stop(node, self._rules.project.switches.stop_refused_for)
+        return self._move(node, "stop", State.STOPPING)
+
+    def start_node(self, request: Any) -> Message:
+        node = self._allowed("start", request.name)
+        check_can_start(node)
+        return self._move(node, "start", State.STARTING)
+
+    @recorded(
+        "update-mask",
+        "Only paths of the mask are applied, in camelCase or snake_case; other fields of the body are ignored.",
+        source="gcloud's and dstack's requests; SkyPilot sends the whole node with updateMask=tags",
+    )
+    @assumed(
+        "update-at-once",
+        "An update shows at once, though its operation takes a while; maps and lists are replaced as a whole; an empty "
+        "mask or one with another field is refused.",
+    )
+    def update_node(self, asked: ApiRequest) -> Message:
+        request = asked.request
+        paths = [snake_case(path) for path in request.update_mask.paths]
+        check_mask(paths)
+        node = self._allowed("update", request.node.name)
+        for path in paths:
+            replace_field(node, request.node, path)
+        validation.check_texts(node)
+        self._store.save_node(node)
+        self._update_extras(node.name, asked, paths)
+        self._on_metadata(node)
+        return self._operations.start("update", node.name, node.state)
+
+    @recorded(
+        "guest-attributes",
+        "Workers publish their host key as ssh-ed25519 and their host name; workerIds empty or [''] means all.",
+        source="gcloud command_lib/compute/tpus/tpu_vm/ssh.py",
+    )
+    @assumed(
+        "guest-namespaces",
+        "Host keys stand in the namespace hostkeys, the host name in guestInventory (as on Compute Engine); nothing is "
+        "published unless the node is READY. The namespace emulator is ours.",
+    )
+    def get_guest_attributes(self, request: Any) -> Any:
+        node = self._required(request.name)
+        shown = [
+            _attributes(request.query_path, self._guests.guest_items(node, worker_id))
+            for worker_id in asked_workers(request.worker_ids, len(node.network_endpoints))
+        ]
+        return new("GetGuestAttributesResponse", guest_attributes=shown)
+
+    def _update_extras(self, name: str, asked: ApiRequest, paths: list[str]) -> None:
+        """What v2alpha1 adds to the disks is replaced along with them."""
+        if "data_disks" in paths:
+            kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
+            added = {key: value for key, value in asked.extras.items() if key == "dataDisks"}
+            self._store.save_extras(name, {**kept, **added})
+
+    def _required(self, name: str) -> NodePb:
+        location_of(name)
+        node = self._store.node(name)
+        if node is None:
+            raise errors.not_found(name)
+        return node
+
+    @assumed(
+        "allowed-states",
+        "stop works in READY, start in STOPPED, update in both, delete in any state but DELETING.",
+    )
+    def _allowed(self, verb: str, name: str) -> NodePb:
+        node = self._required(name)
+        if node.state not in ALLOWED_IN[verb]:
+            raise errors.wrong_state(verb, state_name(node))
+        return node
+
+    def _move(self, node: NodePb, verb: str, state: int) -> Message:
+        """Into a state on the way, which is never billed."""
+        before, node.state = node.state, state
+        self._store.save_node(node)
+        self._ledger.node_not_ready(node, self._clock.now())
+        return self._operations.start(verb, node.name, before, needs_chips=verb == "start")
+
+
+@assumed("stop-multi-host", "A node with several workers cannot be stopped (older documentation says so).")
+@assumed("stop-spot", "A spot node can be stopped unless the project's switches say no; one public log shows it.")
+@assumed("stop-queued", "A node that a queued resource has made cannot be stopped, only deleted.")
+def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
+    """`refused_for`: which kinds of nodes the project's switches forbid: ``multi_host``, ``spot``."""
+    if "multi_host" in refused_for and len(node.network_endpoints) > 1:
+        raise errors.bad_field("name", "stop is not supported for a node with more than one worker")
+    if "spot" in refused_for and is_preemptible(node):
+        raise errors.bad_field("name", "stop is not supported for spot and preemptible nodes")
+    if node.queued_resource:
+        raise errors.bad_field("name", "stop is not supported for a node of a queued resource")
+
+
+@documented(
+    "start-spot",
+    "Spot and preemptible nodes cannot be started again, they must be created anew.",
+    source="gcloud 528.0.0 command_lib/compute/tpus flags.yaml",
+)
+def check_can_start(node: NodePb) -> None:
+    if is_preemptible(node):
+        raise errors.bad_field("name", "start is not supported for spot and preemptible nodes; create the node anew")
+
+
+def check_mask(paths: list[str]) -> None:
+    """Raises when the mask is empty or names a field that cannot be updated."""
+    if not paths:
+        raise errors.bad_field("update_mask", "update_mask must not be empty")
+    for path in paths:
+        if path not in UPDATABLE:
+            raise errors.bad_field("update_mask", f"{path!r} cannot be updated")
+
+
+def replace_field(node: NodePb, source: NodePb, path: str) -> None:
+    """Copy one field of `source`, also when it is empty there."""
+    *parents, leaf = path.split(".")
+    for parent in parents:
+        node, source = getattr(node, parent), getattr(source, parent)
+    node.ClearField(leaf)
+    part = type(source)()
+    part.CopyFrom(source)
+    for field, _ in list(part.ListFields()):
+        if field.name != leaf:
+            part.ClearField(field.name)
+    node.MergeFrom(part)
+
+
+def asked_workers(asked: list[str], count: int) -> list[int]:
+    """Indices of the workers that a getGuestAttributes request names."""
+    if not [word for word in asked if word]:
+        return list(range(count))
+    for word in asked:
+        if not (word.isdigit() and int(word) < count):
+            raise errors.bad_field("worker_ids", f"worker id {word[:20]!r} is not valid")
+    return [int(word) for word in asked]
+
+
+def _attributes(query_path: str, items: list[GuestItem]) -> Any:
+    wanted = [item for item in items if is_wanted(query_path, item)]
+    found = [new("GuestAttributesEntry", namespace=space, key=key, value=value) for space, key, value in wanted]
+    return new("GuestAttributes", query_path=query_path, query_value=new("GuestAttributesValue", items=found))
+
+
+def is_wanted(query_path: str, item: GuestItem) -> bool:
+    """``hostkeys/`` asks for a namespace, ``hostkeys/ssh-ed25519`` for one key, an empty path for all."""
+    namespace, _, key = query_path.partition("/")
+    return namespace in ("", item[0]) and key in ("", item[1])
+
+
+def _name_of(node: NodePb) -> str:
+    return str(node.name)

@@ -1,0 +1,40 @@
+"""Nodes that end by themselves: preemptible ones after a day."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from jupyter_tpu.emulator.engine.operations import AT_ONCE
+from jupyter_tpu.emulator.engine.timeline import Due
+from jupyter_tpu.emulator.nodes.preemption_notices import PreemptionNotices
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.protos import State
+from jupyter_tpu.emulator.store.database import Store
+
+AGAIN_S = 60.0
+
+
+class NodeEnds:
+    """An agenda of the timeline."""
+
+    def __init__(self, store: Store, notices: PreemptionNotices) -> None:
+        self._store = store
+        self._notices = notices
+
+    def waiting(self) -> list[Due]:
+        return [
+            Due(moment, name, partial(self._end, name, moment)) for moment, name in self._store.expiring_nodes(AT_ONCE)
+        ]
+
+    @assumed(
+        "preemptible-end-state",
+        "A preemptible node that ends after 24 hours is PREEMPTED, as one that is taken, and is told so as early.",
+    )
+    async def _end(self, name: str, moment: float) -> None:
+        """A node that is being maintained ends once it is READY again."""
+        node = self._store.node(name)
+        if node is not None and node.state == State.READY:
+            self._notices.give(node)
+        is_over = node is None or node.state not in (State.REPAIRING, State.RESTARTING)
+        with self._store.transaction():
+            self._store.set_expiry(name, None if is_over else moment + AGAIN_S)

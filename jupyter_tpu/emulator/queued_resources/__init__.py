@@ -1,0 +1,1 @@
+"""Queued resources: the methods, and the agenda that moves each through its states."""

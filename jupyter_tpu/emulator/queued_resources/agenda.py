@@ -1,0 +1,298 @@
+"""How queued resources go through their states: one agenda of the timeline, and what follows from their nodes.
+
+CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
+anywhere. All that is waited for is stored, so an emulator that was killed goes on. What changes a node of a queued
+resource calls `settle` in the same transaction.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from google.rpc import code_pb2, status_pb2
+
+from jupyter_tpu.emulator.engine.operations import AT_ONCE, Operations
+from jupyter_tpu.emulator.engine.timeline import Due
+from jupyter_tpu.emulator.limits.placement import Placement
+from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
+from jupyter_tpu.emulator.queued_resources.nodes import QueueNodes
+from jupyter_tpu.emulator.queued_resources.records import in_state
+from jupyter_tpu.emulator.queued_resources.specs import Wish, is_flex, is_reserved, run_end, wanted_nodes, wish_of
+from jupyter_tpu.emulator.resources import errors, verdicts
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.names import last_part, location_of
+from jupyter_tpu.emulator.resources.protos import Initiator, NodePb, QueuedState, State, new
+from jupyter_tpu.emulator.resources.records import QueuedRecord
+from jupyter_tpu.emulator.resources.terminations import with_end
+from jupyter_tpu.emulator.store.database import Store
+
+ACCEPTED_S = 10.0
+WAITING_S = 15.0
+ADDRESSES_VERDICT_S = 60.0
+_CAPACITY = "capacity"
+
+
+@assumed(
+    "queue-durations",
+    "In virtual time a queued resource is CREATING for 5 s, ACCEPTED for 10 s and WAITING_FOR_RESOURCES for at least "
+    "15 s; its nodes are made in 90 s and deleted in 30 s.",
+)
+class Queue:
+    """The queue of one project, in the order in which was asked."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: VirtualClock,
+        operations: Operations,
+        nodes: QueueNodes,
+        placement: Placement,
+        new_nodes: NewNodes,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._operations = operations
+        self._nodes = nodes
+        self._placement = placement
+        self._new_nodes = new_nodes
+        self._wishes: dict[str, Wish] = {}
+
+    # -- the agenda
+
+    def waiting(self) -> list[Due]:
+        steps = [Due(moment, name, partial(self._step, name)) for moment, name in self._store.waking_queued(AT_ONCE)]
+        return steps + self._due_for_capacity()
+
+    def _due_for_capacity(self) -> list[Due]:
+        """The queued resources for which there is room now, and the moment at which there may be more of it."""
+        waiting = self._store.queued_waiting()
+        self._forget_wishes_but({name for _, name in waiting})
+        if not waiting:
+            return []
+        has_room = functools.cache(self._room())
+        fitting = [
+            Due(moment, name, partial(self._provision, name))
+            for moment, name in waiting
+            if self._wish(name).is_served(has_room)
+        ]
+        change = self._placement.next_change(self._clock.now())
+        return fitting if change is None else [*fitting, Due(change, _CAPACITY, _look_again)]
+
+    def _forget_wishes_but(self, waiting: set[str]) -> None:
+        for name in self._wishes.keys() - waiting:
+            del self._wishes[name]
+
+    def _room(self) -> Callable[[str, tuple[str, ...]], bool]:
+        """Whether there is room, as things stand now, for nodes of these types in a zone."""
+        held = self._store.occupying_nodes()
+        return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
+
+    def _wish(self, name: str) -> Wish:
+        """What it asks for never changes, so it is taken apart once while it waits."""
+        if name not in self._wishes:
+            queued = self._store.queued(name)
+            assert queued is not None, f"{name} waits"
+            self._wishes[name] = wish_of(queued, self._store.extras(name))
+        return self._wishes[name]
+
+    async def _step(self, name: str) -> None:
+        with self._store.transaction():
+            queued = self._store.queued(name)
+            if queued is not None and queued.wake is not None and queued.wake <= self._clock.now():
+                self._take_step(queued)
+
+    def _take_step(self, queued: QueuedRecord) -> None:
+        steps: dict[int, Callable[[QueuedRecord], None]] = {
+            QueuedState.ACCEPTED: self._wait_for_resources,
+            QueuedState.WAITING_FOR_RESOURCES: self._expire,
+            QueuedState.PROVISIONING: self._suspend,
+            QueuedState.ACTIVE: self._suspend,
+        }
+        steps.get(queued.state, self._stop_waking)(queued)
+
+    def _stop_waking(self, queued: QueuedRecord) -> None:
+        self._store.save_queued(replace(queued, wake=None))
+
+    # -- from CREATING to ACTIVE
+
+    @documented(
+        "valid-after",
+        "A request that is not valid yet stays ACCEPTED, and is provisioned within its interval at the earliest.",
+        source="google-cloud-tpu, QueuedResource.QueueingPolicy",
+    )
+    def accept(self, queued: QueuedRecord) -> QueuedRecord:
+        """Its create operation is done."""
+        wake = max(self._clock.now() + ACCEPTED_S, queued.valid_from or 0.0)
+        accepted = in_state(queued, QueuedState.ACCEPTED, wake=_earlier(wake, queued.valid_until))
+        self._store.save_queued(accepted)
+        return accepted
+
+    def _wait_for_resources(self, queued: QueuedRecord) -> None:
+        now = self._clock.now()
+        if queued.valid_until is not None and queued.valid_until <= now:
+            self._expire(queued)
+            return
+        self._store.save_queued(
+            in_state(
+                queued,
+                QueuedState.WAITING_FOR_RESOURCES,
+                wake=queued.valid_until,
+                valid_from=now + WAITING_S,
+            )
+        )
+
+    @documented(
+        "valid-until",
+        "A request that found no resources until the end of its interval is FAILED, and stays until it is deleted.",
+        source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, QueuedResourceState.State.FAILED",
+    )
+    @assumed("valid-until-error", "It failed with code 4; the wording is ours.")
+    def _expire(self, queued: QueuedRecord) -> None:
+        message = f"The queued resource {last_part(queued.name)} could not be provisioned within its interval."
+        self._fail(queued, errors.status_of(code_pb2.DEADLINE_EXCEEDED, message))
+
+    def _fail(self, queued: QueuedRecord, error: status_pb2.Status) -> None:
+        self._store.save_queued(in_state(queued, QueuedState.FAILED, error=error, verdict=None))
+
+    async def _provision(self, name: str) -> None:
+        with self._store.transaction():
+            queued = self._store.queued(name)
+            is_waiting = queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES
+            if queued is not None and is_waiting and self._wish(name).is_served(self._room()):
+                self._make_nodes_of(queued)
+
+    def _make_nodes_of(self, queued: QueuedRecord) -> None:
+        extras = self._store.extras(queued.name)
+        location = location_of(queued.name)
+        wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
+        nodes = [self._new_nodes.make(each.node, location, each.node_id) for each in wanted]
+        verdict = self._verdict(queued, nodes)
+        if verdict is not None:
+            self._fail(queued, verdict)
+            return
+        has_addresses = self._placement.addresses_left(nodes, location.zone)
+        self._save_provisioning(queued, has_addresses)
+        for node, each in zip(nodes, wanted, strict=True):
+            node.queued_resource, node.multislice_node = queued.name, each.is_multislice
+            self._store.save_node(node, queued_resource=queued.name, is_flex=is_flex(extras))
+            self._store.place_node(node.name)
+            self._store.save_extras(node.name, each.extras)
+            self._operations.start("create", node.name)
+
+    def _verdict(self, queued: QueuedRecord, nodes: Sequence[NodePb]) -> status_pb2.Status | None:
+        """What it fails of before a node is made: a name that was taken meanwhile, or its reservation (E3)."""
+        for node in nodes:
+            if self._store.node(node.name) is not None:
+                return errors.already_exists(node.name).status
+        if not is_reserved(queued.body, self._store.extras(queued.name)):
+            return None
+        name = queued.body.reservation_name
+        return self._placement.reservation_verdict(nodes, zone_of(queued), name=name, is_queued=True)
+
+    @recorded(
+        "E10-queued",
+        "Without external addresses it is PROVISIONING for a while, then SUSPENDING, then FAILED, and says why.",
+        source="notes of two public repositories (2 to 5 min from WAITING_FOR_RESOURCES to FAILED)",
+    )
+    def _save_provisioning(self, queued: QueuedRecord, has_addresses: bool) -> None:
+        verdict = None if has_addresses else verdicts.addresses_used_up()
+        wake = None if has_addresses else self._clock.now() + ADDRESSES_VERDICT_S
+        self._store.save_queued(in_state(queued, QueuedState.PROVISIONING, wake=wake, verdict=verdict))
+
+    # -- what follows from the nodes
+
+    def settle(self, name: str) -> None:
+        """A node of this queued resource has changed or is gone. An empty name is that of none."""
+        queued = self._store.queued(name) if name else None
+        if queued is None:
+            return
+        states = [node.state for node in self._store.nodes_of_queued(name)]
+        if not states:
+            self._without_nodes(queued)
+        elif queued.state in (QueuedState.PROVISIONING, QueuedState.ACTIVE):
+            self._with_nodes(queued, states)
+        elif queued.state == QueuedState.SUSPENDING and set(states) == {State.READY}:  # their deletion was cancelled
+            self._activate(queued)
+
+    def is_ending(self, name: str) -> bool:
+        """Whether the nodes of a queued resource go for good; false for an empty name."""
+        queued = self._store.queued(name) if name else None
+        if queued is None:
+            return False
+        is_taken = queued.body.state.state_initiator == Initiator.SERVICE
+        return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_taken)
+
+    def _with_nodes(self, queued: QueuedRecord, states: Sequence[int]) -> None:
+        if set(states) == {State.DELETING}:
+            kept = in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.USER, wake=queued.wake)
+            self._store.save_queued(kept)
+        elif State.PREEMPTED in states:
+            self._suspend(queued)
+        elif queued.state == QueuedState.PROVISIONING:
+            self._note_progress(queued, states)
+
+    def _note_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
+        if len(states) < len(wanted_nodes(queued.body, last_part(queued.name), {})):
+            self._suspend(replace(queued, verdict=errors.internal_error()))
+        elif set(states) == {State.READY} and queued.verdict is None:
+            self._activate(queued)
+
+    def _activate(self, queued: QueuedRecord) -> None:
+        ends = queued.wake or run_end(self._store.extras(queued.name), self._clock.now())
+        self._store.save_queued(in_state(queued, QueuedState.ACTIVE, wake=ends))
+        if ends is None:
+            return
+        for node in self._store.nodes_of_queued(queued.name):
+            self._store.save_extras(node.name, with_end(self._store.extras(node.name), ends))
+
+    @documented(
+        "queued-suspend",
+        "When a node is preempted or the run duration is over, the service deletes all nodes: SUSPENDING, then "
+        "SUSPENDED; the queued resource stays until it is deleted and is not provisioned again.",
+        source="cloud.google.com/tpu/docs/queued-resources, request-using-flex-start",
+    )
+    def _suspend(self, queued: QueuedRecord) -> None:
+        self._store.save_queued(in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.SERVICE))
+        self._nodes.delete(self._store.nodes_of_queued(queued.name))
+
+    @documented(
+        "queued-nodes-deleted",
+        "A queued resource whose nodes were all deleted is SUSPENDED.",
+        source="google-cloud-tpu, QueuedResourceState.State.SUSPENDED",
+    )
+    @assumed(
+        "queued-nodes-failed",
+        "When nodes cannot be made, it is SUSPENDING and then FAILED; while some nodes are left, it stays ACTIVE.",
+    )
+    def _without_nodes(self, queued: QueuedRecord) -> None:
+        if queued.state == QueuedState.DELETING:
+            self._store.remove_queued(queued.name)
+            self._operations.finish_waiting(queued.name)
+        elif queued.state == QueuedState.PROVISIONING:
+            self._fail(queued, queued.verdict or errors.internal_error())
+        elif queued.verdict is not None:
+            self._fail(queued, queued.verdict)
+        elif queued.state in (QueuedState.ACTIVE, QueuedState.SUSPENDING):
+            initiator = queued.body.state.state_initiator or Initiator.USER
+            self._store.save_queued(in_state(queued, QueuedState.SUSPENDED, initiator=initiator))
+
+
+async def _look_again() -> None:
+    """After each act the timeline asks what is waiting, and so whether there is room."""
+
+
+def node_of(accelerator_type: str) -> NodePb:
+    return new("Node", accelerator_type=accelerator_type)
+
+
+def zone_of(queued: QueuedRecord) -> str:
+    return location_of(queued.name).zone
+
+
+def _earlier(moment: float, bound: float | None) -> float:
+    return moment if bound is None else min(moment, bound)

@@ -1,0 +1,83 @@
+"""What operations on queued resources do when they are due: create, delete, reset."""
+
+from __future__ import annotations
+
+from jupyter_tpu.emulator.engine.operations import Operations
+from jupyter_tpu.emulator.engine.worker_pool import WorkerPool
+from jupyter_tpu.emulator.queued_resources.agenda import Queue
+from jupyter_tpu.emulator.queued_resources.records import in_state
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.protos import NodePb, QueuedState, State
+from jupyter_tpu.emulator.resources.records import OperationRecord
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.ledger import Ledger
+
+
+class QueueEffects:
+    """Performs one due operation at a time per queued resource; each may be performed twice."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: VirtualClock,
+        ledger: Ledger,
+        operations: Operations,
+        queue: Queue,
+        workers: WorkerPool,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._ledger = ledger
+        self._operations = operations
+        self._queue = queue
+        self._workers = workers
+
+    async def perform(self, operation: OperationRecord) -> None:
+        """Raises whatever fails; the caller ends the operation then."""
+        if operation.verb == "reset":
+            await self._restart(operation)
+        with self._store.transaction():
+            self._finish(operation)
+
+    def _finish(self, operation: OperationRecord) -> None:
+        queued = self._store.queued(operation.target)
+        if queued is None:
+            self._operations.finish(operation)
+        elif operation.verdict is not None:
+            self.roll_back(operation)
+            self._operations.finish(operation, error=operation.verdict)
+        elif operation.verb == "delete":
+            self._store.remove_queued(queued.name)
+            self._operations.finish(operation)
+        else:
+            shown = self._queue.accept(queued) if queued.state == QueuedState.CREATING else queued
+            self._operations.finish(operation, result=shown.body)
+
+    async def _restart(self, operation: OperationRecord) -> None:
+        for node in self._store.nodes_of_queued(operation.target):
+            if node.state == State.RESTARTING and operation.verdict is None:
+                await self._workers.stop(node)
+                await self._workers.start(node)
+                await self._be_ready_again(node)
+
+    async def _be_ready_again(self, node: NodePb) -> None:
+        current = self._store.node(node.name)
+        if current is None or current.state != State.RESTARTING:
+            await self._workers.stop(node)
+            return
+        with self._store.transaction():
+            current.state = State.READY
+            self._store.save_node(current)
+            self._ledger.node_ready(current, self._clock.now())
+
+    def roll_back(self, operation: OperationRecord) -> bool:
+        """Undo what the request of an operation did. False when it cannot be undone and goes on."""
+        queued = self._store.queued(operation.target)
+        if operation.verdict is None and operation.verb != "create":
+            return False
+        if queued is not None and operation.verb == "create":
+            self._store.remove_queued(queued.name)
+        elif queued is not None and queued.state == QueuedState.DELETING:
+            self._store.save_queued(in_state(queued, operation.state_before))
+        return True

@@ -1,0 +1,45 @@
+"""What the real service prints of queued resources beyond its own documents; each is a switch of the project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.emulator.limits.project import Switches
+from jupyter_tpu.emulator.resources.behaviours import recorded
+
+Fields = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedResourceQuirks:
+    """Changes queued resources in an answer that is about to be printed."""
+
+    switches: Switches
+    project: str
+    project_number: str
+
+    def show(self, answer: Fields) -> None:
+        """In place, in a queued resource, a list of them, or an operation that carries one."""
+        for each in [answer, answer.get("response", {}), *answer.get("queuedResources", [])]:
+            for spec in each.get("tpu", {}).get("nodeSpec", []):
+                self._show_spec(spec)
+
+    @recorded(
+        "queued-undocumented",
+        "Nodes in queued resources have the fields bootDisk and useTpuVm, which no document lists (a switch).",
+        source="docs.cloud.google.com/ai-hypercomputer, Serve Qwen2-7B with vLLM on TPUs (output of describe)",
+    )
+    @recorded(
+        "queued-project-number",
+        "Queued resources name the project by its number in nodeSpec.parent and node.queuedResource (a switch).",
+        source="docs.cloud.google.com/ai-hypercomputer, Serve Qwen2-7B with vLLM on TPUs (output of describe)",
+    )
+    def _show_spec(self, spec: Fields) -> None:
+        node = spec.get("node", {})
+        if self.switches.undocumented_fields:
+            node.update(bootDisk={}, useTpuVm=True)
+        if self.switches.numbers_in_names:
+            for holder, name in ((spec, "parent"), (node, "queuedResource")):
+                if name in holder:
+                    holder[name] = holder[name].replace(f"projects/{self.project}/", f"projects/{self.project_number}/")

@@ -1,0 +1,206 @@
+"""The methods on queued resources: what the API answers at once. What happens later is in `agenda`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from google.protobuf.message import Message
+
+from jupyter_tpu.emulator.engine.operations import Operations
+from jupyter_tpu.emulator.limits.rules import Rules
+from jupyter_tpu.emulator.nodes.new_nodes import NewNodes
+from jupyter_tpu.emulator.nodes.validation import accelerator_of
+from jupyter_tpu.emulator.queued_resources.nodes import QueueNodes
+from jupyter_tpu.emulator.queued_resources.records import in_state, state_name
+from jupyter_tpu.emulator.queued_resources.specs import (
+    WantedNode,
+    check_model,
+    check_run,
+    interval_of,
+    is_flex,
+    offers_flex_start,
+    wanted_nodes,
+)
+from jupyter_tpu.emulator.queued_resources.validation import (
+    check_node_ids,
+    check_queued_resource,
+    check_queued_resource_id,
+)
+from jupyter_tpu.emulator.resources import errors, paging, verdicts
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.clock import VirtualClock
+from jupyter_tpu.emulator.resources.names import Location, location_of, parse_location
+from jupyter_tpu.emulator.resources.protos import Initiator, NodePb, QueuedState, new
+from jupyter_tpu.emulator.resources.records import QueuedRecord
+from jupyter_tpu.emulator.resources.request import ApiRequest
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.holdings import Kind, kind_of
+
+
+class QueuedResources:
+    """List, get, create, delete and reset queued resources."""
+
+    def __init__(
+        self,
+        *,
+        store: Store,
+        clock: VirtualClock,
+        rules: Rules,
+        operations: Operations,
+        new_nodes: NewNodes,
+        nodes: QueueNodes,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._rules = rules
+        self._operations = operations
+        self._new_nodes = new_nodes
+        self._nodes = nodes
+
+    def handlers(self) -> dict[str, Callable[[ApiRequest], Message]]:
+        return {
+            "ListQueuedResources": self.list_queued_resources,
+            "GetQueuedResource": self.get_queued_resource,
+            "CreateQueuedResource": self.create_queued_resource,
+            "DeleteQueuedResource": self.delete_queued_resource,
+            "ResetQueuedResource": self.reset_queued_resource,
+        }
+
+    def list_queued_resources(self, asked: ApiRequest) -> Message:
+        request = asked.request
+        location = parse_location(request.parent, "parent")
+        size = paging.page_size_of(request.page_size)
+        after = paging.name_before(request.page_token)
+        zone = None if location.is_wildcard else location.zone
+        rest = self._store.queued_resources(zone, after=after, limit=size + 1)
+        found, token = paging.cut(rest, _name_of, size)
+        shown = [queued.body for queued in found]
+        return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
+
+    def get_queued_resource(self, asked: ApiRequest) -> Message:
+        return _message(self._required(asked.request.name).body)
+
+    @documented(
+        "queued-create",
+        "A queued resource is CREATING until its operation is done, then ACCEPTED; quota and allow-list come first.",
+        source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
+    )
+    def create_queued_resource(self, asked: ApiRequest) -> Message:
+        request, extras = asked.request, asked.extras
+        location = parse_location(request.parent, "parent")
+        check_queued_resource_id(request.queued_resource_id)
+        queued = self._new(asked, location)
+        wanted = wanted_nodes(queued.body, request.queued_resource_id, extras)
+        check_node_ids(each.node_id for each in wanted)
+        nodes = [self._made(each, location, asked.version) for each in wanted]
+        self._check(queued, nodes, location, extras)
+        kinds = [(kind_of(node, is_flex=is_flex(extras)), 1) for node in nodes]
+        self._store.add_queued(queued, _counted(kinds))
+        self._store.save_extras(queued.name, extras)
+        return self._operations.start("create", queued.name, verdict=_flex_verdict(nodes, location.zone, extras))
+
+    @documented(
+        "queued-delete",
+        "A queued resource whose nodes are there is deleted only by force; then its nodes go too.",
+        source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, DeleteQueuedResourceRequest.force",
+    )
+    @assumed("queued-delete-refusal", "Without force it is refused in E5's words.")
+    def delete_queued_resource(self, asked: ApiRequest) -> Message:
+        queued = self._required(asked.request.name)
+        nodes = self._store.nodes_of_queued(queued.name)
+        if queued.state == QueuedState.DELETING or (nodes and not asked.request.force):
+            raise errors.wrong_state("delete", state_name(queued))
+        if self._operations.verdict is not None:
+            return self._operations.start("delete", queued.name, queued.state)
+        self._operations.abort(queued.name)
+        self._store.save_queued(in_state(queued, QueuedState.DELETING, initiator=Initiator.USER))
+        if not nodes:
+            return self._operations.start("delete", queued.name, queued.state)
+        operation = self._operations.start_waiting("delete", queued.name, queued.state)
+        self._nodes.delete(nodes)
+        return operation
+
+    @assumed(
+        "queued-reset",
+        "Reset starts the TPU VMs anew: it works in ACTIVE, and the nodes are RESTARTING for a minute, unbilled.",
+    )
+    def reset_queued_resource(self, asked: ApiRequest) -> Message:
+        queued = self._required(asked.request.name)
+        if queued.state != QueuedState.ACTIVE:
+            raise errors.wrong_state("reset", state_name(queued))
+        if self._operations.verdict is None:
+            self._nodes.restart(queued.name)
+        return self._operations.start("reset", queued.name, queued.state)
+
+    def _new(self, asked: ApiRequest, location: Location) -> QueuedRecord:
+        now = self._clock.now()
+        body = type(asked.request.queued_resource)()
+        body.CopyFrom(asked.request.queued_resource)
+        check_queued_resource(body, location, now)
+        body.name = f"{location}/queuedResources/{asked.request.queued_resource_id}"
+        for spec in body.tpu.node_spec:
+            spec.parent = str(location)
+            spec.node.accelerator_type = accelerator_of(spec.node, location.zone).type
+            spec.node.queued_resource = body.name
+        body.create_time.FromNanoseconds(int(now * 1e9))
+        bounds = interval_of(body.queueing_policy, now)
+        queued = QueuedRecord(body=body, created=now, valid_from=bounds.start, valid_until=bounds.end)
+        return in_state(queued, QueuedState.CREATING)
+
+    def _made(self, wanted: WantedNode, location: Location, version: str) -> NodePb:
+        return self._new_nodes.make(wanted.node, location, wanted.node_id, version)
+
+    def _check(self, queued: QueuedRecord, nodes: list[NodePb], location: Location, extras: Mapping[str, Any]) -> None:
+        check_model(queued.body, extras)
+        check_run(extras, self._clock.now())
+        for name in (queued.name, *(node.name for node in nodes)):
+            if self._store.queued(name) is not None or self._store.node(name) is not None:
+                raise errors.already_exists(name)
+        held = [*self._store.held_nodes(), *self._store.held_by_queue()]
+        self._rules.admission.check_nodes(_counting(nodes, extras), location.zone, held, is_queued=True)
+
+    def _required(self, name: str) -> QueuedRecord:
+        location_of(name)
+        queued = self._store.queued(name)
+        if queued is None:
+            raise errors.not_found(name)
+        return queued
+
+
+@documented(
+    "flex-start-quota",
+    "Flex-start takes preemptible quota.",
+    source="cloud.google.com/tpu/docs/request-using-flex-start",
+)
+def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
+    """The nodes as they count against the quota."""
+    if not is_flex(extras):
+        return nodes
+    counted = [type(node)() for node in nodes]
+    for node, copy in zip(nodes, counted, strict=True):
+        copy.CopyFrom(node)
+        copy.scheduling_config.spot = True
+    return counted
+
+
+def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
+    """What the create fails of when flex-start is not offered (E12)."""
+    refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
+    return verdicts.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
+
+
+def _counted(kinds: list[tuple[Kind, int]]) -> list[tuple[Kind, int]]:
+    totals: dict[Kind, int] = {}
+    for kind, count in kinds:
+        totals[kind] = totals.get(kind, 0) + count
+    return list(totals.items())
+
+
+def _message(message: Any) -> Message:
+    found: Message = message
+    return found
+
+
+def _name_of(queued: QueuedRecord) -> str:
+    return queued.name

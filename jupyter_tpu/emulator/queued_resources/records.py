@@ -1,0 +1,55 @@
+"""The states of a queued resource as records: each change makes a new record."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from google.rpc import status_pb2
+
+from jupyter_tpu.emulator.resources.behaviours import documented
+from jupyter_tpu.emulator.resources.protos import Initiator, QueuedState
+from jupyter_tpu.emulator.resources.records import QueuedRecord
+
+DATA = {
+    QueuedState.CREATING: "creating_data",
+    QueuedState.ACCEPTED: "accepted_data",
+    QueuedState.PROVISIONING: "provisioning_data",
+    QueuedState.FAILED: "failed_data",
+    QueuedState.DELETING: "deleting_data",
+    QueuedState.ACTIVE: "active_data",
+    QueuedState.SUSPENDING: "suspending_data",
+    QueuedState.SUSPENDED: "suspended_data",
+}
+"""The field of the state's data, for the states that have one."""
+
+
+@documented(
+    "state-initiator",
+    "The state's initiator tells whether SUSPENDING and SUSPENDED were brought about by the user or by the service.",
+    source="google-cloud-tpu, QueuedResourceState.state_initiator",
+)
+def in_state(
+    queued: QueuedRecord,
+    state: int,
+    *,
+    initiator: int = Initiator.STATE_INITIATOR_UNSPECIFIED,
+    error: status_pb2.Status | None = None,
+    **changes: Any,
+) -> QueuedRecord:
+    """The queued resource in another state, with no further step unless `wake` says; `error`: what it FAILED of."""
+    body = type(queued.body)()
+    body.CopyFrom(queued.body)
+    body.ClearField("state")
+    body.state.state = state
+    body.state.state_initiator = initiator
+    field = DATA.get(QueuedState(state))
+    if field:
+        getattr(body.state, field).SetInParent()
+    if error is not None:
+        body.state.failed_data.error.CopyFrom(error)
+    return replace(queued, body=body, **{"wake": None, **changes})
+
+
+def state_name(queued: QueuedRecord) -> str:
+    return str(QueuedState(queued.state).name)

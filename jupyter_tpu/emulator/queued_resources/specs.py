@@ -1,0 +1,211 @@
+"""What a queued resource asks for: which nodes, in which tier, when, and for how long. Values only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.protobuf import duration_pb2, timestamp_pb2
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.errors import bad_field
+from jupyter_tpu.emulator.resources.names import last_part, location_of
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.resources.records import QueuedRecord
+
+FLEX_START = "FLEX_START"
+LONGEST_RUN_S = 7 * 86_400.0
+FLEX_START_ZONES = {
+    "v5e": ("us-west4-a", "us-central1-a"),
+    "v6e": ("asia-northeast1-b", "us-east5-a"),
+}
+_MODELS = ("", "PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATION_BOUND", FLEX_START)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedNode:
+    """One node that a queued resource will make; `node` as it was asked for, with the scheduling of the request."""
+
+    node_id: str
+    node: NodePb
+    extras: Mapping[str, Any]
+    is_multislice: bool
+
+
+def wanted_nodes(queued: Any, queued_id: str, extras: Mapping[str, Any]) -> list[WantedNode]:
+    """All nodes of a ``QueuedResource``, in the order of its specs."""
+    found = []
+    for index, spec in enumerate(queued.tpu.node_spec):
+        is_multislice = spec.HasField("multislice_params")
+        extra = _spec_extras(extras, index).get("node", {})
+        for node_id in node_ids_of(spec, queued_id):
+            node = scheduled(spec.node, queued, extras)
+            found.append(WantedNode(node_id=node_id, node=node, extras=extra, is_multislice=is_multislice))
+    return found
+
+
+@documented(
+    "multislice-names",
+    "The nodes of a multislice request are named <prefix>-0, <prefix>-1, …; without a prefix, after their request.",
+    source="v2alpha1 discovery document, MultiNodeParams.nodeIdPrefix",
+)
+def node_ids_of(spec: Any, queued_id: str) -> Iterator[str]:
+    """Ids of the nodes of one ``NodeSpec``."""
+    if spec.HasField("multislice_params"):
+        prefix = spec.multislice_params.node_id_prefix or queued_id
+        yield from (f"{prefix}-{number}" for number in range(spec.multislice_params.node_count))
+    else:
+        yield spec.node_id
+
+
+def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
+    specs = extras.get("tpu", {}).get("nodeSpec", [])
+    return specs[index] if index < len(specs) else {}
+
+
+@assumed("best-effort", "Nodes of the tier best_effort are preemptible ones.")
+def scheduled(asked: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
+    """The node with the tier of its queued resource; a request without one leaves it as it is."""
+    node = type(asked)()
+    node.CopyFrom(asked)
+    model = extras.get("provisioningModel", "")
+    if queued.HasField("spot") or model == "SPOT":
+        node.scheduling_config.spot = True
+    elif "bestEffort" in extras:
+        node.scheduling_config.preemptible = True
+    elif is_reserved(queued, extras):
+        node.scheduling_config.reserved = True
+    return node
+
+
+def is_reserved(queued: Any, extras: Mapping[str, Any]) -> bool:
+    """Whether it takes chips of a reservation."""
+    is_bound = extras.get("provisioningModel") == "RESERVATION_BOUND"
+    return bool(queued.reservation_name) or is_bound or bool(extras.get("guaranteed", {}).get("reserved"))
+
+
+def is_flex(extras: Mapping[str, Any]) -> bool:
+    return bool(extras.get("provisioningModel") == FLEX_START)
+
+
+@assumed("provisioning-model-once", "A provisioning model and another tier cannot both be asked for.")
+def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
+    """Raises when the provisioning model is unknown, or contradicts the tier."""
+    model = extras.get("provisioningModel", "")
+    if model not in _MODELS:
+        raise bad_field("queued_resource.provisioning_model", f"{str(model)[:40]!r} is not a provisioning model")
+    has_spot = queued.HasField("spot") or "bestEffort" in extras
+    if (model == FLEX_START and (has_spot or is_reserved(queued, extras))) or (
+        model in ("STANDARD", "RESERVATION_BOUND") and has_spot
+    ):
+        raise bad_field("queued_resource.provisioning_model", f"{model} cannot be combined with another tier")
+
+
+@documented(
+    "flex-start-zones",
+    "Flex-start is offered for v6e in asia-northeast1-b and us-east5-a, for v5e in us-west4-a and us-central1-a.",
+    source="cloud.google.com/tpu/docs/request-using-flex-start (2025-08-19)",
+)
+def offers_flex_start(accelerator_type: str, zone: str) -> bool:
+    return zone in FLEX_START_ZONES.get(accelerators.accelerator(accelerator_type).generation, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """The chips that a queued resource asks for: accelerator types of its nodes, all of them at once."""
+
+    zone: str
+    types: tuple[str, ...]
+    is_reserved: bool
+
+    def is_served(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
+        """A reserved one does not wait: its reservation has the chips, or it fails."""
+        return self.is_reserved or has_room(self.zone, self.types)
+
+
+def wish_of(queued: QueuedRecord, extras: Mapping[str, Any]) -> Wish:
+    wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
+    types = tuple(each.node.accelerator_type for each in wanted)
+    return Wish(location_of(queued.name).zone, types, is_reserved(queued.body, extras))
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """When a queued resource may be provisioned, in virtual seconds since the epoch; None: no bound."""
+
+    start: float | None = None
+    end: float | None = None
+
+
+def interval_of(policy: Any, now: float) -> Interval:
+    """The bounds that a ``QueueingPolicy`` sets for a request that is made now."""
+    which = policy.WhichOneof("start_timing_constraints")
+    if which is None:
+        return Interval()
+    value = getattr(policy, which)
+    if which == "valid_interval":
+        return Interval(_moment(value, "start_time"), _moment(value, "end_time"))
+    moment = now + seconds_of(value) if which.endswith("duration") else moment_of(value)
+    return Interval(end=moment) if which.startswith("valid_until") else Interval(start=moment)
+
+
+def _moment(interval: Any, field: str) -> float | None:
+    return moment_of(getattr(interval, field)) if interval.HasField(field) else None
+
+
+def seconds_of(duration: Any) -> float:
+    return float(duration.seconds) + float(duration.nanos) / 1e9
+
+
+def moment_of(timestamp: Any) -> float:
+    return float(timestamp.seconds) + float(timestamp.nanos) / 1e9
+
+
+@documented(
+    "run-duration",
+    "Flex-start runs for at most 7 days; runDuration says how long, or until when.",
+    source="cloud.google.com/tpu/docs/request-using-flex-start; v2alpha1 discovery document, RunDuration",
+)
+@assumed("run-duration-default", "Flex-start without a run duration runs for 7 days.")
+def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
+    """When a queued resource that became ACTIVE then has to end; None: never.
+
+    Raises:
+        Refusal: the run duration is no duration, or not of 0 to 7 days.
+    """
+    asked = extras.get("runDuration", {})
+    ends = []
+    if "maxRunDuration" in asked:
+        ends.append(active_since + _checked_run(str(asked["maxRunDuration"])))
+    if "terminationTime" in asked:
+        ends.append(_parsed(timestamp_pb2.Timestamp(), str(asked["terminationTime"]), moment_of))
+    if not ends and is_flex(extras):
+        ends.append(active_since + LONGEST_RUN_S)
+    return min(ends, default=None)
+
+
+@assumed("run-ends-ahead", "A run cannot be asked for that ends in the past.")
+def check_run(extras: Mapping[str, Any], now: float) -> None:
+    """Raises the refusal of a new queued resource whose run has no time."""
+    ends = run_end(extras, now)
+    if ends is not None and ends <= now:
+        raise bad_field("queued_resource.run_duration", "termination_time must lie ahead")
+
+
+def _checked_run(text: str) -> float:
+    seconds = _parsed(duration_pb2.Duration(), text, seconds_of)
+    if not 0 < seconds <= LONGEST_RUN_S:
+        raise bad_field("queued_resource.run_duration", "max_run_duration must be more than 0 and at most 7 days")
+    return seconds
+
+
+def _parsed(message: Any, text: str, value_of: Any) -> float:
+    try:
+        message.FromJsonString(text)
+    except ValueError as error:
+        raise bad_field("queued_resource.run_duration", f"{text[:40]!r} is not valid") from error
+    value: float = value_of(message)
+    return value if math.isfinite(value) else 0.0

@@ -1,0 +1,1 @@
+"""Keep real sessions with Google's services as cases, and play them against the emulator."""

@@ -1,0 +1,105 @@
+"""One request and its answer, as a file: what `record` writes and `replay-check` plays.
+
+The golden cases of the tests have the same fields (and more), so a recorded case can become one by hand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+class CaseUnreadable(Exception):
+    """A file is no recorded case; the message says which and why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One exchange; texts may hold placeholders (`wildcards`).
+
+    Attributes:
+        request: verb, path and query, such as ``DELETE /v2/projects/<project-1>/locations/z/nodes/n?force=True``.
+        body: what was sent, None when nothing was.
+        answer: the body of the answer; a text where it was no JSON.
+        after_s: seconds between the first request of the recording and this one.
+    """
+
+    name: str
+    request: str
+    body: Any
+    status: int
+    answer: Any
+    after_s: float
+    standing: str
+    source: str
+
+    @property
+    def verb(self) -> str:
+        return self.request.partition(" ")[0]
+
+    @property
+    def path(self) -> str:
+        return self.request.partition(" ")[2]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "standing": self.standing,
+            "source": self.source,
+            "after_s": self.after_s,
+            "request": self.request,
+            "body": self.body,
+            "status": self.status,
+            "answer": self.answer,
+        }
+
+
+def case_from_json(data: Mapping[str, Any]) -> Case:
+    """Raises KeyError, TypeError or ValueError for what is no case."""
+    verb, _, path = str(data["request"]).partition(" ")
+    if not (verb.isupper() and path.startswith("/")):
+        raise ValueError(f"{data['request']!r} is not of the form VERB /path")
+    return Case(
+        name=str(data["name"]),
+        request=str(data["request"]),
+        body=data.get("body"),
+        status=int(data["status"]),
+        answer=data.get("answer"),
+        after_s=float(data.get("after_s", 0.0)),
+        standing=str(data.get("standing", "recorded")),
+        source=str(data.get("source", "")),
+    )
+
+
+def write_case(folder: Path, case: Case) -> Path:
+    """Write a case to a file of its name that only its owner may read. Raises OSError, also when there is one."""
+    path = folder / f"{case.name}.json"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        json.dump(case.to_json(), file, indent=2, ensure_ascii=False)
+        file.write("\n")
+    return path
+
+
+def read_cases(folder: Path) -> list[Case]:
+    """All cases of a folder, in the order of their names. Raises CaseUnreadable."""
+    if not folder.is_dir():
+        raise CaseUnreadable(f"{folder} is not a folder")
+    return [_read_case(path) for path in sorted(folder.glob("*.json"))]
+
+
+def _read_case(path: Path) -> Case:
+    try:
+        return case_from_json(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise CaseUnreadable(f"{path} is no recorded case: {type(error).__name__}: {error}") from error
+
+
+def last_number(folder: Path) -> int:
+    """The highest number with which a case of the folder begins; 0 in an empty one."""
+    heads = (path.name.partition("-")[0] for path in folder.glob("*.json"))
+    return max((int(head) for head in heads if head.isdecimal()), default=0)

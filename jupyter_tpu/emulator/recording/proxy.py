@@ -1,0 +1,209 @@
+"""A reverse proxy on loopback that passes a person's real session on to Google and keeps each exchange as a case.
+
+Forwards to its one upstream only. What authorises a request passes through and is kept nowhere; no header is kept at
+all. An exchange that cannot be kept still gets its answer, and is told to `on_trouble`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
+
+import aiohttp
+from aiohttp import web
+from google.rpc import code_pb2
+from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
+
+from jupyter_tpu.emulator.recording.cases import Case, last_number, write_case
+from jupyter_tpu.emulator.recording.scrubbing import Scrubber
+from jupyter_tpu.emulator.resources.errors import status_of
+from jupyter_tpu.emulator.transport.json_answers import refused
+
+LARGEST_BODY_BYTES = 16 * 2**20
+_PATIENCE_S = 120
+_LOOPBACK = frozenset(["127.0.0.1", "localhost", "::1"])
+_OF_ONE_HOP = re.compile(
+    "connection|keep-alive|proxy-authenticate|proxy-authorization|te|trailer|transfer-encoding|upgrade"
+    "|host|content-length|accept-encoding",
+    re.IGNORECASE,
+)
+_OF_THE_CODING = re.compile(f"{_OF_ONE_HOP.pattern}|content-encoding|alt-svc|strict-transport-security", re.IGNORECASE)
+_RESOURCE = re.compile(
+    "projects|locations|nodes|queuedResources|operations|acceleratorTypes|runtimeVersions|reservations|services"
+    "|quotaInfos|quotaPreferences|consumerQuotaMetrics|billingAccounts|skus|budgets|timeSeries"
+    "|getGuestAttributes|start|stop|reset|generateServiceIdentity|simulateMaintenanceEvent|performMaintenance"
+)
+
+
+class UpstreamRefused(ValueError):
+    """What was named cannot be recorded from."""
+
+
+def checked_upstream(text: str) -> str:
+    """An origin without a path, with TLS unless it is on this machine. Raises UpstreamRefused."""
+    parts = urlsplit(text if "://" in text else f"https://{text}")
+    if parts.scheme not in ("https", "http") or not parts.hostname or parts.username or parts.query or parts.fragment:
+        raise UpstreamRefused(f"{text!r} is not an address such as https://tpu.googleapis.com")
+    if parts.path.strip("/"):
+        raise UpstreamRefused(f"{text!r} has a path; name the host only")
+    if parts.scheme == "http" and parts.hostname not in _LOOPBACK:
+        raise UpstreamRefused(f"{text!r} is not encrypted; http is for services on this machine")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@dataclass(slots=True)
+class Recording:
+    """The folder that the cases of one session go to, from all its upstreams."""
+
+    folder: Path
+    on_case: Callable[[Case], None]
+    on_trouble: Callable[[str], None]
+    scrubber: Scrubber = field(default_factory=Scrubber)
+    _number: int = 0
+    _first: float | None = None
+
+    def begin(self) -> None:
+        """Make the folder, for its owner only; cases of an earlier recording there stay. Raises OSError."""
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._number = last_number(self.folder)
+
+    def keep(self, upstream: str, exchange: Exchange) -> None:
+        self._first = exchange.began if self._first is None else self._first
+        self._number += 1
+        case = _case(exchange, self.scrubber, self._number, upstream, exchange.began - self._first)
+        try:
+            write_case(self.folder, case)
+        except OSError as error:
+            self.on_trouble(f"{case.name} cannot be written: {error}")
+        else:
+            self.on_case(case)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """One request and its answer, as they were."""
+
+    verb: str
+    path: str
+    query: str
+    body: bytes
+    secrets: tuple[str, ...]
+    status: int
+    answer: bytes
+    began: float
+
+
+class RecordingProxy:
+    """Serves one upstream; `open` and `close` once each."""
+
+    def __init__(self, upstream: str, recording: Recording) -> None:
+        self._upstream = upstream
+        self._recording = recording
+        self._session: aiohttp.ClientSession | None = None
+
+    async def open(self) -> None:
+        is_outside = self._upstream.startswith("https:")
+        timeout = aiohttp.ClientTimeout(total=_PATIENCE_S)
+        self._session = aiohttp.ClientSession(timeout=timeout, trust_env=is_outside)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """Pass on, keep, answer."""
+        began = time.monotonic()
+        body = await request.read()
+        try:
+            status, headers, answer = await self._passed_on(request, body)
+        except (aiohttp.ClientError, TimeoutError) as error:
+            return refused(status_of(code_pb2.UNAVAILABLE, f"{self._upstream} gave no answer: {error!r:.300}"))
+        exchange = Exchange(
+            verb=request.method,
+            path=request.path,
+            query=request.query_string,
+            body=body,
+            secrets=_secrets_of(request.headers),
+            status=status,
+            answer=answer,
+            began=began,
+        )
+        self._recording.keep(self._upstream, exchange)
+        return web.Response(body=answer, status=status, headers=headers)
+
+    async def _passed_on(self, request: web.Request, body: bytes) -> tuple[int, CIMultiDict[str], bytes]:
+        assert self._session is not None, "open comes before handle"
+        target = URL(self._upstream + request.raw_path, encoded=True)
+        headers = _without(request.headers, _OF_ONE_HOP)
+        async with self._session.request(
+            request.method, target, data=body or None, headers=headers, allow_redirects=False
+        ) as answer:
+            return answer.status, _without(answer.headers, _OF_THE_CODING), await _content(answer)
+
+
+async def _content(answer: aiohttp.ClientResponse) -> bytes:
+    content = bytearray()
+    async for piece in answer.content.iter_any():
+        content += piece
+        if len(content) > LARGEST_BODY_BYTES:
+            raise aiohttp.ClientPayloadError("the answer is too large to be recorded")
+    return bytes(content)
+
+
+def _without(headers: CIMultiDictProxy[str], left_out: re.Pattern[str]) -> CIMultiDict[str]:
+    return CIMultiDict((name, value) for name, value in headers.items() if not left_out.fullmatch(name))
+
+
+def _secrets_of(headers: Mapping[str, str]) -> tuple[str, ...]:
+    """What authorises the request, in case that an answer repeats it."""
+    words = headers.get("Authorization", "").split()
+    return tuple(word for word in (*words[-1:], headers.get("X-Goog-Api-Key", "")) if word)
+
+
+def _case(exchange: Exchange, scrubber: Scrubber, number: int, upstream: str, after_s: float) -> Case:
+    path, sent, got = unquote(exchange.path), _decoded(exchange.body), _decoded(exchange.answer)
+    for secret in exchange.secrets:
+        scrubber.hide(secret)
+    for text in (path, unquote(exchange.query), _text(exchange.body), _text(exchange.answer)):
+        scrubber.learn(text)
+    query = [(name, scrubber.scrubbed(value, name)) for name, value in parse_qsl(exchange.query, True)]
+    shown = scrubber.text(path) + (f"?{urlencode(query, safe='<>/:,')}" if query else "")
+    return Case(
+        name=f"{number:04d}-{_name(exchange)}",
+        request=f"{exchange.verb} {shown}",
+        body=scrubber.scrubbed(sent),
+        status=exchange.status,
+        answer=scrubber.scrubbed(got),
+        after_s=round(after_s, 3),
+        standing="recorded",
+        source=f"{urlsplit(upstream).hostname}, recorded on {datetime.now(UTC):%Y-%m-%d}",
+    )
+
+
+def _decoded(content: bytes) -> Any:
+    """JSON where it is JSON, else the text; None for nothing."""
+    if not content.strip():
+        return None
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return _text(content)
+
+
+def _text(content: bytes) -> str:
+    return content.decode(errors="replace")
+
+
+def _name(exchange: Exchange) -> str:
+    """``post-nodes``, ``get-operations``: verb and kind of the resource, nothing that somebody chose."""
+    path = unquote(exchange.path)
+    kinds = [word for word in re.split("[/:]", path) if _RESOURCE.fullmatch(word)]
+    return f"{exchange.verb.lower()}-{kinds[-1] if kinds else 'request'}"

@@ -1,0 +1,180 @@
+"""``jupyter tpu emulator replay-check``: play recorded cases against the emulator, tell what it answers otherwise."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import subprocess
+import sys
+import tempfile
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jupyter_tpu.emulator.control.client import ControlRefused, EmulatorControl, authorization
+from jupyter_tpu.emulator.recording.cases import Case, CaseUnreadable, read_cases
+from jupyter_tpu.emulator.recording.wildcards import Bindings, differences, filled_in, kind_of, placeholders
+from jupyter_tpu.standard_streams import write_answer
+
+_PATIENCE_S = 60
+_STAND_INS = {
+    "email": "somebody@example.com",
+    "ip": "192.0.2.1",
+    "key": "AAAAC3NzaC1lZDI1NTE5AAAAIGNvIGtleSwgYnV0IG9mIHRoZSBmb3JtIG9mIG9uZQ",
+    "metadata": "replayed",
+    "secret": "replayed",
+    "time": "2026-01-01T00:00:00Z",
+    "uid": "1",
+}
+"""What is sent for a placeholder that no answer has bound yet."""
+
+
+def parser() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(
+        prog="jupyter tpu emulator replay-check",
+        description="Play the cases of a recording against the emulator, in their order and at their pace in virtual "
+        "time, and print what it answers otherwise.",
+        epilog="The exit status is 0 when nothing differs and 1 when something does, or when there is nothing to play.",
+    )
+    options.add_argument("folder", type=Path, metavar="FOLDER", help="what `record` wrote")
+    options.add_argument(
+        "--emulator",
+        default="",
+        metavar="URL",
+        help="REST address of a running emulator with an empty project (default: one is started for this)",
+    )
+    options.add_argument(
+        "--pace", type=_pace, default=1.0, help="virtual seconds that pass in a recorded second (default: %(default)g)"
+    )
+    options.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
+    return options
+
+
+def _pace(text: str) -> float:
+    value = float(text)
+    if not 0 < value <= 100_000:
+        raise argparse.ArgumentTypeError("must be more than 0 and at most 100000")
+    return value
+
+
+def main(argv: Sequence[str]) -> int:
+    """Returns the exit status."""
+    options = parser().parse_args(argv)
+    try:
+        cases = read_cases(options.folder)
+        if not cases:
+            return _complain(f"no cases in {options.folder}")
+        with _emulator(options.emulator) as place:
+            found = {case.name: lines for case, lines in replayed(cases, place, options.pace)}
+    except (CaseUnreadable, ControlRefused) as error:
+        return _complain(str(error))
+    except OSError as error:
+        return _complain(f"No emulator answers at {options.emulator or 'its address'}: {error}")
+    status = write_answer(json.dumps({"cases": found}) + "\n" if options.json else _for_people(found))
+    return 1 if any(found.values()) else status
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """An emulator's REST address, and the file with its token (None: that of the environment, if any)."""
+
+    url: str
+    token_file: str | None = None
+
+
+def replayed(cases: Sequence[Case], place: Place, pace: float) -> Iterator[tuple[Case, list[str]]]:
+    """Each case with the differences of the emulator's answer. Raises OSError when nothing answers."""
+    control = EmulatorControl(place.url, place.token_file)
+    bound: Bindings = {"project-1": str(control.info()["project"])}
+    was_paused = control.clock()["paused"]
+    control.pause()
+    played_s = 0.0
+    try:
+        for case in cases:
+            if case.after_s > played_s:
+                control.advance((case.after_s - played_s) * pace)
+                played_s = case.after_s
+            yield case, list(_differences(case, place, bound))
+    finally:
+        if not was_paused:
+            control.resume()
+
+
+def _differences(case: Case, place: Place, bound: Bindings) -> Iterator[str]:
+    status, answer = _asked(place, case, bound)
+    if status != case.status:
+        yield f"status: expected {case.status}, got {status}"
+    yield from differences(case.answer, answer, bound)
+
+
+def _asked(place: Place, case: Case, bound: Bindings) -> tuple[int, Any]:
+    body = None if case.body is None else json.dumps(_sent(case.body, bound)).encode()
+    path = quote(_sent(case.path, bound), safe="/:?&=%$;,@-")
+    headers = {"Content-Type": "application/json", **authorization(place.token_file)}
+    request = urllib.request.Request(place.url.rstrip("/") + path, data=body, headers=headers, method=case.verb)
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    try:
+        with opener.open(request, timeout=_PATIENCE_S) as answer:
+            return answer.status, _decoded(answer.read())
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, _decoded(error.read())
+
+
+def _sent(value: Any, bound: Bindings) -> Any:
+    names = set(placeholders(json.dumps(value))) - bound.keys()
+    stand_ins = {name: _stand_in(name, bound) for name in names if _stand_in(name, bound)}
+    return filled_in(value, {**bound, **stand_ins})
+
+
+def _stand_in(name: str, bound: Bindings) -> str:
+    kind = kind_of(name)
+    return bound["project-1"] if name == "project-number-1" else _STAND_INS.get(kind, "")
+
+
+def _decoded(content: bytes) -> Any:
+    if not content.strip():
+        return None
+    try:
+        return json.loads(content)
+    except ValueError:
+        return content.decode(errors="replace")
+
+
+@contextlib.contextmanager
+def _emulator(url: str) -> Iterator[Place]:
+    """The address given, or that of an emulator that lives as long as this block."""
+    if url:
+        yield Place(url)
+        return
+    with tempfile.TemporaryDirectory(prefix="jt-replay-") as folder:
+        command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", folder]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            try:
+                ready = _ready(process.stdout.readline())
+                yield Place(ready["rest"], ready.get("token_file", ""))
+            finally:
+                process.terminate()
+
+
+def _ready(line: str) -> dict[str, Any]:
+    if not line:
+        raise OSError("the emulator that was started for this has ended")
+    return dict(json.loads(line))
+
+
+def _for_people(found: dict[str, list[str]]) -> str:
+    texts = [f"{name}\n" + "".join(f"  {line}\n" for line in lines) for name, lines in found.items() if lines]
+    same = sum(not lines for lines in found.values())
+    return "".join(texts) + f"{same} of {len(found)} cases are answered as recorded.\n"
+
+
+def _complain(text: str) -> int:
+    sys.stderr.write(f"{text}\n")
+    return 1

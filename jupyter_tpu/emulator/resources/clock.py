@@ -1,0 +1,84 @@
+"""Virtual time: the emulated cloud lives N seconds per real second, stands still when paused, and can be moved ahead.
+
+Time stands still while the emulator is off, so an emulated node that was forgotten does not bill a real week.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterator
+
+from jupyter_tpu.emulator.resources.behaviours import assumed
+
+RealTime = Callable[[], float]
+
+
+@assumed("time-stands-still", "The cloud's time stands still while the emulator is off, so nothing is billed for it.")
+class VirtualClock:
+    """Seconds since the epoch in virtual time, running `scale` times as fast as real time unless it is paused."""
+
+    def __init__(
+        self, *, start: float, scale: float, is_paused: bool = False, real_time: RealTime = time.monotonic
+    ) -> None:
+        self._start = start
+        self._scale = scale
+        self._is_paused = is_paused
+        self._is_held = False
+        self._real_time = real_time
+        self._real_start = real_time()
+
+    @property
+    def scale(self) -> float:
+        """Virtual seconds per real second, while it is not paused."""
+        return self._scale
+
+    @property
+    def is_paused(self) -> bool:
+        return self._is_paused
+
+    def now(self) -> float:
+        return self._start + (self._real_time() - self._real_start) * self._rate
+
+    def real_seconds_until(self, moment: float) -> float:
+        """How long to wait, in real seconds, until a virtual moment; 0 when it has passed, infinity while paused."""
+        missing = moment - self.now()
+        if missing <= 0:
+            return 0.0
+        return missing / self._rate if self._rate else math.inf
+
+    def move_to(self, moment: float) -> None:
+        """Jump ahead to a virtual moment; one that has passed changes nothing."""
+        self._restart_at(max(moment, self.now()))
+
+    def set_scale(self, scale: float) -> None:
+        self._restart_at(self.now())
+        self._scale = scale
+
+    def pause(self) -> None:
+        self._restart_at(self.now())
+        self._is_paused = True
+
+    def resume(self) -> None:
+        self._restart_at(self.now())
+        self._is_paused = False
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """It moves only by `move_to` within, paused or not."""
+        self._restart_at(self.now())
+        self._is_held = True
+        try:
+            yield
+        finally:
+            self._restart_at(self.now())
+            self._is_held = False
+
+    @property
+    def _rate(self) -> float:
+        return 0.0 if self._is_paused or self._is_held else self._scale
+
+    def _restart_at(self, moment: float) -> None:
+        self._start = moment
+        self._real_start = self._real_time()

@@ -1,0 +1,296 @@
+"""The refusals of the emulated cloud, as ``google.rpc.Status``, in the real service's words where they were recorded.
+
+E1 to E14 are the numbers of the recorded refusals in this project's notes. Knows nothing of gRPC or HTTP: the skins
+render a `Refusal` each in their own way.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+
+from google.protobuf import any_pb2
+from google.protobuf.message import Message
+from google.rpc import code_pb2, error_details_pb2, status_pb2
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+
+BAD_REQUEST = "Cloud TPU received a bad request. "
+REGIONS_PAGE = "https://cloud.google.com/tpu/docs/regions"
+CONSOLE = "https://console.developers.google.com/apis/api/tpu.googleapis.com/overview"
+
+
+class Refusal(Exception):
+    """The cloud says no; `status` is what it says."""
+
+    def __init__(self, status: status_pb2.Status) -> None:
+        super().__init__(status.message)
+        self.status = status
+
+
+class WireFault(Exception):
+    """A scripted fault: the skin sends something else than the answer; see `wire_faults` for the kinds.
+
+    `answer` is what the call came to, or None when it was not performed.
+    """
+
+    def __init__(self, kind: str, answer: Message | None = None) -> None:
+        super().__init__(kind)
+        self.kind = kind
+        self.answer = answer
+
+
+def status_of(code: int, message: str, details: Iterable[Message] = ()) -> status_pb2.Status:
+    status = status_pb2.Status(code=code, message=message)
+    for detail in details:
+        status.details.append(packed(detail))
+    return status
+
+
+def packed(message: Message) -> any_pb2.Any:
+    wrapper = any_pb2.Any()
+    wrapper.Pack(message)
+    return wrapper
+
+
+_CODES: dict[str, int] = {
+    str(word): number for name, number in code_pb2.Code.items() if number != code_pb2.OK for word in (name, number)
+}
+
+
+def code_number(word: object) -> int:
+    """``UNAVAILABLE`` or 14 → 14; raises ValueError for what is no google.rpc.Code of an error."""
+    if str(word) not in _CODES:
+        raise ValueError(f"{word!r} is not a google.rpc.Code of an error")
+    return _CODES[str(word)]
+
+
+@recorded(
+    "error-id",
+    "Many refusals end with ' [EID: 0x<16 lower-case hex digits>]'.",
+    source="terraform-provider-google#21243; SkyPilot sky/backends/cloud_vm_ray_backend.py",
+)
+def error_id() -> str:
+    return f" [EID: 0x{secrets.token_hex(8)}]"
+
+
+@recorded(
+    "E1-stock-out",
+    "A zone without capacity ends the operation of create or start with code 8 (not the call), and a new node is gone.",
+    source="thevasudevgupta/gsoc-wav2vec2#11; terraform-provider-google#21243; SkyPilot cloud_vm_ray_backend.py",
+)
+def stockout(zone: str) -> status_pb2.Status:
+    message = (
+        f'There is no more capacity in the zone "{zone}"; you can try in another zone where Cloud TPU Nodes are '
+        f"offered (see {REGIONS_PAGE})"
+    )
+    return status_of(code_pb2.RESOURCE_EXHAUSTED, message + error_id())
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLimit:
+    """An exceeded limit; `place` is ``zone us-east5-a`` or ``region us-east5``."""
+
+    quota_id: str
+    limit: int
+    place: str
+
+
+@recorded(
+    "E2-quota",
+    "A used-up quota refuses the call itself with 429, a QuotaFailure in the details, and makes no node.",
+    source="full body in a public repository's log; marin-community/marin#1612",
+)
+def quota_exceeded(quota_id: str, limit: int, zone: str, project_number: str) -> Refusal:
+    return quotas_exceeded([QuotaLimit(quota_id, limit, f"zone {zone}")], project_number)
+
+
+@recorded(
+    "E2b-quotas",
+    "When several limits are exceeded, the message lists their ids, their limits and their places.",
+    source="BioMedBERT/biomedbert nohup.out",
+)
+@assumed("E2b-details", "The details then have one violation per limit.")
+def quotas_exceeded(exceeded: Sequence[QuotaLimit], project_number: str) -> Refusal:
+    names, limits, places = (",".join(map(str, column)) for column in zip(*map(astuple, exceeded), strict=True))
+    message = f"Quota limit '{names}' has been exceeded. Limit: {limits} in {places}."
+    violations = [
+        error_details_pb2.QuotaFailure.Violation(
+            subject=f"project:{project_number}",
+            description=f"Quota '{each.quota_id}' exhausted. Limit {each.limit} in {each.place}",
+        )
+        for each in exceeded
+    ]
+    details = [error_details_pb2.QuotaFailure(violations=violations)]
+    return Refusal(status_of(code_pb2.RESOURCE_EXHAUSTED, message, details))
+
+
+@recorded(
+    "E4-type-not-in-zone",
+    "An accelerator type that the zone does not offer is refused with 400 in these words.",
+    source="logs of two public repositories, on create of nodes and of queued resources",
+)
+def type_not_in_zone(accelerator_type: str, zone: str) -> Refusal:
+    message = (
+        f"{BAD_REQUEST}The requested accelerator configuration for accelerator type, "
+        f'"{accelerator_type}", could not be found in the zonal accelerator configurations for "{zone}".; '
+        f"the accelerator {accelerator_type} was not found in zone {zone}"
+    )
+    return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message + error_id()))
+
+
+@recorded(
+    "E5-wrong-state",
+    "A verb that the node's state does not allow is refused with code 3, naming the verb and the state.",
+    source="SkyPilot sky/backends/cloud_vm_ray_backend.py (update of a PREEMPTED node)",
+)
+def wrong_state(verb: str, state: str) -> Refusal:
+    message = f"{BAD_REQUEST}{verb} is not supported while in state {state}"
+    return Refusal(status_of(code_pb2.INVALID_ARGUMENT, message + error_id()))
+
+
+@recorded(
+    "E6-zone-unknown",
+    "A zone that does not exist or is not allowed is refused with 403 LOCATION_POLICY_VIOLATED.",
+    source="log of a public repository; SkyPilot's handler",
+)
+def zone_unknown(zone: str, project: str) -> Refusal:
+    info = error_details_pb2.ErrorInfo(
+        reason="LOCATION_POLICY_VIOLATED",
+        domain="googleapis.com",
+        metadata={"consumer": f"projects/{project}", "location": zone, "service": "tpu.googleapis.com"},
+    )
+    message = f"Permission denied on 'locations/{zone}' (or it may not exist)."
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, [info]))
+
+
+@recorded(
+    "E7-not-allowlisted",
+    "A project without access to a type is refused with code 7; trying again never helps.",
+    source="logs of three public repositories",
+)
+def not_allowlisted(accelerator_type: str, zone: str) -> Refusal:
+    message = (
+        "User does not have permission to submit requests for accelerator type "
+        f'"{accelerator_type}" in location {zone}.'
+    )
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
+
+
+@recorded(
+    "E7-queue-closed",
+    "A queue that is closed to a project refuses a queued resource with code 7; trying again never helps.",
+    source="logs of three public repositories",
+)
+def not_allowlisted_in_queue(accelerator_type: str, zone: str) -> Refusal:
+    message = (
+        "User does not have permission to submit requests into this queue for accelerator type "
+        f"{accelerator_type} in location {zone}."
+    )
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
+
+
+@recorded(
+    "E8-permission-denied",
+    "A missing IAM permission is refused with 403, naming the permission.",
+    source="SkyPilot instance_utils.filter; tensorflow/tpu#227, #284",
+)
+def permission_denied(permission: str, resource: str) -> Refusal:
+    message = f"Permission '{permission}' denied on '{resource}' (or it may not exist)."
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message))
+
+
+@recorded(
+    "E8-project-denied",
+    "A project that one may not read is refused with 403 in these words.",
+    source="tensorflow/tpu#227, #284",
+)
+def project_denied(project: str) -> Refusal:
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, f"Read access to project '{project}' was denied"))
+
+
+@recorded(
+    "E9-api-disabled",
+    "A project whose Cloud TPU API is off is refused with 403 and the link that enables it.",
+    source="log of a public repository",
+)
+@assumed("E9-details", "That refusal has an ErrorInfo SERVICE_DISABLED, as those of other Google APIs.")
+def api_disabled(project_number: str) -> Refusal:
+    message = (
+        f"Cloud TPU API has not been used in project {project_number} before or it is disabled. Enable it by visiting "
+        f"{CONSOLE}?project={project_number} then retry. If you enabled this API recently, wait a few minutes for the "
+        "action to propagate to our systems and retry."
+    )
+    info = error_details_pb2.ErrorInfo(
+        reason="SERVICE_DISABLED",
+        domain="googleapis.com",
+        metadata={"consumer": f"projects/{project_number}", "service": "tpu.googleapis.com"},
+    )
+    return Refusal(status_of(code_pb2.PERMISSION_DENIED, message, [info]))
+
+
+@recorded(
+    "E11-create-rate",
+    "More than about 91 CreateNode requests a minute are refused with 429, naming this limit.",
+    source="marin-community/marin#6198, #6138",
+)
+@assumed(
+    "E11-words", "That limit stands in the sentence, and the details, with which other Google APIs refuse by rate."
+)
+def create_rate_exceeded(limit: int, project_number: str) -> Refusal:
+    quota = "Maximum number of CreateNode requests"
+    message = (
+        f"Quota exceeded for quota metric '{quota}' and limit '{quota} per minute' of service 'tpu.googleapis.com' "
+        f"for consumer 'project_number:{project_number}'."
+    )
+    metadata = {
+        "consumer": f"projects/{project_number}",
+        "quota_limit_value": str(limit),
+        "quota_metric": "tpu.googleapis.com/qps/create",
+        "service": "tpu.googleapis.com",
+    }
+    info = error_details_pb2.ErrorInfo(reason="RATE_LIMIT_EXCEEDED", domain="googleapis.com", metadata=metadata)
+    return Refusal(status_of(code_pb2.RESOURCE_EXHAUSTED, message, [info]))
+
+
+@recorded(
+    "E13-flaky-zone",
+    "A zone whose front end is broken refuses any call with 503.",
+    source="dstackai/gpuhunt providers/gcp.py (ListAcceleratorTypes in us-east1-b)",
+)
+def zone_unavailable() -> Refusal:
+    return Refusal(status_of(code_pb2.UNAVAILABLE, "502:Bad Gateway"))
+
+
+@assumed("E14-exists", "A taken node id is refused with 409 ALREADY_EXISTS and a ResourceInfo; the wording is ours.")
+def already_exists(name: str) -> Refusal:
+    info = error_details_pb2.ResourceInfo(resource_name=name)
+    return Refusal(status_of(code_pb2.ALREADY_EXISTS, f"Resource '{name}' already exists", [info]))
+
+
+@assumed("E14-missing", "A missing resource is refused with 404 NOT_FOUND and a ResourceInfo; the wording is ours.")
+def not_found(name: str) -> Refusal:
+    info = error_details_pb2.ResourceInfo(resource_name=name)
+    return Refusal(status_of(code_pb2.NOT_FOUND, f"Resource '{name}' was not found", [info]))
+
+
+@assumed("bad-field", "A field that breaks a rule is refused with 400 and a BadRequest; the wording is ours.")
+def bad_field(field: str, description: str) -> Refusal:
+    violation = error_details_pb2.BadRequest.FieldViolation(field=field, description=description)
+    details = [error_details_pb2.BadRequest(field_violations=[violation])]
+    return Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"{BAD_REQUEST}{description}", details))
+
+
+def unimplemented(method: str) -> Refusal:
+    """The emulator does not serve this method of the real API."""
+    return Refusal(status_of(code_pb2.UNIMPLEMENTED, f"The emulator does not implement {method}."))
+
+
+def cancelled() -> status_pb2.Status:
+    return status_of(code_pb2.CANCELLED, "The operation was cancelled.")
+
+
+def internal_error() -> status_pb2.Status:
+    """What the real service says when it has nothing better to say (E10, E11)."""
+    return status_of(code_pb2.INTERNAL, "an internal error has occurred" + error_id())

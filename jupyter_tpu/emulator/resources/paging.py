@@ -1,0 +1,51 @@
+"""Pages of a list, with tokens that say nothing to the client."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.errors import bad_field
+
+Item = TypeVar("Item")
+_MARK = b"after:"
+
+
+@assumed("page-size", "A list without pageSize has pages of 500; no page has more than 1000; a bad token is a 400.")
+def page_size_of(asked: int) -> int:
+    if asked < 0:
+        raise bad_field("page_size", "page_size must not be negative")
+    return min(asked or 500, 1000)
+
+
+def token_after(name: str) -> str:
+    return base64.urlsafe_b64encode(_MARK + name.encode()).decode()
+
+
+def name_before(token: str) -> str:
+    """Where the page of this token begins (after that name); empty for the first page."""
+    if not token:
+        return ""
+    try:
+        plain = base64.urlsafe_b64decode(token.encode())
+    except (binascii.Error, ValueError):
+        plain = b""
+    if not plain.startswith(_MARK):
+        raise bad_field("page_token", "page_token is not valid")
+    return plain.removeprefix(_MARK).decode(errors="replace")
+
+
+def page_of(items: Sequence[Item], key: Callable[[Item], str], size: int, token: str) -> tuple[list[Item], str]:
+    """One page of items that are sorted by `key`, and the token of the next page or an empty one."""
+    start = name_before(token)
+    rest = [item for item in items if key(item) > start]
+    return cut(rest, key, page_size_of(size))
+
+
+def cut(rest: Sequence[Item], key: Callable[[Item], str], size: int) -> tuple[list[Item], str]:
+    """The first `size` of the rest, and the token of what follows them."""
+    head = list(rest[:size])
+    return head, token_after(key(head[-1])) if len(rest) > size else ""

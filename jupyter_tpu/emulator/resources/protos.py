@@ -1,0 +1,55 @@
+"""The protobuf classes of google-cloud-tpu that the core speaks, found once.
+
+The package ships proto-plus wrappers and no servicers; the raw messages inside are what travels on the wire.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+from google.cloud import tpu_v2
+from google.protobuf.message import Message
+
+NodePb: TypeAlias = Any
+"""A raw ``google.cloud.tpu.v2.Node`` (generated code without type information)."""
+
+State = tpu_v2.Node.State
+Health = tpu_v2.Node.Health
+AcceleratorConfigType: Any = tpu_v2.AcceleratorConfig.Type
+API_VERSION_V2 = tpu_v2.Node.ApiVersion.V2
+API_VERSION_V2_ALPHA1 = tpu_v2.Node.ApiVersion.V2_ALPHA1
+QueuedState = tpu_v2.QueuedResourceState.State
+Initiator = tpu_v2.QueuedResourceState.StateInitiator
+
+
+def new(message: str, /, **fields: Any) -> Any:
+    """A raw message of ``google.cloud.tpu.v2`` by its name."""
+    return message_class(message)(**fields)
+
+
+def message_class(name: str) -> Any:
+    return getattr(tpu_v2, name).pb()
+
+
+def new_node_from(data: bytes) -> NodePb:
+    return message_class("Node").FromString(data)
+
+
+def state_name(node: NodePb) -> str:
+    return str(State(node.state).name)
+
+
+def requests_by_method() -> dict[str, type[Message]]:
+    """Request class of each method of the Tpu service, by the package's naming rule."""
+    names = [name for name in dir(tpu_v2) if name.endswith("Request")]
+    return {name.removesuffix("Request"): message_class(name) for name in names}
+
+
+ALLOWED_IN = {
+    "stop": {State.READY},
+    "start": {State.STOPPED},
+    "update": {State.READY, State.STOPPED},
+    "delete": set(State) - {State.DELETING},
+    "preempt": {State.READY},
+}
+"""States in which the API takes a verb."""

@@ -1,0 +1,110 @@
+"""What the store keeps of operations, queued resources and billing, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from google.rpc import status_pb2
+
+from jupyter_tpu.emulator.resources.request import V2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OperationRecord:
+    """A long-running operation.
+
+    Attributes:
+        due: virtual moment at which its effect happens; None once it happened or was cancelled, and while it waits for
+            the nodes of a queued resource to go.
+        is_stuck: a fault: the effect happens, but the operation is never reported as done.
+        verdict: a fault or a stock-out that will end it; None when it will succeed.
+        state_before: the state to go back to when the operation fails; 0 when there was nothing.
+        version: of the API that started it; what it shows is in that version's types.
+        ready_at: when it will be due once chips were found for its node; None: found, or none are needed.
+        ended, error, response: set when it is done; `response` is a serialised ``google.protobuf.Any``.
+    """
+
+    name: str
+    zone: str
+    verb: str
+    target: str
+    created: float
+    due: float | None
+    is_stuck: bool = False
+    verdict: status_pb2.Status | None = None
+    state_before: int = 0
+    is_cancel_requested: bool = False
+    ended: float | None = None
+    error: status_pb2.Status | None = None
+    response: bytes | None = None
+    version: str = V2
+    ready_at: float | None = None
+
+    @property
+    def is_done(self) -> bool:
+        return self.ended is not None
+
+
+def ended(
+    operation: OperationRecord,
+    now: float,
+    *,
+    error: status_pb2.Status | None = None,
+    response: bytes | None = None,
+) -> OperationRecord:
+    """The operation after its effect happened; a stuck one stays undone for ever."""
+    if operation.is_stuck and error is None:
+        return replace(operation, due=None)
+    return replace(operation, due=None, ended=now, error=error, response=response)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRecord:
+    """A queued resource.
+
+    Attributes:
+        body: a raw ``google.cloud.tpu.v2.QueuedResource``.
+        created: virtual moment; the queue is in this order.
+        wake: virtual moment of its next step, whatever else happens; None when it only waits for others.
+        valid_from, valid_until: the interval in which it may be provisioned; None: no bound.
+        verdict: what it will have failed of once its nodes are gone; None: it will be SUSPENDED.
+    """
+
+    body: Any
+    created: float
+    wake: float | None = None
+    valid_from: float | None = None
+    valid_until: float | None = None
+    verdict: status_pb2.Status | None = None
+
+    @property
+    def name(self) -> str:
+        return str(self.body.name)
+
+    @property
+    def state(self) -> int:
+        return int(self.body.state.state)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Span:
+    """A stretch of time during which a node was READY; `ended` is None while it still is.
+
+    `mode` is how it is priced: ``on-demand``, ``spot``, ``flex-start`` or ``reserved``.
+    """
+
+    uid: str
+    name: str
+    accelerator_type: str
+    zone: str
+    spot: bool
+    nanos_per_hour: int | None
+    started: float
+    ended: float | None = None
+    is_waived: bool = False
+    mode: str = "on-demand"
+
+
+GuestItem = tuple[str, str, str]
+"""Namespace, key and value of a guest attribute."""

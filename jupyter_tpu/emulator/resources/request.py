@@ -1,0 +1,60 @@
+"""One call of the API as a skin hands it to the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from jupyter_tpu.emulator.resources.behaviours import documented
+
+V2 = "v2"
+V2ALPHA1 = "v2alpha1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApiRequest:
+    """What a client asked for, in the words of v2 whatever version it spoke.
+
+    Attributes:
+        method: such as ``CreateNode``.
+        request: the v2 request message; v2alpha1's own one for methods that only v2alpha1 has.
+        version: ``v2`` or ``v2alpha1``: the API version that the client spoke.
+        extras: fields of the resource in the body that v2's messages lack, in camelCase, nested as in REST.
+        request_id: the same id twice means one request, sent again; empty: none.
+    """
+
+    method: str
+    request: Any
+    version: str = V2
+    extras: Mapping[str, Any] = field(default_factory=dict)
+    request_id: str = ""
+
+
+@documented(
+    "project-number",
+    "Wherever a name has the project's id, its number means the same project.",
+    source="cloud.google.com/resource-manager/docs/creating-managing-projects",
+)
+def with_project_id(asked: ApiRequest, project: str, number: str) -> ApiRequest:
+    """The same call with all names by the project's id, as the store has them."""
+    prefix = f"projects/{number}/"
+    if not any(text.startswith(prefix) for _, _, text in _names_in(asked.request)):
+        return asked
+    request = type(asked.request)()
+    request.CopyFrom(asked.request)
+    for message, field_name, text in _names_in(request):
+        if text.startswith(prefix):
+            setattr(message, field_name, f"projects/{project}/{text.removeprefix(prefix)}")
+    return replace(asked, request=request)
+
+
+def _names_in(request: Any) -> Iterator[tuple[Any, str, str]]:
+    """Where a request names resources: the message, its field and the name."""
+    fields = request.DESCRIPTOR.fields_by_name
+    yield from ((request, word, getattr(request, word)) for word in ("name", "parent") if word in fields)
+    if "node" in fields:
+        yield request.node, "name", request.node.name
+    if "queued_resource" in fields:
+        for spec in request.queued_resource.tpu.node_spec:
+            yield spec, "parent", spec.parent

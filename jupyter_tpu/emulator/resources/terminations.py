@@ -1,0 +1,24 @@
+"""When the cloud will end a node, as v2alpha1 shows it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf import timestamp_pb2
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+
+
+@documented(
+    "termination-timestamp",
+    "v2alpha1 shows in schedulingConfig.terminationTimestamp when a node will be terminated.",
+    source="v2alpha1 discovery document, SchedulingConfig",
+)
+@assumed("termination-timestamp-nodes", "Preemptible nodes and those with a run duration show it, once they run.")
+def with_end(extras: Mapping[str, Any], moment: float) -> dict[str, Any]:
+    """A node's extras with the virtual moment at which it will end."""
+    shown = timestamp_pb2.Timestamp()
+    shown.FromNanoseconds(int(moment * 1e9))
+    config = {**extras.get("schedulingConfig", {}), "terminationTimestamp": shown.ToJsonString()}
+    return {**extras, "schedulingConfig": config}

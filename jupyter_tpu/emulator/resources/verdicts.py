@@ -1,0 +1,54 @@
+"""How operations and queued resources fail after the call was taken: ``google.rpc.Status`` of E1, E3, E10 and E12.
+
+E1, and what the cloud says when it has nothing better to say, are in `errors`, beside the refusals of calls.
+"""
+
+from __future__ import annotations
+
+from google.rpc import code_pb2, status_pb2
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+from jupyter_tpu.emulator.resources.errors import error_id, status_of
+
+
+@recorded(
+    "E3-reserved-capacity",
+    "A reservation that is used up ends the operation with code 8 (also seen: 9) in these words.",
+    source="skypilot-org/skypilot#4579 (8); SkyPilot cloud_vm_ray_backend.py (9)",
+)
+@assumed("E3-code", "Code 8 is for nodes that are created, code 9 for queued resources.")
+def reserved_capacity_short(*, is_queued: bool = False) -> status_pb2.Status:
+    code = code_pb2.FAILED_PRECONDITION if is_queued else code_pb2.RESOURCE_EXHAUSTED
+    message = "Insufficient reserved capacity. Contact customer support to increase your reservation."
+    return status_of(code, message + error_id())
+
+
+@recorded(
+    "E3-reservation-missing",
+    "A reservation that does not exist ends the operation with code 5.",
+    source="logs of two public repositories",
+)
+def reservation_not_found() -> status_pb2.Status:
+    return status_of(code_pb2.NOT_FOUND, "Reservation not found")
+
+
+@recorded(
+    "E10-addresses",
+    "When a region's external IP addresses are used up, a queued resource goes from PROVISIONING over SUSPENDING to "
+    "FAILED with these words; internal addresses help.",
+    source="notes of three public repositories (limits of 4 and 8 per region)",
+)
+def addresses_used_up() -> status_pb2.Status:
+    return status_of(code_pb2.RESOURCE_EXHAUSTED, "You have reached IN_USE_ADDRESSES limit." + error_id())
+
+
+@recorded(
+    "E12-flex-start",
+    "Flex-start for a type that the zone does not offer it for ends the operation of the create with code 3.",
+    source="logs of four public repositories; accepted for v5litepod-1 in us-west4-a only",
+)
+def flex_start_unsupported(accelerator_type: str, zone: str) -> status_pb2.Status:
+    message = (
+        f'FLEX_START provisioning model is not supported for accelerator type "{accelerator_type}" in location "{zone}"'
+    )
+    return status_of(code_pb2.INVALID_ARGUMENT, message)

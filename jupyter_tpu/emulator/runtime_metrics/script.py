@@ -1,0 +1,89 @@
+"""Runtime metrics that a test has set for a worker, instead of measured ones.
+
+They lie in the folder of the chips, where the process that serves them looks at each call. Real libtpu has been seen to
+lie and to hang, so these can as well.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.emulator.resources import fields
+
+LIES: Mapping[str, str] = {
+    "nan": "the duty cycle of every chip is no number",
+    "missing": "every second device is left out",
+    "hang": "no call is answered",
+}
+_FILE = "runtime_metrics.json"
+_MOST = 64
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """What is told; an empty list leaves a metric as it is measured, a short one begins again for further devices.
+
+    Attributes:
+        memory_percent: of the memory of each device.
+        lie: one of `LIES`, or empty.
+    """
+
+    duty_percent: tuple[float, ...] = ()
+    memory_percent: tuple[float, ...] = ()
+    bandwidth_percent: tuple[float, ...] = ()
+    idle_s: tuple[float, ...] = ()
+    lie: str = ""
+
+    def of(self, name: str, devices: Iterable[int]) -> Iterator[tuple[int, float]]:
+        """Device and value of one metric that was laid down."""
+        values = (math.nan,) if self.lie == "nan" and name == "duty_percent" else getattr(self, name)
+        for place, device in enumerate(devices):
+            yield device, values[place % len(values)]
+
+
+def _numbers(value: object) -> tuple[float, ...]:
+    found = value if isinstance(value, list) else [value]
+    if not 1 <= len(found) <= _MOST:
+        raise ValueError(f"{len(found)} numbers are not 1 to {_MOST}")
+    return tuple(fields.difference(each) for each in found)
+
+
+def _lie(value: object) -> str:
+    if value not in LIES:
+        raise ValueError(f"{str(value)[:40]!r} is none of {', '.join(LIES)}")
+    return str(value)
+
+
+CHECKS: Mapping[str, fields.Check] = {
+    "duty_percent": _numbers,
+    "memory_percent": _numbers,
+    "bandwidth_percent": _numbers,
+    "idle_s": _numbers,
+    "lie": _lie,
+}
+
+
+def lay_down(folder: Path, script: Script | None) -> None:
+    """For the chips in a folder; None: what is measured is told again."""
+    path = folder / _FILE
+    if script is None:
+        path.unlink(missing_ok=True)
+        return
+    draft = path.with_suffix(".new")
+    draft.write_text(json.dumps(asdict(script)), encoding="utf-8")
+    draft.replace(path)
+
+
+def laid_down(folder: Path) -> Script | None:
+    """What holds now."""
+    try:
+        data: dict[str, Any] = json.loads((folder / _FILE).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    lie = data.pop("lie")
+    return Script(lie=lie, **{name: tuple(values) for name, values in data.items()})

@@ -1,0 +1,126 @@
+"""The process that serves a holder's runtime metrics, as libtpu does inside the ML process: it comes and goes with it.
+
+Started by `on_worker/emulated_tpu.py` with the folder of the chips and the pid of the holder; ends when the holder
+writes a byte to its input, closes it, or is gone. One thread waits, none polls (but where the system cannot tell of a
+process's end).
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Callable
+from concurrent import futures
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import psutil
+
+from jupyter_tpu.emulator.access.peers import is_own_connection
+from jupyter_tpu.emulator.runtime_metrics import readings
+from jupyter_tpu.emulator.runtime_metrics.load import Load
+from jupyter_tpu.emulator.runtime_metrics.protos import SERVICE, message_class
+from jupyter_tpu.emulator.runtime_metrics.script import laid_down
+from jupyter_tpu.emulator.workers.chips import LOOPBACK, Chips, read_chips
+
+LOOK_FOR_HOLDER_S = 1.0
+LOOK_FOR_SCRIPT_S = 0.1
+
+
+def main(arguments: list[str]) -> int:
+    folder, holder = Path(arguments[0]), int(arguments[1])
+    is_gone = _watch(holder)
+    if os.fork():
+        return 0  # the holder waits for this one, and has no child of ours
+    chips, port = read_chips(folder)
+    server = serve(chips, port, Load(holder), folder)
+    _say_ready()
+    wait_for_end(holder, is_gone)
+    server.stop(grace=None).wait()
+    return 0
+
+
+def serve(chips: Chips, port: int, load: Load, folder: Path) -> grpc.Server:
+    """A running server on this port of loopback, for the chips in a folder. Raises RuntimeError when it is taken."""
+    server = grpc.server(futures.ThreadPoolExecutor(4), options=[("grpc.so_reuseport", 1)])
+    handlers = {name: _handler(method, port) for name, method in _methods(chips, load, folder).items()}
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    server.add_secure_port(f"{LOOPBACK}:{port}", grpc.local_server_credentials())
+    server.start()
+    return server
+
+
+Method = Callable[[Any, Any], Any]
+
+
+def _methods(chips: Chips, load: Load, folder: Path) -> dict[str, tuple[str, Method]]:
+    """Request message and behaviour of each method."""
+
+    def get_runtime_metric(request: Any, context: Any) -> Any:
+        if request.metric_name not in readings.supported(chips):
+            context.abort(grpc.StatusCode.NOT_FOUND, f"Metric {request.metric_name[:200]} not found")
+        script = laid_down(folder)
+        while script is not None and script.lie == "hang" and context.is_active():
+            time.sleep(LOOK_FOR_SCRIPT_S)
+            script = laid_down(folder)
+        return readings.metric(request.metric_name, chips, replace(load.read(), script=script))
+
+    return {
+        "GetRuntimeMetric": ("MetricRequest", get_runtime_metric),
+        "ListSupportedMetrics": (
+            "ListSupportedMetricsRequest",
+            lambda request, _: readings.supported_metrics(chips, request.filter),
+        ),
+        "GetTpuRuntimeStatus": ("GetTpuRuntimeStatusRequest", lambda *_: readings.runtime_status(chips)),
+    }
+
+
+def _handler(method: tuple[str, Method], port: int) -> Any:
+    request, act = method
+    return grpc.unary_unary_rpc_method_handler(
+        _for_own_user(act, port),
+        request_deserializer=message_class(request).FromString,
+        response_serializer=lambda message: message.SerializeToString(),
+    )
+
+
+def _for_own_user(act: Method, port: int) -> Method:
+    def answer(request: Any, context: Any) -> Any:
+        peer_port = context.peer().rpartition(":")[2]
+        if not (peer_port.isdecimal() and is_own_connection(("127.0.0.1", int(peer_port)), ("127.0.0.1", port))):
+            context.abort(grpc.StatusCode.PERMISSION_DENIED, "These metrics are those of another user.")
+        return act(request, context)
+
+    return answer
+
+
+def _watch(pid: int) -> int | None:
+    """A descriptor that becomes readable when the process ends; None where the system has none (macOS)."""
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def wait_for_end(holder: int, is_gone: int | None, asked: int = 0) -> None:
+    """Return when the holder is gone, or wrote to or closed our input `asked`."""
+    watched = [asked, *([] if is_gone is None else [is_gone])]
+    patience = LOOK_FOR_HOLDER_S if is_gone is None else None
+    while not select.select(watched, [], [], patience)[0]:
+        if not psutil.pid_exists(holder):
+            return
+
+
+def _say_ready() -> None:
+    sys.stdout.write("ready\n")
+    sys.stdout.flush()
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

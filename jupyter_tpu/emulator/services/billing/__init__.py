@@ -1,0 +1,1 @@
+"""Prices, billing account, budgets and the BigQuery export."""

@@ -1,0 +1,124 @@
+"""Cloud Billing v1: the catalogue of prices, the billing account, and which projects it pays for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.services.billing.account import ACCOUNT, billing_account, check_account
+from jupyter_tpu.emulator.services.billing.skus import CLOUD_TPU, COMPUTE_ENGINE, skus_of
+from jupyter_tpu.emulator.services.requests import shapes as shapes
+from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.errors import invalid_argument, missing
+from jupyter_tpu.emulator.services.requests.project import check_project
+from jupyter_tpu.emulator.store.documents import Documents
+
+_SERVICES = {COMPUTE_ENGINE: "Compute Engine", CLOUD_TPU: "Cloud TPU"}
+_OWNS = (
+    r"v1/(?:services(?:/.*)?|projects/[^/]+/billingInfo|billingAccounts(?:[/:].*)?"
+    r"|organizations/[^/]+/billingAccounts(?:/.*)?|(?:tasks/|message:|card).*)"
+)
+_INFO = "v1/projects/{project}/billingInfo"
+_INFO_SHAPE = {
+    "billingAccountName": shapes.text,
+    **dict.fromkeys(("name", "projectId", "billingEnabled"), shapes.anything),
+}
+
+
+def billing_service(cloud: Cloud) -> SideService:
+    return SideService(name="cloudbilling", owns=_OWNS, methods=tuple(Billing(cloud).methods()))
+
+
+class Billing:
+    """Prices for everybody; accounts and projects of the emulated owner."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._documents = Documents(cloud.store, "billing")
+
+    def methods(self) -> list[Method]:
+        accounts = "v1/billingAccounts"
+        see, change = "resourcemanager.projects.get", "resourcemanager.projects.createBillingAssignment"
+        return [
+            Method(verb="GET", path="v1/services", answer=self.services),
+            Method(verb="GET", path="v1/services/{service}/skus", answer=self.skus),
+            Method(verb="GET", path=accounts, answer=self.accounts, permission="billing.accounts.list"),
+            Method(verb="GET", path=accounts + "/{account}", answer=self.account, permission="billing.accounts.get"),
+            Method(
+                verb="GET",
+                path=accounts + "/{account}/projects",
+                answer=self.projects,
+                permission="billing.resourceAssociations.list",
+            ),
+            Method(verb="GET", path=_INFO, answer=self.billing_info, permission=see),
+            Method(verb="PUT", path=_INFO, answer=self.set_billing_info, permission=change),
+        ]
+
+    @assumed("billing-services", "The emulator's catalogue has two services: Compute Engine and Cloud TPU.")
+    def services(self, call: SideCall) -> Mapping[str, Any]:
+        found = [
+            {
+                "name": f"services/{service}",
+                "serviceId": service,
+                "displayName": title,
+                "businessEntityName": "businessEntities/GCP",
+            }
+            for service, title in _SERVICES.items()
+        ]
+        return page(call, "services", list(found))
+
+    @documented(
+        "sku-currency",
+        "Prices are in USD unless another currency is asked for (which the emulator refuses).",
+        source="Cloud Billing API, services.skus.list",
+    )
+    def skus(self, call: SideCall) -> Mapping[str, Any]:
+        service = call.parts["service"]
+        if service not in _SERVICES:
+            raise missing(f"services/{service}")
+        if call.query.get("currencyCode", "USD") not in ("USD", ""):
+            raise invalid_argument("The emulator lists prices in USD only.", "currencyCode")
+        return page(call, "skus", list(skus_of(service)))
+
+    def accounts(self, call: SideCall) -> Mapping[str, Any]:
+        return page(call, "billingAccounts", [billing_account()])
+
+    def account(self, call: SideCall) -> Mapping[str, Any]:
+        check_account(call.parts["account"])
+        return billing_account()
+
+    def projects(self, call: SideCall) -> Mapping[str, Any]:
+        check_account(call.parts["account"])
+        info = self._info()
+        return page(call, "projectBillingInfo", [info] if info["billingEnabled"] else [])
+
+    def billing_info(self, call: SideCall) -> Mapping[str, Any]:
+        check_project(self._cloud, call, "resourcemanager.projects.get")
+        return self._info()
+
+    @documented(
+        "billing-off",
+        "Setting an empty account name turns billing off for the project.",
+        source="Cloud Billing API, projects.updateBillingInfo",
+    )
+    @assumed("billing-off-stops-nothing", "A project without billing keeps its nodes in the emulator.")
+    def set_billing_info(self, call: SideCall) -> Mapping[str, Any]:
+        check_project(self._cloud, call, "resourcemanager.projects.createBillingAssignment")
+        shapes.check_shape(call.body, _INFO_SHAPE, "project_billing_info")
+        account = call.body.get("billingAccountName") or ""
+        if account:
+            check_account(account.removeprefix("billingAccounts/"), "billing.resourceAssociations.create")
+        self._documents.save("info", {"account": account})
+        return self._info()
+
+    def _info(self) -> dict[str, Any]:
+        kept = self._documents.get("info")
+        account = ACCOUNT if kept is None else kept["account"]
+        return {
+            "name": f"projects/{self._cloud.project}/billingInfo",
+            "projectId": self._cloud.project,
+            "billingAccountName": account,
+            "billingEnabled": bool(account),
+        }

@@ -1,0 +1,62 @@
+"""The export of the billing account: what the ledger charges, by day and SKU, with the credits that are applied."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.records import Span
+from jupyter_tpu.emulator.services.billing.skus import sku_of
+from jupyter_tpu.emulator.store.ledger import NANOS, Bill, charge
+
+DAY_S = 86_400
+CREDIT_TYPE, CREDIT_NAME = "PROMOTION", "Emulated promotional credit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exported:
+    """One row; amounts in nano-dollars, `credit` is negative or 0."""
+
+    day: str
+    service: str
+    sku: str
+    cost: int
+    credit: int = 0
+
+
+@assumed(
+    "export-rows",
+    "The export has a row for each READY node and UTC day, without the lag of the real one; nodes of unknown price are "
+    "missing from it, and so is everything that is no TPU.",
+)
+@assumed("export-credit", "Promotional credit pays for the oldest costs first, in whole, until it is used up.")
+def exported(bills: Iterable[Bill], now: float, credit_usd: int) -> list[Exported]:
+    """All rows until now, by day."""
+    left = credit_usd * NANOS
+    rows = []
+    for row in sorted((row for bill in bills for span in bill.spans for row in _rows(span, now)), key=_order):
+        used = min(left, row.cost)
+        left -= used
+        rows.append(replace(row, credit=-used))
+    return rows
+
+
+def _order(row: Exported) -> tuple[str, str, str]:
+    return row.day, row.service, row.sku
+
+
+def _rows(span: Span, now: float) -> Iterator[Exported]:
+    """What is charged until a day's end, less what was until its beginning: so days add up to the ledger's charge."""
+    sku = sku_of(span.accelerator_type, span.zone, span.mode)
+    end = now if span.ended is None else span.ended
+    moment, before = span.started, 0
+    while sku is not None and moment < end:
+        midnight = (moment // DAY_S + 1) * DAY_S
+        charged = charge(replace(span, ended=min(midnight, end)), now) or 0
+        day = datetime.fromtimestamp(moment, UTC).date().isoformat()
+        service = str(sku["category"]["serviceDisplayName"])
+        if charged > before:
+            yield Exported(day=day, service=service, sku=str(sku["description"]), cost=charged - before)
+        moment, before = midnight, charged

@@ -1,0 +1,1 @@
+"""Cloud Quotas and Service Usage."""

@@ -1,0 +1,112 @@
+"""Service Usage's consumer quota: metrics, their limits by zone and region, and the buckets of each limit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.limits.quota_ids import QuotaId, all_quota_ids
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title, places
+from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, page
+from jupyter_tpu.emulator.services.requests.errors import missing
+from jupyter_tpu.emulator.services.requests.project import check_project
+
+_PERMISSION = "serviceusage.quotas.get"
+_VIEWS = ("QUOTA_VIEW_UNSPECIFIED", "BASIC", "FULL")
+
+
+class ConsumerQuota:
+    """Reads the engine's limits; Cloud Quotas is the way to ask for others."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._limits = EngineLimits(cloud)
+
+    def methods(self) -> list[Method]:
+        parent = "v1beta1/projects/{project}/services/{service}/consumerQuotaMetrics"
+        return [
+            Method(verb="GET", path=parent, answer=self.list_all, permission=_PERMISSION),
+            Method(verb="GET", path=parent + "/{metric}", answer=self.get, permission=_PERMISSION),
+            Method(verb="GET", path=parent + "/{metric}/limits/{limit}", answer=self.limit, permission=_PERMISSION),
+        ]
+
+    def list_all(self, call: SideCall) -> Mapping[str, Any]:
+        parent = self._parent(call)
+        metrics = sorted({metric_of(quota) for quota in all_quota_ids()}) if call.parts["service"] == SERVICE else []
+        return page(call, "metrics", [self._metric(parent, metric) for metric in metrics])
+
+    def get(self, call: SideCall) -> Mapping[str, Any]:
+        return self._metric(self._parent(call), call.parts["metric"])
+
+    def limit(self, call: SideCall) -> Mapping[str, Any]:
+        metric = self.get(call)
+        name = f"{metric['name']}/limits/{quote(call.parts['limit'], safe='')}"
+        for each in metric["consumerQuotaLimits"]:
+            if each["name"] == name:
+                return dict(each)
+        raise missing(name)
+
+    @assumed("consumer-quota-view", "Every view of a consumer quota shows all of it.")
+    def _parent(self, call: SideCall) -> str:
+        call.word("view", *_VIEWS)
+        project = check_project(self._cloud, call, _PERMISSION)
+        return f"projects/{project}/services/{call.parts['service']}/consumerQuotaMetrics"
+
+    @documented(
+        "consumer-quota-names",
+        "Metrics and limits are named by their own name with every slash written %2F.",
+        source="Service Usage API v1beta1, ConsumerQuotaMetric.name",
+    )
+    def _metric(self, parent: str, metric: str) -> dict[str, Any]:
+        quotas = [quota for quota in all_quota_ids() if metric_of(quota) == metric]
+        name = f"{parent}/{quote(metric, safe='')}"
+        if not quotas:
+            raise missing(name)
+        return {
+            "name": name,
+            "metric": metric,
+            "displayName": metric_title(quotas[0]),
+            "unit": "1",
+            "consumerQuotaLimits": [self._limit(name, quota) for quota in sorted(quotas, key=_zones_first)],
+        }
+
+    def _limit(self, parent: str, quota: QuotaId) -> dict[str, Any]:
+        return {
+            "name": f"{parent}/limits/{quote(f'/project/{quota.scope}', safe='')}",
+            "metric": metric_of(quota),
+            "unit": f"1/{{project}}/{{{quota.scope}}}",
+            "isPrecise": True,
+            "allowsAdminOverrides": True,
+            "supportedLocations": list(places(quota.scope)),
+            "quotaBuckets": self._buckets(self._limits.of(quota)),
+        }
+
+    @recorded(
+        "consumer-quota-buckets",
+        "A limit has one bucket without dimensions, the default, and one for each place with another limit; an "
+        "effectiveLimit that is left out is 0, and -1 is unlimited.",
+        source="scripts of two public repositories that read consumerQuotaMetrics",
+    )
+    @assumed("consumer-quota-default", "defaultLimit is what the project had before anybody asked for more.")
+    def _buckets(self, limits: Limits) -> list[dict[str, Any]]:
+        quota = limits.quota
+        own = [
+            _bucket(value, self._limits.default_limit(quota, place), {quota.scope: place})
+            for place, value in sorted(limits.others.items())
+        ]
+        return [_bucket(limits.default, limits.default, {}), *own]
+
+
+def _bucket(effective: int, default: int, dimensions: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        **({"effectiveLimit": str(effective)} if effective else {}),
+        **({"defaultLimit": str(default)} if default else {}),
+        **({"dimensions": dict(dimensions)} if dimensions else {}),
+    }
+
+
+def _zones_first(quota: QuotaId) -> bool:
+    return quota.scope != "zone"

@@ -1,0 +1,115 @@
+"""Cloud Quotas v1 and v1beta: the quotas of tpu.googleapis.com, by zone and by region."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.limits.quota_ids import parse_quota_id
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.services.quota.limits import SERVICE, EngineLimits, Limits, metric_of, metric_title
+from jupyter_tpu.emulator.services.quota.preferences import QuotaPreferences
+from jupyter_tpu.emulator.services.requests.calls import Method, SideCall, SideService, page
+from jupyter_tpu.emulator.services.requests.errors import missing
+from jupyter_tpu.emulator.services.requests.project import GLOBAL, check_global, check_project
+
+VERSIONS = ("v1", "v1beta")
+_OWNS = r"v1(?:beta)?/(?:projects|folders|organizations)/[^/]+/locations/[^/]+/(?:services|quota[A-Z]\w+)(?:/.*)?"
+
+
+def quotas_service(cloud: Cloud) -> SideService:
+    infos, preferences = QuotaInfos(cloud), QuotaPreferences(cloud)
+    methods = [method for version in VERSIONS for method in infos.methods(version) + preferences.methods(version)]
+    return SideService(name="cloudquotas", owns=_OWNS, methods=tuple(methods))
+
+
+class QuotaInfos:
+    """What is allowed, place by place; what is used is not told here."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._limits = EngineLimits(cloud)
+
+    def methods(self, version: str) -> list[Method]:
+        parent = f"{version}/projects/{{project}}/{GLOBAL}/services/{{service}}/quotaInfos"
+        permission = "cloudquotas.quotas.get"
+        return [
+            Method(verb="GET", path=parent, answer=self.list, permission=permission),
+            Method(verb="GET", path=parent + "/{quota_id}", answer=self.get, permission=permission),
+        ]
+
+    @assumed("quotas-of-others", "Of other services than tpu.googleapis.com, the emulated project has no quotas.")
+    def list(self, call: SideCall) -> Mapping[str, Any]:
+        parent = self._parent(call)
+        limits = self._limits.all() if call.parts["service"] == SERVICE else []
+        return page(call, "quotaInfos", limits, key=_id_of, show=lambda each: self._shown(parent, each))
+
+    def get(self, call: SideCall) -> Mapping[str, Any]:
+        parent = self._parent(call)
+        try:
+            quota = parse_quota_id(call.parts["quota_id"])
+        except ValueError as error:
+            raise missing(f"{parent}/quotaInfos/{call.parts['quota_id']}") from error
+        return self._shown(parent, self._limits.of(quota))
+
+    @recorded(
+        "quota-ineligible",
+        "A project whose requests are all denied is not eligible for more: NOT_ENOUGH_USAGE_HISTORY.",
+        source="notes of a public repository, 2026-09-04 (other services' quotas)",
+    )
+    def _shown(self, parent: str, limits: Limits) -> dict[str, Any]:
+        is_hopeless = self._cloud.rules.project.switches.quota_requests == "deny"
+        hopeless = {"ineligibilityReason": "NOT_ENOUGH_USAGE_HISTORY"}
+        return {
+            **quota_info(parent, limits),
+            "quotaIncreaseEligibility": hopeless if is_hopeless else {"isEligible": True},
+        }
+
+    def _parent(self, call: SideCall) -> str:
+        check_global(call)
+        project = check_project(self._cloud, call, "cloudquotas.quotas.get")
+        return f"projects/{project}/locations/global/services/{call.parts['service']}"
+
+
+@recorded(
+    "quota-info",
+    "A QuotaInfo has dimensionsInfos for the places that have a limit of their own, then one without dimensions, whose "
+    "value holds in all its applicableLocations; a value of 0 is left out; 64-bit numbers are text.",
+    source="scripts of public repositories that read quotaInfos; gcloud 528.0.0",
+)
+@assumed("quota-info-texts", "The titles of quotas and metrics are ours.")
+def quota_info(parent: str, limits: Limits) -> dict[str, Any]:
+    quota = limits.quota
+    own = [_dimensions_info([place], value, {quota.scope: place}) for place, value in sorted(limits.others.items())]
+    rest = limits.places_with_default
+    return {
+        "name": f"{parent}/quotaInfos/{quota}",
+        "quotaId": str(quota),
+        "metric": metric_of(quota),
+        "service": SERVICE,
+        "isPrecise": True,
+        "containerType": "PROJECT",
+        "dimensions": [quota.scope],
+        "metricDisplayName": metric_title(quota),
+        "quotaDisplayName": f"{metric_title(quota)} per project per {quota.scope}",
+        "metricUnit": "1",
+        "dimensionsInfos": own + ([_dimensions_info(rest, limits.default, {})] if rest else []),
+    }
+
+
+def _id_of(limits: Limits) -> str:
+    return str(limits.quota)
+
+
+@documented(
+    "quota-info-order",
+    "More specific dimensions come before less specific ones.",
+    source="Cloud Quotas API, QuotaInfo.dimensionsInfos",
+)
+def _dimensions_info(locations: list[str], value: int, dimensions: Mapping[str, str]) -> dict[str, Any]:
+    return {
+        **({"dimensions": dict(dimensions)} if dimensions else {}),
+        "details": {"value": str(value)} if value else {},
+        "applicableLocations": locations,
+    }

@@ -1,0 +1,103 @@
+"""The quota engine's limits and what is used of them, as the side services show them.
+
+One door to the engine: what is set through it is what a create is refused by, and the other way round.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.limits.quota_engine import usage
+from jupyter_tpu.emulator.limits.quota_ids import QuotaId, all_quota_ids
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+
+SERVICE = "tpu.googleapis.com"
+UNLIMITED = -1
+
+
+@recorded(
+    "quota-metrics",
+    "Quota metrics are named tpu.googleapis.com/tpu-v6e-preemptible, tpu-v5p-preemptible, tpu-v5s-litepod-preemptible, "
+    "tpu-v5s-litepod-serving-preemptible and tpu-v4s-preemptible.",
+    source="scripts of public repositories that read consumerQuotaMetrics",
+)
+@assumed(
+    "quota-metrics-others",
+    "On-demand metrics lack -preemptible; those of v2 and v3 are tpu-v2s and tpu-v3s, with -pod for larger slices.",
+)
+def metric_of(quota: QuotaId) -> str:
+    families = {"v2": "v2s", "v3": "v3s", "v4": "v4s", "v5e": "v5s"}
+    buckets = {"Litepod": "-litepod", "LitepodServing": "-litepod-serving", "Pod": "-pod"}
+    bucket = "" if quota.generation == "v4" else buckets.get(quota.bucket, "")
+    family = families.get(quota.generation, quota.generation)
+    return f"{SERVICE}/tpu-{family}{bucket}{'-preemptible' if quota.is_preemptible else ''}"
+
+
+def metric_title(quota: QuotaId) -> str:
+    """``Preemptible TPU v5e Litepod chips``."""
+    words = ["Preemptible" if quota.is_preemptible else "", "TPU", quota.generation, quota.bucket]
+    return " ".join([word for word in words if word] + ["chips" if quota.counts_chips else "TensorCores"])
+
+
+@functools.cache
+def places(scope: str) -> tuple[str, ...]:
+    """All zones that offer TPUs, or their regions; quotas are limited in all of them, offered there or not."""
+    zones = accelerators.zones()
+    return zones if scope == "zone" else tuple(sorted({accelerators.region_of(zone) for zone in zones}))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """One quota in all its places.
+
+    Attributes:
+        default: the limit of most places, in chips or TensorCores; -1 means unlimited.
+        others: the places with another limit, and that limit.
+    """
+
+    quota: QuotaId
+    default: int
+    others: Mapping[str, int]
+
+    @property
+    def places_with_default(self) -> list[str]:
+        return [place for place in places(self.quota.scope) if place not in self.others]
+
+
+class EngineLimits:
+    """Reads and sets the limits that the quota engine applies."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    def all(self) -> list[Limits]:
+        """Every quota of nodes, by id."""
+        return [self.of(quota) for quota in sorted(all_quota_ids(), key=str)]
+
+    def of(self, quota: QuotaId) -> Limits:
+        here = places(quota.scope)
+        defaults = Counter(self._cloud.rules.quotas.default_limit(quota, place) for place in here)
+        default = defaults.most_common(1)[0][0]
+        limits = {place: self._cloud.rules.quotas.limit(quota, place) for place in here}
+        return Limits(
+            quota=quota, default=default, others={place: value for place, value in limits.items() if value != default}
+        )
+
+    def limit(self, quota: QuotaId, place: str) -> int:
+        return self._cloud.rules.quotas.limit(quota, place)
+
+    def default_limit(self, quota: QuotaId, place: str) -> int:
+        return self._cloud.rules.quotas.default_limit(quota, place)
+
+    def set_limit(self, quota: QuotaId, place: str, value: int) -> None:
+        with self._cloud.store.transaction():
+            self._cloud.rules.quotas.set_limit(str(quota), place, value)
+
+    def used(self) -> Counter[tuple[QuotaId, str]]:
+        """Chips or TensorCores by quota and place, husks included."""
+        return usage([*self._cloud.store.held_nodes(), *self._cloud.store.held_by_queue()])

@@ -1,0 +1,203 @@
+"""How a side service is called: its methods by verb and path, and the names of those that it does not serve."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+from jupyter_tpu.emulator.resources import paging
+from jupyter_tpu.emulator.resources.errors import Refusal, unimplemented
+from jupyter_tpu.emulator.services.requests.errors import denied_on_project, invalid_argument, invalid_value
+
+_VARIABLE = re.compile(r"\{(\w+)((?:\.\.\.)?)\}")
+_TRUE, _FALSE = ("true", "True", "1", ""), ("false", "False", "0")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideCall:
+    """One call.
+
+    Attributes:
+        parts: values of the path's variables, decoded.
+        query: the last value of each parameter.
+        lists: all values of each parameter.
+    """
+
+    parts: Mapping[str, str]
+    query: Mapping[str, str] = field(default_factory=dict)
+    lists: Mapping[str, list[str]] = field(default_factory=dict)
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    def whole(self, name: str) -> int:
+        """A parameter that is a whole number; 0 without it."""
+        value = self.query.get(name, "") or "0"
+        if not re.fullmatch(r"-?[0-9]{1,9}", value):
+            raise invalid_argument(f"Invalid value at '{name}' (TYPE_INT32), {value[:40]!r}", name)
+        return int(value)
+
+    def flag(self, name: str) -> bool:
+        """A parameter that is true or false; False without it."""
+        value = self.query.get(name, "false")
+        if value not in _TRUE + _FALSE:
+            raise invalid_argument(f"Invalid value at '{name}' (TYPE_BOOL), {value[:40]!r}", name)
+        return value in _TRUE
+
+    def word(self, name: str, *words: str) -> str:
+        """A parameter that is an enum, by name or number; its first word without it."""
+        value = self.query.get(name, "") or words[0]
+        return enum_word(value, words, name)
+
+    def mask(self, name: str = "updateMask") -> tuple[str, ...]:
+        """Paths of a field mask in camelCase."""
+        paths = self.query.get(name, "").split(",")
+        return tuple(_camel_case(path.strip()) for path in paths if path.strip())
+
+
+def enum_word(value: str, words: Sequence[str], name: str) -> str:
+    """The word of an enum that a text names, or has the number of; raises the refusal of any other."""
+    by_number = {str(number): word for number, word in enumerate(words)}
+    if value not in words and value not in by_number:
+        raise invalid_value(name, "TYPE_ENUM", value)
+    return by_number.get(value, value)
+
+
+Answer = Callable[[SideCall], Mapping[str, Any] | Awaitable[Mapping[str, Any]]]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """A served method: ``GET v1/services/{service}/skus``, and the IAM permission that it takes (empty: none).
+
+    A variable is one part of the path; ``{metric...}`` is all of the rest.
+    """
+
+    verb: str
+    path: str
+    answer: Answer
+    permission: str = ""
+
+    def parts_of(self, verb: str, raw_path: str) -> Mapping[str, str] | None:
+        """The path's variables when the call is one of this method; None when it is another's."""
+        match = _pattern_of(self.path).fullmatch(raw_path) if verb == self.verb else None
+        return None if match is None else {name: unquote(value) for name, value in match.groupdict().items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SideService:
+    """One API.
+
+    Attributes:
+        name: the first word of its method ids, such as ``cloudbilling``.
+        owns: regular expression of the paths that are its own, without the leading slash.
+        methods: those that are served.
+        unnamed: leading parts of a path (without the version) that its method ids leave out.
+        makes: what it calls a POST to a collection.
+        has_actions: the last part of a path may be a verb, as in ``instances/{instance}/setMetadata``.
+        denial: what it says when a permission (the first argument) on a project (the second) is missing.
+    """
+
+    name: str
+    owns: str
+    methods: tuple[Method, ...]
+    unnamed: str = ""
+    makes: str = "create"
+    has_actions: bool = False
+    denial: Callable[[str, str], Exception] = denied_on_project
+
+    def find(self, verb: str, raw_path: str) -> tuple[Method, Mapping[str, str]]:
+        """The method of a call and its path's variables.
+
+        Raises:
+            Refusal: 501, by the name that the method has in the API's discovery document.
+        """
+        for method in self.methods:
+            parts = method.parts_of(verb, raw_path)
+            if parts is not None:
+                return method, parts
+        raise unimplemented(self.method_id(verb, raw_path))
+
+    def method_id(self, verb: str, raw_path: str) -> str:
+        """``GET v3/projects/p/alertPolicies/a`` → ``monitoring.projects.alertPolicies.get``."""
+        above, slash, last = raw_path.rpartition("/")
+        last, _, action = last.partition(":")
+        _, _, path = f"{above}{slash}{last}".partition("/")
+        path = re.sub(f"^(?:{self.unnamed})", "", path) if self.unnamed else path
+        segments = [unquote(segment)[:60] for segment in path.split("/")]
+        if self.has_actions and _ends_with_action(verb, segments):
+            action = segments.pop()
+        return ".".join([self.name, *segments[::2], action or self._word_of(verb, len(segments) % 2 == 1)])
+
+    def _word_of(self, verb: str, is_collection: bool) -> str:
+        words = {"GET": "list" if is_collection else "get", "POST": self.makes, "PUT": "update"}
+        return words.get(verb, verb.lower())
+
+
+def _ends_with_action(verb: str, segments: Sequence[str]) -> bool:
+    """``instances/{instance}/start``, ``disks/bulkInsert`` and ``backendServices/listUsable``."""
+    is_read = segments[-1].startswith(("get", "list"))
+    return len(segments) == 3 or (len(segments) == 2 and (verb == "POST" or is_read))
+
+
+@functools.cache
+def _pattern_of(path: str) -> re.Pattern[str]:
+    """Only the last part of a path may have a ``:verb``, so only its variable must not hold a colon."""
+    *above, last = path.split("/")
+    head = "".join(_as_regex(part, "[^/]+") + "/" for part in above)
+    return re.compile(head + _as_regex(last, "[^/:]+"))
+
+
+def _as_regex(part: str, inner: str) -> str:
+    texts, names, rests = (_VARIABLE.split(part)[start::3] for start in range(3))
+    variables = [f"(?P<{name}>{'.+' if rest else inner})" for name, rest in zip(names, rests, strict=True)]
+    return "".join(re.escape(text) + variable for text, variable in zip(texts, [*variables, ""], strict=True))
+
+
+def _camel_case(path: str) -> str:
+    head, *tail = path.split("_")
+    return head + "".join(word[:1].upper() + word[1:] for word in tail)
+
+
+def _name(item: Any) -> str:
+    return str(item["name"])
+
+
+def _same(item: Any) -> Mapping[str, Any]:
+    return dict(item)
+
+
+def page(
+    call: SideCall,
+    field_name: str,
+    items: Sequence[Item],
+    *,
+    key: Callable[[Item], str] = _name,
+    show: Callable[[Item], Mapping[str, Any]] = _same,
+) -> dict[str, Any]:
+    """One page of `items`, in their order, under `field_name`; an empty page is ``{}``."""
+    size, after = _page_size(call), _name_before(call)
+    keys = [key(item) for item in items]
+    if after and after not in keys:
+        raise invalid_argument("The page token is not valid.", "pageToken")
+    start = keys.index(after) + 1 if after else 0
+    head, token = paging.cut(items[start:], key, size)
+    shown = [show(item) for item in head]
+    return {**({field_name: shown} if shown else {}), **({"nextPageToken": token} if token else {})}
+
+
+def _page_size(call: SideCall) -> int:
+    size = call.whole("pageSize")
+    if size < 0:
+        raise invalid_argument("The page size must not be negative.", "pageSize")
+    return paging.page_size_of(size)
+
+
+def _name_before(call: SideCall) -> str:
+    try:
+        return paging.name_before(call.query.get("pageToken", ""))
+    except Refusal as refusal:
+        raise invalid_argument("The page token is not valid.", "pageToken") from refusal

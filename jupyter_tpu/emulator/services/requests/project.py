@@ -1,0 +1,26 @@
+"""Whose project it is that a side service is asked about."""
+
+from __future__ import annotations
+
+from jupyter_tpu.emulator.core import PROJECT_NUMBER, Cloud
+from jupyter_tpu.emulator.services.requests.calls import SideCall
+from jupyter_tpu.emulator.services.requests.errors import denied_on_project, invalid_argument
+
+GLOBAL = "locations/{location}"
+
+
+def check_project(cloud: Cloud, call: SideCall, permission: str) -> str:
+    """The project as the call names it (id or number).
+
+    Raises:
+        Refusal: 403, for any project but the emulator's own.
+    """
+    project = call.parts["project"]
+    if project not in (cloud.project, PROJECT_NUMBER):
+        raise denied_on_project(permission, project)
+    return project
+
+
+def check_global(call: SideCall) -> None:
+    if call.parts["location"] != "global":
+        raise invalid_argument(f"Location {call.parts['location'][:40]!r} must be global.", "parent")

@@ -1,0 +1,100 @@
+"""Bodies of requests, checked against the fields that the API knows before anything is done with them.
+
+A shape is a mapping from field names to kinds; a kind is one of the checks below, another shape, or a list of one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.services.requests.errors import invalid_value, unknown_name
+
+Check = Callable[[object, str], None]
+Kind = Any
+"""A `Check`, a mapping of names to kinds, or a list with the kind of its items."""
+
+_CAMEL = re.compile(r"(?<=[a-z0-9])([A-Z])")
+_INT64 = re.compile(r"-?[0-9]{1,19}")
+
+
+def check_shape(body: object, shape: Kind, place: str = "") -> None:
+    """Raises the refusal of the first field that is unknown or of another kind."""
+    if isinstance(shape, Mapping):
+        _check_object(body, shape, place)
+    elif isinstance(shape, list):
+        _check_items(body, shape[0], place)
+    else:
+        shape(body, place)
+
+
+def _check_object(body: object, shape: Mapping[str, Kind], place: str) -> None:
+    if not isinstance(body, Mapping):
+        raise invalid_value(place or "body", "TYPE_MESSAGE", body)
+    for name, value in body.items():
+        if name not in shape:
+            raise unknown_name(str(name), place)
+        if value is not None:
+            check_shape(value, shape[name], _below(place, name))
+
+
+def _check_items(body: object, kind: Kind, place: str) -> None:
+    if not isinstance(body, list):
+        raise invalid_value(place, "TYPE_REPEATED", body)
+    for number, item in enumerate(body):
+        check_shape(item, kind, f"{place}[{number}]")
+
+
+def _below(place: str, name: str) -> str:
+    """The field's path in snake_case, as Google's refusals write it."""
+    last = _CAMEL.sub(lambda match: f"_{match[1].lower()}", name)
+    return f"{place}.{last}" if place else last
+
+
+# -- kinds
+
+
+def text(value: object, place: str) -> None:
+    if not isinstance(value, str):
+        raise invalid_value(place, "TYPE_STRING", value)
+
+
+def boolean(value: object, place: str) -> None:
+    if not isinstance(value, bool):
+        raise invalid_value(place, "TYPE_BOOL", value)
+
+
+def int64(value: object, place: str) -> None:
+    """A whole number, or one written as text (as 64-bit numbers are in Google's JSON)."""
+    is_number = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**63
+    if not is_number and not (isinstance(value, str) and _INT64.fullmatch(value) and abs(int(value)) < 2**63):
+        raise invalid_value(place, "TYPE_INT64", value)
+
+
+def number(value: object, place: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e300:
+        raise invalid_value(place, "TYPE_DOUBLE", value)
+
+
+def texts_by_name(value: object, place: str) -> None:
+    """A map from text to text."""
+    if not isinstance(value, Mapping):
+        raise invalid_value(place, "TYPE_MESSAGE", value)
+    for name, each in value.items():
+        text(each, f"{place}[{name[:40]!r}]")
+
+
+def anything(value: object, place: str) -> None:
+    """A field that the API fills in itself and ignores in requests."""
+
+
+def one_of(*names: str) -> Check:
+    """An enum, by name or number."""
+
+    def check(value: object, place: str) -> None:
+        by_number = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names)
+        if value not in names and not by_number:
+            raise invalid_value(place, "TYPE_ENUM", value)
+
+    return check

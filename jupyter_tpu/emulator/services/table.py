@@ -1,0 +1,110 @@
+"""Google's other services on the REST port, on the same project as the TPU API.
+
+Each is a table of methods (`requests.calls.Method`); this module puts them behind the port and words their failures.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any
+
+from aiohttp import web
+from google.rpc import code_pb2
+
+from jupyter_tpu.emulator.access.permissions import is_denied
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.services.billing.bigquery import bigquery_service
+from jupyter_tpu.emulator.services.billing.budgets import budgets_service
+from jupyter_tpu.emulator.services.billing.catalogue import billing_service
+from jupyter_tpu.emulator.services.compute import compute_service
+from jupyter_tpu.emulator.services.monitoring.methods import monitoring_service
+from jupyter_tpu.emulator.services.monitoring.samples import Samples
+from jupyter_tpu.emulator.services.quota.grpc import CheckToken, quota_handlers
+from jupyter_tpu.emulator.services.quota.infos import quotas_service
+from jupyter_tpu.emulator.services.quota.service_usage import service_usage_services
+from jupyter_tpu.emulator.services.requests.calls import SideCall, SideService
+from jupyter_tpu.emulator.services.requests.errors import ComputeRefusal
+from jupyter_tpu.emulator.transport.json_answers import printed, refused
+from jupyter_tpu.emulator.transport.json_text import json_object
+from jupyter_tpu.emulator.workers.project_metadata import ProjectMetadata
+
+_log = logging.getLogger(__name__)
+
+_SYSTEM = "$"
+"""Parameters such as ``$alt`` are no fields of a request."""
+
+
+def side_services(cloud: Cloud, samples: Samples) -> tuple[SideService, ...]:
+    """All of them; where two could own a path, the first does."""
+    return (
+        compute_service(cloud),
+        monitoring_service(cloud, samples),
+        quotas_service(cloud),
+        budgets_service(cloud),
+        *service_usage_services(cloud),
+        billing_service(cloud),
+        bigquery_service(cloud),
+    )
+
+
+def add_to(app: web.Application, cloud: Cloud) -> None:
+    """Routes of the side services, to be added before any that takes every path."""
+    samples = Samples(cloud)
+    for service in side_services(cloud, samples):
+        app.router.add_route("*", f"/{{path:{service.owns}}}", _handler(cloud, service))
+    app.cleanup_ctx.append(samples.running)
+    cloud.workers.share_metadata_of(lambda: ProjectMetadata(cloud.store).items)
+
+
+def grpc_handlers(cloud: Cloud, token: CheckToken) -> Iterator[Any]:
+    """Handlers of the one side service whose clients speak gRPC by default and REST as well: Cloud Quotas."""
+    return quota_handlers(cloud, lambda service, permission: check_allowed(cloud, service, permission), token)
+
+
+def _handler(cloud: Cloud, service: SideService) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            answer = await _answer(cloud, service, request)
+            return printed(answer, is_pretty=request.query.get("prettyPrint") != "false")
+        except errors.Refusal as refusal:
+            return refused(refusal.status)
+        except ComputeRefusal as refusal:
+            return printed(refusal.to_json(), status=refusal.code)
+        except web.HTTPException:
+            raise
+        except Exception:  # noqa: BLE001 - the top of a handler: a defect of ours answers as Google's own do
+            _log.exception("%s %s failed", request.method, request.path)
+            return refused(errors.status_of(code_pb2.INTERNAL, "Internal error encountered."))
+
+    return handle
+
+
+async def _answer(cloud: Cloud, service: SideService, request: web.Request) -> Mapping[str, Any]:
+    method, parts = service.find(request.method, request.rel_url.raw_path.removeprefix("/"))
+    check_allowed(cloud, service, method.permission)
+    fields = [name for name in request.query if not name.startswith(_SYSTEM)]
+    call = SideCall(
+        parts=parts,
+        query={name: request.query.getall(name)[-1] for name in fields},
+        lists={name: request.query.getall(name) for name in fields},
+        body=without_nulls(await json_object(request)),
+    )
+    answer = method.answer(call)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+def without_nulls(value: Any) -> Any:
+    """A field that is null is one that is not there."""
+    if isinstance(value, dict):
+        return {name: without_nulls(each) for name, each in value.items() if each is not None}
+    return [without_nulls(each) for each in value] if isinstance(value, list) else value
+
+
+@assumed("side-permissions", "The switch for denied permissions holds for the side services as well.")
+def check_allowed(cloud: Cloud, service: SideService, permission: str) -> None:
+    """Raises the service's 403 for a permission that is denied."""
+    if permission and is_denied(permission, cloud.rules.project.switches.denied_permissions):
+        raise service.denial(permission, cloud.project)

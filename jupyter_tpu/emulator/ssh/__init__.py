@@ -1,0 +1,1 @@
+"""SSH into workers: an embedded server on asyncssh, or the system's OpenSSH."""

@@ -1,0 +1,101 @@
+"""The embedded SSH server of a worker, on asyncssh: logins by public key, commands, shells and forwarding.
+
+Sessions are ordinary processes. As with OpenSSH's server, a lost connection closes a command's pipes and does not kill
+it, and what a login left running in the background stays.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import asyncssh
+
+from jupyter_tpu.emulator.access.peers import is_own_connection
+from jupyter_tpu.emulator.ssh.session import WorkerSession
+from jupyter_tpu.emulator.workers.machine import Machine
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+WINDOW_BYTES = 32 * 1024 * 1024
+
+
+class EmbeddedDoor:
+    """An asyncssh listener; see `machine.Door`."""
+
+    def __init__(self, acceptor: asyncssh.SSHAcceptor, connections: set[asyncssh.SSHServerConnection]) -> None:
+        self._acceptor = acceptor
+        self._connections = connections
+
+    @property
+    def port(self) -> int:
+        return int(self._acceptor.get_port())
+
+    def keys_changed(self) -> None:
+        """Nothing to do: each login looks at the machine's keys."""
+
+    async def close(self) -> None:
+        self._acceptor.close()
+        connections = list(self._connections)
+        for connection in connections:
+            connection.abort()
+        await self._acceptor.wait_closed()
+        await asyncio.gather(*(connection.wait_closed() for connection in connections))
+
+
+async def open_embedded_door(machine: Machine, port: int) -> EmbeddedDoor:
+    """Listen on loopback. Raises OSError when the port is taken."""
+    connections: set[asyncssh.SSHServerConnection] = set()
+    acceptor = await asyncssh.listen(
+        "127.0.0.1",
+        port,
+        server_factory=lambda: WorkerServer(machine, connections),
+        server_host_keys=[machine.host_key],
+        agent_forwarding=False,
+        x11_forwarding=False,
+        gss_host=None,
+        keepalive_interval=30,
+        login_timeout=60,
+    )
+    return EmbeddedDoor(acceptor, connections)
+
+
+class WorkerServer(asyncssh.SSHServer):
+    """Decides who may log in to a machine and what a connection may open."""
+
+    def __init__(self, machine: Machine, connections: set[asyncssh.SSHServerConnection]) -> None:
+        self._machine = machine
+        self._connections = connections
+        self._connection: asyncssh.SSHServerConnection | None = None
+
+    def connection_made(self, conn: asyncssh.SSHServerConnection) -> None:
+        if not is_own_connection(conn.get_extra_info("peername"), conn.get_extra_info("sockname")):
+            conn.abort()
+        self._connection = conn
+        self._connections.add(conn)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        if self._connection is not None:
+            self._connections.discard(self._connection)
+
+    def begin_auth(self, username: str) -> bool:
+        return True
+
+    def public_key_auth_supported(self) -> bool:
+        return True
+
+    def validate_public_key(self, username: str, key: asyncssh.SSHKey) -> bool:
+        offered = " ".join(key.export_public_key().decode().split()[:2])
+        return (username, offered) in self._machine.authorized
+
+    def session_requested(self) -> tuple[asyncssh.SSHServerChannel[bytes], asyncssh.SSHServerSession[bytes]]:
+        assert self._connection is not None, "asyncssh opens sessions on connections that were made"
+        user = self._connection.get_extra_info("username")
+        channel = self._connection.create_server_channel(encoding=None, window=WINDOW_BYTES)
+        return channel, WorkerSession(self._machine, user)
+
+    def connection_requested(self, dest_host: str, dest_port: int, orig_host: str, orig_port: int) -> bool:
+        return dest_host in LOOPBACK
+
+    def unix_connection_requested(self, dest_path: str) -> bool:
+        target = Path(dest_path).resolve()
+        return any(target.is_relative_to(top) for top in (self._machine.home.resolve(), Path("/tmp").resolve()))

@@ -1,0 +1,1 @@
+"""What outlives the emulator's process: nodes, queued resources, operations, the ledger, settings; in SQLite."""

@@ -1,0 +1,57 @@
+"""What a project holds, counted by kind: enough for quotas, capacity and addresses, and cheap with many nodes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from jupyter_tpu.emulator.resources.protos import NodePb, new
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """`count` nodes, or nodes asked for by a queued resource, that are alike and in one zone.
+
+    `node` says what they are alike in: accelerator type, scheduling and external addresses; nothing else is set.
+    """
+
+    node: NodePb
+    zone: str
+    count: int
+
+
+class Kind(NamedTuple):
+    """What nodes can be alike in. `tier` is one of TIERS; `addresses` counts the external ones of each worker."""
+
+    accelerator_type: str
+    tier: str
+    addresses: int
+
+
+TIERS = ("", "spot", "preemptible", "reserved", "flex")
+"""How a node was asked for; ``flex`` is FLEX_START, which nodes of v2 cannot say."""
+
+
+def kind_of(node: NodePb, *, is_flex: bool = False) -> Kind:
+    return Kind(node.accelerator_type, "flex" if is_flex else _tier_of(node), _addresses_of(node))
+
+
+def _tier_of(node: NodePb) -> str:
+    config = node.scheduling_config
+    return next((tier for tier in ("spot", "preemptible", "reserved") if getattr(config, tier)), "")
+
+
+def _addresses_of(node: NodePb) -> int:
+    return sum(bool(config.enable_external_ips) for config in (node.network_config, *node.network_configs))
+
+
+def like(kind: Kind) -> NodePb:
+    """A node of this kind, with nothing else set."""
+    node = new("Node", accelerator_type=kind.accelerator_type)
+    if kind.tier:
+        setattr(node.scheduling_config, "spot" if kind.tier == "flex" else kind.tier, True)
+    if kind.addresses == 1:
+        node.network_config.enable_external_ips = True
+    elif kind.addresses:
+        node.network_configs.extend(new("NetworkConfig", enable_external_ips=True) for _ in range(kind.addresses))
+    return node

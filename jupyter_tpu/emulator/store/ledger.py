@@ -1,0 +1,188 @@
+"""What the emulated nodes cost: READY seconds × list price, in nano-dollars.
+
+The oracle of every test that something is left behind. Whole numbers only, so sums are exact: a node's bill is the sum
+of its spans, and the total is the sum of the bills.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.resources.records import Span
+from jupyter_tpu.emulator.store.database import Store
+
+NANOS = 10**9
+SECONDS_PER_HOUR = 3600
+FREE_WHEN_PREEMPTED_WITHIN_S = 60
+
+ON_DEMAND, SPOT, FLEX_START, RESERVED = "on-demand", "spot", "flex-start", "reserved"
+_MODELS = {"SPOT": SPOT, "FLEX_START": FLEX_START, "RESERVATION_BOUND": RESERVED}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bill:
+    """What one node (of one life: a node made again under the same name has another) cost until `now`."""
+
+    spans: tuple[Span, ...]
+    now: float
+
+    @property
+    def nano_usd(self) -> int | None:
+        """None where no list price is known."""
+        parts = [charge(span, self.now) for span in self.spans]
+        return None if None in parts else sum(part for part in parts if part is not None)
+
+    @property
+    def is_billing(self) -> bool:
+        return self.spans[-1].ended is None
+
+    @property
+    def nanos_per_hour(self) -> int | None:
+        return self.spans[-1].nanos_per_hour
+
+    def to_json(self) -> dict[str, Any]:
+        last = self.spans[-1]
+        return {
+            "uid": last.uid,
+            "name": last.name,
+            "zone": last.zone,
+            "accelerator_type": last.accelerator_type,
+            "spot": last.spot,
+            "mode": last.mode,
+            "ready_seconds": sum(billed_seconds(span, self.now) for span in self.spans),
+            "nano_usd": self.nano_usd,
+            "usd": _dollars(self.nano_usd),
+            "usd_per_hour": _dollars(last.nanos_per_hour),
+            "billing": self.is_billing,
+            "spans": [span_json(span, self.now) for span in self.spans],
+        }
+
+
+def span_json(span: Span, now: float) -> dict[str, Any]:
+    """`started` and `ended` are virtual seconds since the epoch; a span that is `waived` costs nothing."""
+    return {
+        "started": span.started,
+        "ended": span.ended,
+        "seconds": billed_seconds(span, now),
+        "nano_usd": charge(span, now),
+        "waived": span.is_waived,
+    }
+
+
+def _dollars(nanos: int | None) -> float | None:
+    return None if nanos is None else nanos / NANOS
+
+
+class Ledger:
+    """Opens a span when a node becomes READY and closes it when it is READY no more."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @documented(
+        "billed-while-ready",
+        "Charges accrue while a node is READY, by the second.",
+        source="cloud.google.com/tpu/pricing",
+    )
+    def node_ready(self, node: NodePb, now: float) -> None:
+        zone = node.name.split("/")[3]
+        mode = self.mode_of(node)
+        span = Span(
+            uid=str(node.id),
+            name=node.name,
+            accelerator_type=node.accelerator_type,
+            zone=zone,
+            spot=mode == SPOT,
+            nanos_per_hour=nanos_per_hour(node.accelerator_type, zone, mode),
+            started=now,
+            mode=mode,
+        )
+        self._store.open_span(span)
+
+    @assumed(
+        "price-by-model",
+        "Preemptible nodes cost what spot ones do; a node by flex-start costs its own price where the catalogue has "
+        "one; what reserved nodes cost is not known.",
+    )
+    def mode_of(self, node: NodePb) -> str:
+        """How a node is priced: as it was asked for itself, or by its queued resource."""
+        if node.scheduling_config.spot or node.scheduling_config.preemptible:
+            return SPOT
+        if node.scheduling_config.reserved:
+            return RESERVED
+        asked = (_model_in(self._store.extras(name)) for name in (node.name, node.queued_resource) if name)
+        return next((_MODELS[model] for model in asked if model in _MODELS), ON_DEMAND)
+
+    def node_not_ready(self, node: NodePb, now: float) -> None:
+        """Closes the node's span; harmless when none is open."""
+        self._store.close_span(str(node.id), now, False)
+
+    @documented(
+        "first-minute-free",
+        "A node that is preempted in its first minute is not charged.",
+        source="cloud.google.com/tpu/docs/preemptible",
+    )
+    def node_preempted(self, node: NodePb, now: float) -> None:
+        spans = [span for span in self._store.spans() if span.uid == str(node.id) and span.ended is None]
+        is_young = all(now - span.started < FREE_WHEN_PREEMPTED_WITHIN_S for span in spans)
+        self._store.close_span(str(node.id), now, is_young)
+
+    def bills(self, now: float) -> list[Bill]:
+        """One per node that ever was READY, in the order in which they first were."""
+        spans: dict[str, list[Span]] = {}
+        for span in self._store.spans():
+            spans.setdefault(span.uid, []).append(span)
+        return [Bill(spans=tuple(parts), now=now) for parts in spans.values()]
+
+
+def _model_in(extras: Mapping[str, Any]) -> str:
+    """The provisioning model that a node or queued resource of v2alpha1 asked for."""
+    scheduling = extras.get("schedulingConfig") or {}
+    return str(extras.get("provisioningModel") or scheduling.get("provisioningModel") or "")
+
+
+def nanos_per_hour(accelerator_type: str, zone: str, mode: str) -> int | None:
+    """List price in nano-dollars per hour; None where the catalogue has none."""
+    price = accelerators.table_price(accelerator_type, zone, mode)
+    return None if price is None else round(price.usd_per_hour * NANOS)
+
+
+@assumed("started-second", "A started second is charged as a whole one.")
+def billed_seconds(span: Span, now: float) -> int:
+    end = now if span.ended is None else span.ended
+    # a moment is exact to a quarter of a microsecond
+    return 0 if span.is_waived else math.ceil(round(max(0.0, end - span.started), 5))
+
+
+def charge(span: Span, now: float) -> int | None:
+    """Nano-dollars of a span, rounded down; None where no list price is known."""
+    if span.nanos_per_hour is None:
+        return None
+    return billed_seconds(span, now) * span.nanos_per_hour // SECONDS_PER_HOUR
+
+
+def totals_json(bills: list[Bill]) -> dict[str, Any]:
+    """What all nodes cost until now, how many are billed, and what those cost per hour by list price."""
+    billing = [bill for bill in bills if bill.is_billing]
+    return {
+        "total_usd": _total(bills) / NANOS,
+        "total_nano_usd": _total(bills),
+        "billing": len(billing),
+        "usd_per_hour": sum(bill.nanos_per_hour or 0 for bill in billing) / NANOS,
+        "unpriced": sum(bill.nano_usd is None for bill in bills),
+    }
+
+
+def _total(bills: list[Bill]) -> int:
+    return sum(bill.nano_usd or 0 for bill in bills)
+
+
+def ledger_json(bills: list[Bill], now: float) -> dict[str, Any]:
+    """The whole ledger as the control API shows it."""
+    return {"now": now, **totals_json(bills), "nodes": [bill.to_json() for bill in bills]}

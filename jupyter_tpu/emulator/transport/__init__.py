@@ -1,0 +1,1 @@
+"""The core as gRPC and REST: parsing, HTTP rules, API versions, and errors as Google prints them."""

@@ -1,0 +1,104 @@
+"""Partial responses: the parameter ``fields`` of Google's REST APIs, such as ``nodes(name,state),nextPageToken``."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+
+from jupyter_tpu.emulator.resources.behaviours import documented
+from jupyter_tpu.emulator.resources.errors import Refusal, bad_field
+
+Mask = dict[str, Any]
+"""A tree of names; an empty one stands for all that is below."""
+
+LONGEST = 10_000
+_TOKEN = re.compile(r"[A-Za-z0-9_@*-]+|[(),/]")
+_OPEN_KINDS = ("google.protobuf.Any", "google.protobuf.Struct")
+
+
+@documented(
+    "fields",
+    "The parameter fields, as in nodes(name,state/x),nextPageToken, leaves only these in the answer; one that cannot "
+    "be read, or names a field that the answer's type lacks, is refused with 400.",
+    source="developers.google.com/drive/api/guides/fields-parameter (Google's system parameter); discovery documents",
+)
+def parse_mask(text: str) -> Mask:
+    """Raises the refusal of what is no mask."""
+    words = _TOKEN.findall(text) if len(text) <= LONGEST else []
+    if not words or "".join(words) != re.sub(r"\s", "", text):
+        raise _wrong(text)
+    try:
+        mask, rest = _list_of(words, 0)
+    except (IndexError, RecursionError) as error:
+        raise _wrong(text) from error
+    if rest != len(words):
+        raise _wrong(text)
+    return mask
+
+
+def _list_of(words: list[str], at: int) -> tuple[Mask, int]:
+    found: Mask = {}
+    while True:
+        at = _path_of(words, at, found)
+        if at >= len(words) or words[at] != ",":
+            return found, at
+        at += 1
+
+
+def _path_of(words: list[str], at: int, into: Mask) -> int:
+    """``a``, ``a/b`` or ``a(b,c)``; raises IndexError for anything else."""
+    if words[at] in "(),/":
+        raise IndexError
+    below: Mask = into.setdefault(words[at], {})
+    at += 1
+    if at < len(words) and words[at] == "/":
+        return _path_of(words, at + 1, below)
+    if at < len(words) and words[at] == "(":
+        inner, at = _list_of(words, at + 1)
+        if words[at] != ")":
+            raise IndexError
+        below.update(inner)
+        at += 1
+    return at
+
+
+def masked(value: Any, mask: Mask) -> Any:
+    """Only what the mask names; of a list the same of each item."""
+    if not mask:
+        return value
+    if isinstance(value, list):
+        return [masked(each, mask) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    return {
+        name: masked(each, mask[name] if name in mask else mask["*"])
+        for name, each in value.items()
+        if _names(mask, name)
+    }
+
+
+def _names(mask: Mask, name: str) -> bool:
+    return name in mask or "*" in mask
+
+
+def check_mask(mask: Mask, kind: Descriptor, text: str) -> None:
+    """Raises the refusal of a mask with a field that the messages of this kind lack."""
+    if kind.full_name in _OPEN_KINDS:
+        return
+    fields = {field.json_name: field for field in kind.fields}
+    for name, below in mask.items():
+        if name == "*":
+            continue
+        if name not in fields:
+            raise _wrong(text, name)
+        field = fields[name]
+        if field.type == FieldDescriptor.TYPE_MESSAGE and not field.message_type.GetOptions().map_entry:
+            check_mask(below, field.message_type, text)
+
+
+def _wrong(text: str, name: str = "") -> Refusal:
+    place = f": there is no field {name[:60]}" if name else ""
+    return bad_field("fields", f"Invalid field selection {text[:200]}{place}")

@@ -1,0 +1,129 @@
+"""The gRPC face of the core: the services of the real endpoint, on one loopback port."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any
+
+import grpc
+import grpc.aio
+from google.protobuf.message import Message
+from grpc_status import rpc_status
+
+from jupyter_tpu.emulator.access.authentication import check_token
+from jupyter_tpu.emulator.access.callers import Callers
+from jupyter_tpu.emulator.api_faults.wire_faults import grpc_answer, serialised
+from jupyter_tpu.emulator.core import Cloud
+from jupyter_tpu.emulator.resources.errors import Refusal, WireFault
+from jupyter_tpu.emulator.resources.messages import PACKAGES
+from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1
+from jupyter_tpu.emulator.transport.grpc_requests import message_in
+from jupyter_tpu.emulator.transport.ports import LOOPBACK
+from jupyter_tpu.emulator.transport.versions import (
+    LOCATIONS,
+    OPERATIONS,
+    View,
+    asked_in_protobuf,
+    methods_of,
+    request_class,
+)
+
+# else a second server could listen on the same port, and each would get some of the connections
+_OPTIONS = (("grpc.so_reuseport", 0),)
+
+Behaviour = Callable[[bytes, Any], Awaitable[Message | bytes]]
+
+
+def services() -> dict[str, tuple[str, list[str]]]:
+    """API version and methods of each service; the mixins have no version of their own."""
+    return {
+        "google.cloud.tpu.v2.Tpu": (V2, methods_of(V2)),
+        "google.cloud.tpu.v2alpha1.Tpu": (V2ALPHA1, methods_of(V2ALPHA1)),
+        "google.longrunning.Operations": (V2, list(OPERATIONS)),
+        "google.cloud.location.Locations": (V2, list(LOCATIONS)),
+    }
+
+
+class GrpcServer:
+    """A ``grpc.aio`` server that hands every call to the core."""
+
+    def __init__(self, cloud: Cloud, asks_for_token: Callable[[], bool], callers: Callers) -> None:
+        self._cloud = cloud
+        self._callers = callers
+        self._port = 0
+        self._asks_for_token = asks_for_token
+        self._server = grpc.aio.server(options=_OPTIONS)
+        for service, (version, methods) in services().items():
+            handlers = {name: self._handler(service, version, name) for name in methods}
+            self._server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
+    def add(self, handlers: Iterable[Any]) -> None:
+        """Serve other services beside, from the start on."""
+        self._server.add_generic_rpc_handlers(tuple(handlers))
+
+    async def start(self, port: int) -> int:
+        """Listen on loopback; returns the port. Raises OSError when it is taken."""
+        try:
+            self._port = self._server.add_insecure_port(f"{LOOPBACK}:{port}")
+        except RuntimeError as error:
+            raise OSError(errno.EADDRINUSE, f"port {port}: address already in use") from error
+        await self._server.start()
+        return self._port
+
+    async def close(self) -> None:
+        await self._server.stop(grace=None)
+
+    def _handler(self, service: str, version: str, name: str) -> Any:
+        return grpc.unary_unary_rpc_method_handler(
+            self._behaviour(service, version, name),
+            request_deserializer=None,
+            response_serializer=serialised,
+        )
+
+    def _behaviour(self, service: str, version: str, name: str) -> Behaviour:
+        view = View(version, packaged, self._cloud.extras_of if version != V2 else _no_extras)
+        kind = request_class(version, name)
+
+        async def answer(sent: bytes, context: Any) -> Message | bytes:
+            try:
+                self.check_caller(context, f"{service}.{name}")
+                request = message_in(sent, kind)
+                shown = view.shown(await self._cloud.call(asked_in_protobuf(version, name, request)))
+            except Refusal as refusal:
+                await self._send_date(context)
+                return await _abort(context, refusal)
+            except WireFault as fault:
+                return await grpc_answer(fault, context, view.shown)
+            await self._send_date(context)
+            return shown
+
+        return answer
+
+    async def _send_date(self, context: Any) -> None:
+        await context.send_initial_metadata((("date", self._cloud.scripted.date()),))
+
+    def check_caller(self, context: Any, method: str) -> None:
+        """Raises the refusal of a call by somebody else, or whose token is no good; `method` is its full name."""
+        header = str(dict(context.invocation_metadata() or ()).get("authorization", ""))
+        peer = context.peer().rpartition(":")[2]  # such as ipv4:127.0.0.1:40000
+        ends = ((LOOPBACK, int(peer)), (LOOPBACK, self._port)) if peer.isdecimal() else None
+        self._callers.check(ends, header, method)
+        if self._asks_for_token():
+            check_token(header, method)
+        self._cloud.workers.tokens.check(header, method)
+
+
+def packaged(version: str, name: str) -> Any:
+    """An empty message of google-cloud-tpu."""
+    return getattr(PACKAGES[version], name).pb()()
+
+
+def _no_extras(_: str) -> dict[str, Any]:
+    """v2's protobufs have no room for extras."""
+    return {}
+
+
+async def _abort(context: Any, refusal: Refusal) -> Message:
+    await context.abort_with_status(rpc_status.to_status(refusal.status))
+    raise AssertionError("abort_with_status raises")

@@ -1,0 +1,162 @@
+"""Bodies in JSON, read as Google's front end reads them: the same words for what is not JSON."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from aiohttp import web
+from google.rpc import code_pb2, error_details_pb2
+
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+
+Violation = tuple[str, str]
+"""The path of a field in proto names (empty at the root) and what is wrong with it."""
+
+LIMIT_BYTES = 10 * 1024 * 1024
+"""The size of a body that Google's front end takes."""
+
+RECEIVED = "Invalid JSON payload received. "
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_DIGITS_OF_A_NUMBER = 400
+_CONTEXT = 20
+_WORDS = {
+    "Expecting value": "Expected a value.",
+    "Expecting property name enclosed in double quotes": "Expected an object key or }.",
+    "Illegal trailing comma before end of object": "Expected an object key or }.",
+    "Illegal trailing comma before end of array": "Expected a value or ] within an array.",
+    "Expecting ':' delimiter": "Expected : between key:value pair.",
+    "Extra data": "Parsing terminated before end of input.",
+    "Unterminated string starting at": "Closing quote expected in string.",
+    "Invalid \\escape": "Invalid escape sequence.",
+    "Invalid \\uXXXX escape": "Invalid escape sequence.",
+    "Invalid control character at": "Closing quote expected in string.",
+}
+
+
+async def json_object(request: web.Request) -> dict[str, Any]:
+    """The body, empty when nothing was sent; refuses whatever is not an object in JSON."""
+    content = await limited_content(request)
+    if content.strip():
+        _check_content_type(request.content_type, content)
+    return object_of(content)
+
+
+@recorded(
+    "body-size",
+    "A body of more than 10 MiB is refused with 400, naming the limit.",
+    source="errors of Google APIs in public issues (litellm's exception mapping, Firestore clients)",
+)
+async def limited_content(request: web.Request) -> bytes:
+    """The bytes of the body; never more than the limit is held."""
+    received = bytearray()
+    try:
+        if (request.content_length or 0) <= LIMIT_BYTES:
+            async for chunk in request.content.iter_chunked(65_536):
+                received += chunk
+                if len(received) > LIMIT_BYTES:
+                    break
+            else:
+                return bytes(received)
+    except (web.RequestPayloadError, ConnectionError) as error:  # not encoded as its headers say, or cut off
+        raise _invalid("The body of the request cannot be read.") from error
+    raise _invalid(f"Request payload size exceeds the limit: {LIMIT_BYTES} bytes.")
+
+
+@recorded(
+    "form-body",
+    "A body sent as a form is read as query parameters, whose names no method knows.",
+    source="GoogleCloudPlatform/php-docs-samples#460",
+)
+@assumed("content-type", "A body of another content type than JSON is refused with 400; the wording is ours.")
+def _check_content_type(kind: str, content: bytes) -> None:
+    if kind == "application/x-www-form-urlencoded":
+        name = content.partition(b"=")[0].decode(errors="replace")[:200]
+        raise bad_payload([("", unknown_parameter(name))])
+    if kind not in ("application/json", "text/json", "application/octet-stream"):  # the last: aiohttp's word for none
+        raise _invalid(f"Content type {kind[:80]!r} is not supported; send application/json.")
+
+
+def unknown_parameter(name: str) -> str:
+    return (
+        f'{RECEIVED}Unknown name "{name}": Cannot bind query parameter. '
+        f"Field '{name}' could not be found in request message."
+    )
+
+
+@recorded(
+    "json-utf8",
+    "Bytes that are no UTF-8 are replaced, and so are halves of surrogate pairs.",
+    source="measured on another Google API (public repository, 2026-10-04)",
+)
+def object_of(content: bytes) -> dict[str, Any]:
+    """The object that the bytes spell; an empty one for no bytes."""
+    text = content.decode(errors="replace")
+    if not text.strip():
+        return {}
+    body = _parsed(text)
+    if not isinstance(body, dict):
+        raise bad_payload([("", f'{RECEIVED}Unknown name "": Root element must be a message.')])
+    return body
+
+
+@recorded(
+    "json-syntax",
+    "What is not JSON is refused with the parser's sentence, the text around the place and a caret below it.",
+    source="protobuf json_stream_parser.cc; errors of Google APIs in public repositories",
+)
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole)
+    except json.JSONDecodeError as error:
+        raise _invalid(RECEIVED + _sentence(error, text)) from error
+    except RecursionError as error:
+        raise _invalid(f"{RECEIVED}Message too deep. Max recursion depth reached.") from error
+
+
+def _refuse_constant(word: str) -> Any:
+    raise _invalid(f"{RECEIVED}Unexpected token.\n{word}\n^")
+
+
+def _whole(digits: str) -> int | float:
+    """Numbers of many digits are too long for Python's own reader."""
+    if len(digits) > _DIGITS_OF_A_NUMBER:
+        raise _invalid(f"{RECEIVED}Number exceeds the range of double.\n{digits[:_CONTEXT]}\n^")
+    return int(digits) if len(digits) <= 20 else float(digits)
+
+
+def _sentence(error: json.JSONDecodeError, text: str) -> str:
+    if error.pos >= len(text.rstrip()):
+        return f"Unexpected end of string. {_words(error, text)}\n\n^"
+    begin = max(error.pos - _CONTEXT, 0)
+    return f"{_words(error, text)}\n{text[begin : error.pos + _CONTEXT]}\n{' ' * (error.pos - begin)}^"
+
+
+def _words(error: json.JSONDecodeError, text: str) -> str:
+    if error.msg == "Expecting ',' delimiter":
+        inside_object = text.rfind("{", 0, error.pos) > text.rfind("[", 0, error.pos)
+        return "Expected , or } after key:value pair." if inside_object else "Expected , or ] after array value."
+    if error.msg == "Expecting value" and text[error.pos : error.pos + 1].isalpha():
+        return "Unexpected token."
+    return _WORDS.get(error.msg, "Expected a value.")
+
+
+def whole_characters(text: str) -> str:
+    """The text without halves of surrogate pairs, which no answer could repeat."""
+    return _SURROGATES.sub("\ufffd", text)
+
+
+def bad_payload(violations: Sequence[Violation]) -> errors.Refusal:
+    """One refusal for all violations, each with a detail of its own."""
+    found = [error_details_pb2.BadRequest.FieldViolation(field=at, description=what) for at, what in violations]
+    details = [error_details_pb2.BadRequest(field_violations=found)]
+    message = "\n".join(what for _, what in violations)
+    return errors.Refusal(errors.status_of(code_pb2.INVALID_ARGUMENT, message, details))
+
+
+def _invalid(message: str) -> errors.Refusal:
+    return errors.Refusal(errors.status_of(code_pb2.INVALID_ARGUMENT, message))

@@ -1,0 +1,136 @@
+"""What Google's front end does for each of its REST APIs: long GETs sent as POST, partial responses, batches."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Awaitable, Callable, Iterator
+from email.parser import BytesParser
+from http import HTTPStatus
+from typing import Any
+
+import aiohttp
+from aiohttp import web
+from google.rpc import code_pb2
+from multidict import CIMultiDict
+from yarl import URL
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.errors import Refusal, status_of
+from jupyter_tpu.emulator.transport.field_masks import masked, parse_mask
+from jupyter_tpu.emulator.transport.json_answers import printed, refused
+from jupyter_tpu.emulator.transport.ports import LOOPBACK
+
+BATCH = r"/{path:batch(/.*)?}"
+MOST_CALLS = 1000
+_LONGEST_QUERY_BYTES = 1024 * 1024
+_NOT_PASSED_ON = ("host", "content-length", "transfer-encoding", "connection", "accept-encoding")
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@web.middleware
+async def google_front(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """For Google's APIs only; the control API has nothing of it."""
+    if request.path.startswith("/emulator/"):
+        return await handler(request)
+    try:
+        request = await _as_meant(request)
+        mask = parse_mask(request.query["fields"]) if request.query.get("fields") else None
+    except Refusal as refusal:
+        return refused(refusal.status)
+    answer = await handler(request)
+    if mask is None or answer.status != HTTPStatus.OK or not isinstance(answer, web.Response) or not answer.text:
+        return answer
+    is_pretty = request.query.get("prettyPrint", "true").lower() != "false"
+    return printed(masked(json.loads(answer.text), mask), is_pretty=is_pretty)
+
+
+@documented(
+    "method-override",
+    "A POST with the header X-HTTP-Method-Override: GET is a GET whose parameters are the body: clients do so where an "
+    "address would be longer than 2,048 characters. PUT, PATCH and DELETE can be meant, too.",
+    source="google-api-python-client 2.202.0, http.py; cloud.google.com/apis/docs/http",
+)
+async def _as_meant(request: web.Request) -> web.Request:
+    meant = request.headers.get("X-HTTP-Method-Override", "").upper()
+    if request.method != "POST" or not meant or meant == "POST":
+        return request
+    if meant not in ("GET", "PUT", "PATCH", "DELETE"):
+        raise Refusal(status_of(code_pb2.INVALID_ARGUMENT, f"Invalid method override {meant[:20]}"))
+    if meant != "GET":
+        return request.clone(method=meant)
+    # not by read(): a request that was read cannot be cloned
+    sent = bytearray()
+    async for piece in request.content.iter_any():
+        sent += piece
+        if len(sent) > _LONGEST_QUERY_BYTES:
+            raise Refusal(status_of(code_pb2.INVALID_ARGUMENT, "The parameters in the body are too long."))
+    query = "&".join(filter(None, (request.rel_url.raw_query_string, sent.decode(errors="replace"))))
+    url = URL(f"{request.rel_url.raw_path}?{query}", encoded=True)
+    headers = request.headers.copy()
+    headers.popall("Content-Length", None)
+    headers.popall("Content-Type", None)
+    return request.clone(method="GET", rel_url=url, headers=headers)
+
+
+class Batches:
+    """Calls in the parts of one multipart request, performed one after the other as if each came by itself."""
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_post(BATCH, self.handle)
+
+    @documented(
+        "batch",
+        "POST /batch takes calls of any of the APIs as parts of type application/http, and answers part by part.",
+        source="cloud.google.com/compute/docs/api/how-tos/batch; google-api-python-client 2.202.0, http.py",
+    )
+    @assumed("batch-size", "A batch has at most 1,000 calls, performed in their order.")
+    async def handle(self, request: web.Request) -> web.Response:
+        try:
+            calls = list(_calls_in(request.headers.get("Content-Type", ""), await request.read()))
+        except ValueError as error:
+            return refused(status_of(code_pb2.INVALID_ARGUMENT, f"Failed to parse batch request: {error}"))
+        assert request.transport is not None, "its connection was looked at"
+        here = f"http://{LOOPBACK}:{request.transport.get_extra_info('sockname')[1]}"
+        token = request.headers.get("Authorization")
+        boundary = f"batch_{secrets.token_hex(8)}"
+        parts = []
+        async with aiohttp.ClientSession(auto_decompress=False, trust_env=False) as session:
+            for content_id, verb, path, headers, body in calls:
+                if token and "Authorization" not in headers:
+                    headers["Authorization"] = token
+                async with session.request(verb, URL(here + path, encoded=True), headers=headers, data=body) as answer:
+                    text = await answer.text()
+                    head = f"HTTP/1.1 {answer.status} {answer.reason}\r\nContent-Type: {answer.headers['Content-Type']}"
+                own = f"Content-Type: application/http\r\nContent-ID: {content_id}"
+                parts.append(f"--{boundary}\r\n{own}\r\n\r\n{head}\r\n\r\n{text}\r\n")
+        text = "".join(parts) + f"--{boundary}--\r\n"
+        return web.Response(body=text.encode(), headers={"Content-Type": f"multipart/mixed; boundary={boundary}"})
+
+
+Call = tuple[str, str, str, CIMultiDict[str], bytes]
+
+
+def _calls_in(content_type: str, body: bytes) -> Iterator[Call]:
+    """Content id of the answer, verb, path, headers and body of each call. Raises ValueError."""
+    message = BytesParser().parsebytes(b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
+    parts: list[Any] = list(message.get_payload()) if message.is_multipart() else []
+    if not 0 < len(parts) <= MOST_CALLS:
+        raise ValueError(f"it must be multipart/mixed, with 1 to {MOST_CALLS} parts")
+    for part in parts:
+        raw = part.get_payload(decode=True) or b""
+        line, _, rest = raw.lstrip(b"\r\n").partition(b"\n")
+        words = line.decode("latin-1").split()
+        if len(words) < 2 or not words[1].startswith("/") or words[1].startswith("/batch"):
+            raise ValueError("a part must begin with a line such as GET /v2/projects/p/locations HTTP/1.1")
+        inner = BytesParser().parsebytes(rest)
+        headers = CIMultiDict({name: str(value) for name, value in inner.items() if name.lower() not in _NOT_PASSED_ON})
+        content = inner.get_payload(decode=True)
+        # MIME's own header, which a call without a body has as well
+        sent = content if isinstance(content, bytes) else b""
+        yield _answered(str(part.get("Content-ID", ""))), words[0], words[1], headers, sent
+
+
+def _answered(content_id: str) -> str:
+    return f"<response-{content_id.strip().strip('<>')}>"

@@ -1,0 +1,284 @@
+"""The REST/JSON face of the core: the methods of v1, v2 and v2alpha1 by their HTTP rules."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from aiohttp import web
+from aiohttp.http import HttpProcessingError
+from google.longrunning.operations_pb2 import Operation
+from google.protobuf import json_format
+from google.protobuf.descriptor import Descriptor
+from google.rpc import code_pb2
+
+from jupyter_tpu.emulator.access.authentication import CHALLENGE, check_token
+from jupyter_tpu.emulator.access.callers import Callers
+from jupyter_tpu.emulator.access.peers import Address
+from jupyter_tpu.emulator.api_faults.wire_faults import rest_answer
+from jupyter_tpu.emulator.core import PROJECT_NUMBER, READING, Cloud
+from jupyter_tpu.emulator.queued_resources.json import QueuedResourceQuirks
+from jupyter_tpu.emulator.resources import errors, messages
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+from jupyter_tpu.emulator.resources.names import snake_case
+from jupyter_tpu.emulator.resources.request import V2, ApiRequest
+from jupyter_tpu.emulator.transport import http_rules, versions
+from jupyter_tpu.emulator.transport.field_masks import check_mask, parse_mask
+from jupyter_tpu.emulator.transport.http_rules import V1, Match, Rule
+from jupyter_tpu.emulator.transport.json_answers import Printer, envelope, printed, refused
+from jupyter_tpu.emulator.transport.json_text import RECEIVED, json_object
+from jupyter_tpu.emulator.transport.request_json import Reading
+from jupyter_tpu.emulator.transport.versions import Fields, View
+
+__all__ = ["RestServer", "caller_check", "google_errors", "http_log", "json_object", "refuse_browsers", "token_check"]
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_log = logging.getLogger(__name__)
+
+_SYSTEM_PARAMETERS = {
+    *("access_token", "alt", "callback", "fields", "key", "oauth_token", "prettyPrint", "quotaUser"),
+    *("upload_protocol", "uploadType", "userIp"),
+}
+_OF_NO_OTHER_SITE = ("none", "same-origin")
+"""What a browser says of an address that was typed in, or that a page of the emulator's own leads to."""
+_ONLY_IN_DISCOVERY = {"ListLocations": {"extraLocationTypes"}, "ListOperations": {"returnPartialSuccess"}}
+"""Parameters that the packages' requests lack; they change nothing here."""
+
+
+class RestServer:
+    """An aiohttp handler for every path."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+
+    def add_to(self, app: web.Application) -> None:
+        app.router.add_route("*", "/{path:.*}", self.handle)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        try:
+            answer = await self._answer(request, _match(request))
+        except errors.Refusal as refusal:
+            answer = refused(refusal.status)
+        answer.headers["Date"] = self._cloud.scripted.date()
+        return answer
+
+    async def _answer(self, request: web.Request, found: Match) -> web.StreamResponse:
+        printer = self._printer(request, found.rule)
+        asked = await asked_in(request, found)
+        fields = request.query.get("fields", "")
+        if fields and not asked.method.startswith(READING):
+            check_mask(parse_mask(fields), Operation.DESCRIPTOR, fields)  # before anything is changed
+        try:
+            answer = await self._cloud.call(asked)
+            if fields and asked.method.startswith(READING):
+                check_mask(parse_mask(fields), printer.view.shown(answer).DESCRIPTOR, fields)
+        except errors.WireFault as fault:
+            return rest_answer(fault, request, lambda answer: self._shown(answer, printer, found.rule))
+        is_pretty = request.query.get("prettyPrint", "true").lower() != "false"
+        return printed(self._shown(answer, printer, found.rule), is_pretty=is_pretty)
+
+    def _printer(self, request: web.Request, rule: Rule) -> Printer:
+        version = V2 if rule.version == V1 else rule.version
+        view = View(version, messages.new, self._cloud.extras_of)
+        return Printer(view, "enum-encoding=int" in request.query.get("$alt", ""))
+
+    def _shown(self, answer: Any, printer: Printer, rule: Rule) -> Fields:
+        fields = printer.fields(answer)
+        if rule.version == V1:
+            _without_configurations(fields)
+        QueuedResourceQuirks(self._cloud.switches, self._cloud.project, PROJECT_NUMBER).show(fields)
+        return fields
+
+
+def _match(request: web.Request) -> Match:
+    found = http_rules.match(request.method, request.rel_url.raw_path)
+    if found is None:
+        raise _unrouted(request.method, request.path)
+    if found.rule.method.startswith(f"{V1}."):
+        raise errors.unimplemented(f"{found.rule.method.removeprefix(f'{V1}.')} of {V1}")
+    return found
+
+
+async def asked_in(request: web.Request, found: Match) -> ApiRequest:
+    """The call that a request makes; raises Refusal naming all that is wrong with it."""
+    rule = found.rule
+    version = V2 if rule.version == V1 else rule.version
+    kind = request_kind(version, rule.method)
+    body = await json_object(request) if rule.body else {}
+    reading = Reading()
+    fields = reading.parameters(_parameters(request, rule.method), kind)
+    _add_body(fields, reading, rule, body, kind)
+    reading.check()
+    mask = fields.pop("updateMask", None)
+    fields = canonical(fields, version, rule.method)
+    if mask is not None:
+        fields["updateMask"] = mask_paths(mask)
+    _set(fields, rule.variable, found.value)
+    return versions.asked_in_json(version, rule.method, fields)
+
+
+def request_kind(version: str, method: str) -> Descriptor:
+    """The fields that a method's request has in REST."""
+    if method in (*versions.OPERATIONS, *versions.LOCATIONS):
+        return versions.request_class(version, method).DESCRIPTOR
+    name = "GetQueuedResource" if method == "GetMaintenanceInfo" else method
+    return messages.rest_types(version).descriptor(f"{name}Request")
+
+
+def canonical(fields: Fields, version: str, method: str) -> Fields:
+    """The same with enums by name, int64 as text and times in one form."""
+    if method in (*versions.OPERATIONS, *versions.LOCATIONS):
+        return fields
+    message = messages.new(version, request_kind(version, method).name)
+    try:
+        json_format.ParseDict(fields, message)
+        return dict(json_format.MessageToDict(message))
+    except (ValueError, json_format.Error) as error:
+        raise errors.Refusal(errors.status_of(code_pb2.INVALID_ARGUMENT, f"{RECEIVED}{str(error)[:500]}")) from error
+
+
+def _add_body(fields: Fields, reading: Reading, rule: Rule, body: Fields, kind: Descriptor) -> None:
+    if rule.body == "*":
+        fields.update(reading.message(body, kind))
+    elif rule.body:
+        found = kind.fields_by_name[rule.body]
+        fields[found.json_name] = reading.message(body, found.message_type, rule.body)
+
+
+def _parameters(request: web.Request, method: str) -> dict[str, list[str]]:
+    """Query parameters that are fields of the request message."""
+    ignored = _SYSTEM_PARAMETERS | _ONLY_IN_DISCOVERY.get(method, set())
+    names = [name for name in dict.fromkeys(request.query) if not name.startswith("$") and name not in ignored]
+    return {name: request.query.getall(name) for name in names}
+
+
+@recorded(
+    "mask-case",
+    "A mask names fields in camelCase or in snake_case.",
+    source="gcloud 528.0.0 sends data_disks and network_config.enable_external_ips; dstack sends dataDisks",
+)
+def mask_paths(text: str) -> list[str]:
+    return [snake_case(path.strip()) for path in text.split(",") if path.strip()]
+
+
+def _set(fields: Fields, variable: str, value: str) -> None:
+    *parents, leaf = variable.split(".")
+    for parent in parents:
+        fields = fields.setdefault(parent, {})
+    fields[leaf] = value
+
+
+def _without_configurations(fields: Fields) -> None:
+    for each in [fields, *fields.get("acceleratorTypes", [])]:
+        each.pop("acceleratorConfigs", None)
+
+
+@assumed("unrouted", "A path or verb that no method has is a 404 NOT_FOUND; the wording is ours.")
+def _unrouted(verb: str, path: str) -> errors.Refusal:
+    return errors.Refusal(errors.status_of(code_pb2.NOT_FOUND, f"The emulator has no route {verb} {path[:200]}"))
+
+
+@web.middleware
+async def refuse_browsers(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """No web page may drive the emulator, neither across origins nor through a name that points to loopback."""
+    host = request.host.rpartition(":")[0] or request.host
+    is_of_page = "Origin" in request.headers or request.headers.get("Sec-Fetch-Site", "none") not in _OF_NO_OTHER_SITE
+    if is_of_page or host not in ("127.0.0.1", "localhost"):
+        return refused(errors.status_of(code_pb2.PERMISSION_DENIED, "The emulator does not serve web pages."))
+    return await handler(request)
+
+
+def caller_check(callers: Callers) -> Any:
+    """A middleware that turns away everybody whom `callers` does not know."""
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        try:
+            callers.check(_ends(request), request.headers.get("Authorization", ""), _full_method(request))
+        except errors.Refusal as refusal:
+            return _challenged(refused(refusal.status))
+        return await handler(request)
+
+    return check
+
+
+def _ends(request: web.Request) -> tuple[Address, Address] | None:
+    """The caller's end of the connection and ours; None when it is gone."""
+    if request.transport is None:
+        return None
+    return request.transport.get_extra_info("peername"), request.transport.get_extra_info("sockname")
+
+
+def _challenged(answer: web.Response) -> web.Response:
+    if answer.status == 401:
+        answer.headers["WWW-Authenticate"] = CHALLENGE
+    return answer
+
+
+def token_check(cloud: Cloud, is_asked: Callable[[], bool]) -> Any:
+    """A middleware that looks at the token of each call of Google's services; the control API has none.
+
+    A token is needed when `is_asked` says so; one that a worker of this cloud was given must be good in any case.
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        header, method = request.headers.get("Authorization", ""), _full_method(request)
+        try:
+            if is_asked() and not _takes_none(request):
+                check_token(header, method)
+            cloud.workers.tokens.check(header, method)
+        except errors.Refusal as refusal:
+            return _challenged(refused(refusal.status))
+        return await handler(request)
+
+    return check
+
+
+@documented(
+    "catalogue-key",
+    "The catalogue of prices is read with an API key as well as with a token.",
+    source="cloud.google.com/billing/v1/how-tos/catalog-api",
+)
+def _takes_none(request: web.Request) -> bool:
+    has_key = request.path.startswith("/v1/services") and bool(request.query.get("key"))
+    return has_key or request.path.startswith("/emulator/")
+
+
+def _full_method(request: web.Request) -> str:
+    """Such as ``google.cloud.tpu.v2.Tpu.ListNodes``; empty for other services."""
+    found = http_rules.match(request.method, request.rel_url.raw_path)
+    return f"google.cloud.tpu.{found.rule.version}.Tpu.{found.rule.method}" if found else ""
+
+
+class NotOfClients(logging.Filter):
+    """Keeps out of the log what is no fault of ours: requests that are not HTTP, which are answered with 400."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.exc_info and isinstance(record.exc_info[1], HttpProcessingError | web.RequestPayloadError))
+
+
+_NOT_OF_CLIENTS = NotOfClients()
+
+
+def http_log() -> logging.Logger:
+    """The log of the HTTP server."""
+    log = logging.getLogger(f"{__name__}.http")
+    log.addFilter(_NOT_OF_CLIENTS)
+    return log
+
+
+@web.middleware
+async def google_errors(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Whatever a handler of the port raises becomes Google's envelope; a defect of ours is logged."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        if error.status < 400:
+            raise
+        return printed({"error": envelope(error.status, error.reason)}, status=error.status)
+    except Exception:  # noqa: BLE001 - the top of every handler
+        _log.exception("%s %s failed", request.method, request.path)
+        return refused(errors.internal_error())

@@ -1,0 +1,254 @@
+"""Between the API versions and the core, which speaks v2: requests on their way in, answers on their way out.
+
+The versions number their fields differently, so messages go from one to the other through JSON and never as bytes. What
+v2's protobufs lack travels beside them as *extras*: fields in camelCase, nested as in REST, lists aligned by index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from google.cloud.location import locations_pb2
+from google.longrunning import operations_pb2
+from google.protobuf import any_pb2, descriptor_pool, field_mask_pb2, json_format, message_factory
+from google.protobuf.descriptor import Descriptor, FieldDescriptor
+from google.protobuf.message import Message
+from google.rpc import code_pb2
+
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed, recorded
+from jupyter_tpu.emulator.resources.messages import PACKAGES
+from jupyter_tpu.emulator.resources.request import V2, V2ALPHA1, ApiRequest
+
+Fields = dict[str, Any]
+"""A message in JSON: camelCase, enums by name."""
+
+NewMessage = Callable[[str, str], Any]
+"""An empty message by version and name, of the kind that a face shows."""
+
+OPERATIONS = ("GetOperation", "ListOperations", "CancelOperation", "DeleteOperation")
+LOCATIONS = ("GetLocation", "ListLocations")
+RESOURCES = {"CreateNode": "node", "UpdateNode": "node", "CreateQueuedResource": "queuedResource"}
+"""Where the request of a method carries a resource."""
+
+_V2_PREFIX = f"google.cloud.tpu.{V2}."
+
+
+# -- requests
+
+
+def request_class(version: str, method: str) -> Any:
+    """The protobuf class of a method's request: the version's own, or that of a mixin."""
+    if method in OPERATIONS:
+        return getattr(operations_pb2, f"{method}Request")
+    if method in LOCATIONS:
+        return getattr(locations_pb2, f"{method}Request")
+    name = "GetQueuedResource" if method == "GetMaintenanceInfo" else method
+    return getattr(PACKAGES[version], f"{name}Request").pb()
+
+
+def methods_of(version: str) -> list[str]:
+    """The methods of the version's Tpu service, by the package's naming rule."""
+    return [name.removesuffix("Request") for name in dir(PACKAGES[version]) if name.endswith("Request")]
+
+
+def asked_in_json(version: str, method: str, fields: Fields) -> ApiRequest:
+    """A call whose request is `fields`, already checked against the version's message; `updateMask` is a list."""
+    paths = fields.pop("updateMask", None)
+    _old_names(fields)
+    version_of_class = V2 if _is_of_v2(method) else V2ALPHA1
+    request = request_class(version_of_class, method)()
+    known, extras = split(fields, request.DESCRIPTOR)
+    json_format.ParseDict(known, request)
+    if paths is not None:
+        request.update_mask.CopyFrom(field_mask_pb2.FieldMask(paths=paths))
+    of_resource = extras.get(RESOURCES.get(method, ""), {})
+    request_id = fields.get("requestId", "")
+    return ApiRequest(method=method, request=request, version=version, extras=of_resource, request_id=request_id)
+
+
+@assumed("grpc-bad-time", "A time or duration out of range is refused over gRPC as well, with INVALID_ARGUMENT.")
+def asked_in_protobuf(version: str, method: str, request: Any) -> ApiRequest:
+    """A call over gRPC."""
+    mask = request.update_mask if "update_mask" in request.DESCRIPTOR.fields_by_name else field_mask_pb2.FieldMask()
+    paths = list(mask.paths)
+    mask.Clear()
+    try:
+        fields = json_format.MessageToDict(request) if method in RESOURCES or version != V2 else {}
+    except (ValueError, json_format.Error) as error:
+        raise errors.Refusal(errors.status_of(code_pb2.INVALID_ARGUMENT, f"Invalid value: {error}")) from error
+    mask.paths.extend(paths)
+    if version != V2:
+        return asked_in_json(version, method, {**fields, "updateMask": paths} if paths else fields)
+    return ApiRequest(method=method, request=request, request_id=getattr(request, "request_id", ""))
+
+
+def _is_of_v2(method: str) -> bool:
+    return method in (*OPERATIONS, *LOCATIONS, "GetMaintenanceInfo") or hasattr(PACKAGES[V2], f"{method}Request")
+
+
+@assumed("multi-node-names", "v2alpha1's multiNodeParams are v2's multisliceParams.")
+def _old_names(fields: Fields) -> None:
+    """v2alpha1's names → v2's; what v2 lacks stays under its own name."""
+    for spec in _specs(fields.get("queuedResource", {})):
+        params = spec.pop("multiNodeParams", None)
+        if params is not None:
+            if "nodeId" in spec:
+                raise errors.bad_field("queued_resource.tpu.node_spec", "node_id excludes multi_node_params")
+            if "workloadType" in params:
+                spec["multiNodeParams"] = {"workloadType": params.pop("workloadType")}
+            spec["multisliceParams"] = params
+
+
+def _specs(queued_resource: Fields) -> list[Fields]:
+    specs: list[Fields] = queued_resource.get("tpu", {}).get("nodeSpec", [])
+    return specs
+
+
+def split(fields: Mapping[str, Any], kind: Descriptor) -> tuple[Fields, Fields]:
+    """The fields that a message has, and the others."""
+    known: Fields = {}
+    extras: Fields = {}
+    names = {each.json_name: each for each in kind.fields}
+    for name, value in fields.items():
+        mine, rest = _split_value(names.get(name), value)
+        if mine is not None:
+            known[name] = mine
+        if rest:
+            extras[name] = rest
+        elif name not in names:
+            extras[name] = value
+    return known, extras
+
+
+def _split_value(found: FieldDescriptor | None, value: Any) -> tuple[Any, Any]:
+    if found is None:
+        return None, value
+    if not isinstance(value, dict | list) or found.message_type is None or found.message_type.GetOptions().map_entry:
+        return value, None
+    if isinstance(value, dict):
+        return split(value, found.message_type)
+    if not all(isinstance(each, dict) for each in value):
+        return value, None
+    parts = [split(each, found.message_type) for each in value]
+    rest = [extra for _, extra in parts]
+    return [mine for mine, _ in parts], rest if any(rest) else None
+
+
+# -- answers
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """How a face shows the core's answers.
+
+    Attributes:
+        version: what the client speaks.
+        new: makes the messages of that face.
+        extras_of: the extras of a resource, by its name.
+    """
+
+    version: str
+    new: NewMessage
+    extras_of: Callable[[str], Mapping[str, Any]]
+
+    def shown(self, answer: Message) -> Message:
+        """The answer in the client's version, with its extras; operations in the version that started them."""
+        if isinstance(answer, operations_pb2.Operation):
+            return self._operation(answer)
+        if isinstance(answer, operations_pb2.ListOperationsResponse):
+            return self._operations(answer)
+        return self.in_version(answer, self.version)
+
+    def in_version(self, answer: Any, version: str) -> Message:
+        """A message of v2 as `version` has it; any other message as it is."""
+        name = str(answer.DESCRIPTOR.full_name)
+        if not name.startswith(_V2_PREFIX):
+            return answer
+        extras = [self.extras_of(each.name) for each in _resources(answer)]
+        if version == V2 and not any(extras):
+            return answer
+        fields = json_format.MessageToDict(answer)
+        for each, extra in zip(_resource_fields(fields, answer), extras, strict=True):
+            merge(each, extra)
+        if version != V2:
+            _new_names(fields)
+        shown = self.new(version, name.removeprefix(_V2_PREFIX))
+        return json_format.ParseDict(fields, shown, ignore_unknown_fields=True)
+
+    def unpacked(self, wrapper: any_pb2.Any, version: str) -> Message:
+        """What an operation of `version` carries."""
+        kind = descriptor_pool.Default().FindMessageTypeByName(wrapper.TypeName())
+        return self.in_version(message_factory.GetMessageClass(kind).FromString(wrapper.value), version)
+
+    @recorded(
+        "operation-version",
+        "An operation's metadata and response are of the API version that started it.",
+        source="java-docs-samples#9613 (v2alpha1); gcloud's output in public issues (v2)",
+    )
+    def _operation(self, operation: operations_pb2.Operation) -> operations_pb2.Operation:
+        version = version_of(operation)
+        if version == V2:
+            return operation
+        shown = operations_pb2.Operation()
+        shown.CopyFrom(operation)
+        shown.metadata.Pack(self.unpacked(operation.metadata, version))
+        if operation.HasField("response"):
+            shown.response.Pack(self.unpacked(operation.response, version))
+        return shown
+
+    def _operations(self, answer: operations_pb2.ListOperationsResponse) -> operations_pb2.ListOperationsResponse:
+        shown = [self._operation(each) for each in answer.operations]
+        return operations_pb2.ListOperationsResponse(operations=shown, next_page_token=answer.next_page_token)
+
+
+def version_of(operation: operations_pb2.Operation) -> str:
+    """The API version that started an operation, as its metadata says."""
+    metadata = PACKAGES[V2].OperationMetadata.pb().FromString(operation.metadata.value)
+    return metadata.api_version or V2
+
+
+def _resources(answer: Any) -> Iterable[Any]:
+    """The nodes or queued resources in an answer."""
+    kind = answer.DESCRIPTOR.name
+    if kind in ("Node", "QueuedResource"):
+        return [answer]
+    if kind == "ListNodesResponse":
+        return answer.nodes  # type: ignore[no-any-return]
+    return answer.queued_resources if kind == "ListQueuedResourcesResponse" else []
+
+
+def _resource_fields(fields: Fields, answer: Any) -> Iterable[Fields]:
+    if answer.DESCRIPTOR.name in ("Node", "QueuedResource"):
+        return [fields]
+    return [*fields.get("nodes", []), *fields.get("queuedResources", [])]
+
+
+def merge(fields: Fields, extras: Mapping[str, Any]) -> None:
+    """Lay extras over the fields of a message."""
+    for name, value in extras.items():
+        held = fields.get(name)
+        if isinstance(held, dict) and isinstance(value, dict):
+            merge(held, value)
+        elif isinstance(held, list) and isinstance(value, list) and all(isinstance(each, dict) for each in held):
+            for mine, extra in zip(held, value, strict=False):
+                merge(mine, extra)
+        else:
+            fields[name] = value
+
+
+@assumed("alpha-api-version", "v2alpha1 shows the apiVersion V2_ALPHA1 for every node: its enum has no V2.")
+def _new_names(fields: Any) -> None:
+    """v2's names → v2alpha1's, in nodes and queued resources wherever they are."""
+    for each in fields if isinstance(fields, list) else [fields]:
+        if not isinstance(each, dict):
+            return
+        if each.get("apiVersion") == "V2":
+            each["apiVersion"] = "V2_ALPHA1"
+        if "multisliceParams" in each:
+            each["multiNodeParams"] = {**each.pop("multisliceParams"), **each.get("multiNodeParams", {})}
+        for name in ("nodes", "queuedResources", "tpu", "nodeSpec", "node"):
+            if name in each:
+                _new_names(each[name])

@@ -1,0 +1,1 @@
+"""The machines behind nodes: processes, homes, chips and images on this computer."""

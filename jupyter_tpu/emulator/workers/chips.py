@@ -1,0 +1,201 @@
+"""The chips of an emulated worker: device files, libtpu's lock, and how to take them.
+
+Nothing here knows whether anybody has the chips: the lock does, and who takes them is `on_worker/emulated_tpu.py`, in
+the worker's own processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.emulator import on_worker
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented, recorded
+
+LOOPBACK = "127.0.0.1"
+GIB = 2**30
+_WITHOUT_VFIO = ("v2", "v3", "v4")
+_PACKAGE_ROOT = Path(__file__).parents[3]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chips:
+    """What one worker has.
+
+    Attributes:
+        first_chip: number of the worker's first chip on the node; device ids are counted over all its workers.
+        devices_per_chip: what JAX calls devices: the TensorCores of v2 and v3, the chips of all others.
+        hbm_bytes_per_device: memory of each device.
+    """
+
+    accelerator_type: str
+    generation: str
+    worker_id: int
+    hostname: str
+    first_chip: int
+    count: int
+    devices_per_chip: int
+    hbm_bytes_per_device: int
+
+    @property
+    def device_count(self) -> int:
+        return self.count * self.devices_per_chip
+
+    @property
+    def first_device(self) -> int:
+        return self.first_chip * self.devices_per_chip
+
+
+def chips_of(accelerator_type: str, worker_id: int, hostname: str) -> Chips:
+    """Memory and devices are those of the catalogue (Google's pages and tpu-info name the same)."""
+    kind = accelerators.accelerator(accelerator_type)
+    return Chips(
+        accelerator_type=accelerator_type,
+        generation=kind.generation,
+        worker_id=worker_id,
+        hostname=hostname,
+        first_chip=worker_id * kind.chips_per_worker,
+        count=kind.chips_per_worker,
+        devices_per_chip=kind.jax_devices // kind.chips,
+        hbm_bytes_per_device=kind.hbm_gib_total * GIB // kind.jax_devices,
+    )
+
+
+def read_chips(folder: Path) -> tuple[Chips, int]:
+    """What `lay_out` wrote: the chips, and the port of their runtime metrics."""
+    text = json.loads((folder / "chips.json").read_text(encoding="utf-8"))
+    return Chips(**text["chips"]), int(text["port"])
+
+
+@documented(
+    "device-files",
+    "Chips are /dev/accel0… up to v4 and /dev/vfio/0… from v5e on; those of an emulated worker are plain files.",
+    source="tpu-info 0.14.2, tpu_info/device.py",
+)
+def device_files(chips: Chips) -> list[str]:
+    """Names below the folder that stands for /dev."""
+    pattern = "accel{}" if chips.generation in _WITHOUT_VFIO else "vfio/{}"
+    return [pattern.format(number) for number in range(chips.count)]
+
+
+@recorded(
+    "chips-in-use",
+    "One process at a time has a worker's chips, by lockf on a file that dies with the process; the next is refused "
+    "with libtpu's words and the holder's pid.",
+    source="openxla xla/tsl tpu_initializer_helper.cc; libtpu 0.0.42 in our own trials",
+)
+@documented(
+    "jax-takes-the-chips",
+    "JAX on a worker sees as many devices as the worker's type has, and takes the chips at its first use; a second "
+    "process fails to initialize the backend tpu, in libtpu's words. JAX_PLATFORMS=cpu takes none.",
+    source="jax 0.10.2, jax/_src/cloud_tpu_init.py (jax_platforms is tpu,cpu on a TPU VM) and xla_bridge.py",
+)
+@assumed(
+    "jax-devices-of-the-cpu",
+    "Devices of the CPU stand in for the chips: their platform and kind are cpu, jax.devices('cpu') are the same ones, "
+    "and on a slice each process sees those of its own worker only.",
+)
+@assumed(
+    "chips-are-asked-for",
+    "Real code takes the chips when libtpu is loaded. Here programs of other frameworks than JAX have them only when "
+    "they ask: by %tpu_init, emulated_tpu.take() or emulated-tpu run. Device files and lock are the worker's, not the "
+    "machine's.",
+)
+def lay_out(folder: Path, chips: Chips, port: int) -> dict[str, str]:
+    """Make a worker's chips; returns what its processes find in their environment.
+
+    A lock that a process holds stays held: after a crash of the emulator its workers run on.
+    """
+    names = device_files(chips)
+    for name in names:
+        path = folder / "dev" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch(mode=0o600)
+    described = {"chips": asdict(chips), "port": port, "device_files": names, "service": _service()}
+    (folder / "chips.json").write_text(json.dumps(described, indent=1), encoding="utf-8")
+    return {
+        "EMULATED_TPU": str(folder),
+        "JUPYTER_TPU_DEVICES": str(folder / "dev"),
+        "JUPYTER_TPU_LOCK_FILE": str(folder / "libtpu_lockfile"),
+        "PYTHONPATH": str(on_worker.FOLDER),
+        "TPU_RUNTIME_METRICS_PORTS": str(port),
+    }
+
+
+def _service() -> Mapping[str, object]:
+    """How a holder starts the process that serves its metrics: with the emulator's own Python, which has gRPC."""
+    argv = [sys.executable, "-P", "-m", "jupyter_tpu.emulator.runtime_metrics.service"]
+    return {"argv": argv, "path": str(_PACKAGE_ROOT)}
+
+
+class KeptPort:
+    """A port of loopback that nobody else gets and nobody listens on: who connects is refused, as on an idle TPU VM.
+
+    Only processes of the same user may listen on it beside us (SO_REUSEPORT), which is what gRPC's servers ask for.
+    """
+
+    def __init__(self, wished: int, *, is_served: bool = False) -> None:
+        """`is_served`: a process that took the chips before this emulator came listens on it already.
+
+        Raises:
+            OSError: the port is taken; 0 means any free one.
+        """
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, int(is_served))
+            self._socket.bind((LOOPBACK, wished))
+        except OSError:
+            self._socket.close()
+            raise
+        # only now: with it from the start, two emulators could be given one port
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+
+    @property
+    def number(self) -> int:
+        return int(self._socket.getsockname()[1])
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def keep_port(folder: Path, first_choice: int = 0) -> KeptPort:
+    """For the runtime metrics of the chips in a folder: the port of the last time, else `first_choice`, else any one.
+
+    Raises:
+        OSError: no port of loopback is free.
+    """
+    kept = folder / "port"
+    noted = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
+    port = _first_free(noted, first_choice, is_served=is_held(folder))
+    folder.mkdir(parents=True, exist_ok=True)
+    kept.write_text(str(port.number), encoding="ascii")
+    return port
+
+
+def _first_free(noted: int, first_choice: int, *, is_served: bool) -> KeptPort:
+    for wished in filter(None, (noted, first_choice)):
+        with contextlib.suppress(OSError):
+            return KeptPort(wished, is_served=is_served and wished == noted)
+    return KeptPort(0)
+
+
+def is_held(folder: Path) -> bool:
+    """Whether a process has the chips; asking disturbs nobody."""
+    try:
+        lock = os.open(folder / "libtpu_lockfile", os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        os.lockf(lock, os.F_TEST, 0)
+    except OSError:
+        return True
+    finally:
+        os.close(lock)
+    return False

@@ -1,0 +1,141 @@
+"""One emulated TPU VM: a home folder, a host key, a token that marks its processes, and the keys that may log in."""
+
+from __future__ import annotations
+
+import getpass
+import os
+import secrets
+import shlex
+import shutil
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+import asyncssh
+
+from jupyter_tpu.emulator.store.kept_files import kept_file
+from jupyter_tpu.emulator.workers.image import Image, passed_on_settings
+from jupyter_tpu.emulator.workers.process_tree import TOKEN_VARIABLE
+
+SHELL = shutil.which("bash", path="/bin:/usr/bin") or "/bin/sh"
+
+
+@dataclass(slots=True, kw_only=True)
+class Machine:
+    """What an SSH server needs to know of the worker it is the door of.
+
+    Attributes:
+        folder: the worker's place in the state folder; `home` lies in it, beside what the worker must not see.
+        token: marks the worker's processes; outlives the emulator, so that leftovers of a crash are found.
+        authorized: (user, public key) pairs from the node's metadata item ``ssh-keys``.
+        variables: where the worker's services are, for the environment of its processes.
+    """
+
+    folder: Path
+    worker_id: int
+    hostname: str
+    accelerator_type: str
+    image: Image
+    token: str
+    authorized: tuple[tuple[str, str], ...] = ()
+    variables: dict[str, str] = field(default_factory=dict)
+    host_key: asyncssh.SSHKey = field(repr=False)
+
+    @property
+    def home(self) -> Path:
+        return self.folder / "home"
+
+    @property
+    def host_key_path(self) -> Path:
+        return self.folder / "host_key"
+
+    def environment(self, user: str = "") -> dict[str, str]:
+        """A clean login environment."""
+        user = user or getpass.getuser()
+        return {
+            **passed_on_settings(),
+            "HOME": str(self.home),
+            "USER": user,
+            "LOGNAME": user,
+            "SHELL": SHELL,
+            "LANG": "C.UTF-8",
+            "PATH": self.image.path,
+            "HOSTNAME": self.hostname,
+            "TPU_ACCELERATOR_TYPE": self.accelerator_type,
+            "TPU_WORKER_ID": str(self.worker_id),
+            "JUPYTER_TPU_EMULATED": "1",
+            **self.variables,
+            TOKEN_VARIABLE: self.token,
+        }
+
+    def renew_host_key(self) -> None:
+        """As a machine that was replaced behind the same address would."""
+        self.host_key = asyncssh.generate_private_key("ssh-ed25519")
+        self.host_key.write_private_key(self.host_key_path)
+        self.host_key_path.chmod(0o600)
+
+
+class Door(Protocol):
+    """A running SSH server of one machine."""
+
+    @property
+    def port(self) -> int: ...
+
+    def keys_changed(self) -> None:
+        """`Machine.authorized` has new content."""
+
+    async def close(self) -> None:
+        """Stop listening and break all connections; processes of logins are not its concern."""
+
+
+def open_machine(folder: Path, *, worker_id: int, hostname: str, accelerator_type: str, image: Image) -> Machine:
+    """The machine in this folder, made when it is new."""
+    (folder / "home").mkdir(parents=True, exist_ok=True)
+    (folder / "home").chmod(0o700)
+    return Machine(
+        folder=folder,
+        worker_id=worker_id,
+        hostname=hostname,
+        accelerator_type=accelerator_type,
+        image=image,
+        token=kept_file(folder / "token", lambda: secrets.token_hex(12).encode()).decode(),
+        host_key=_host_key(folder / "host_key"),
+    )
+
+
+def places_below(folder: Path) -> Iterator[Path]:
+    """The folders of all machines in a folder. Their homes are not looked into: what runs there changes them."""
+    for place, folders, files in os.walk(folder):
+        if "token" in files:
+            folders.clear()
+            yield Path(place)
+
+
+def tokens_below(folder: Path) -> list[str]:
+    """Tokens of all machines in a folder, running or not."""
+    return [(place / "token").read_text(encoding="ascii") for place in places_below(folder)]
+
+
+def key_lines(metadata_item: str) -> tuple[tuple[str, str], ...]:
+    """``user:ssh-ed25519 AAAA… comment`` per line → (user, ``ssh-ed25519 AAAA…``)."""
+    return tuple(_pairs(metadata_item.splitlines()))
+
+
+def _pairs(lines: Iterable[str]) -> Iterable[tuple[str, str]]:
+    for line in lines:
+        user, colon, key = line.strip().partition(":")
+        words = key.split()
+        if colon and len(words) >= 2:
+            yield user, f"{words[0]} {words[1]}"
+
+
+def _host_key(path: Path) -> asyncssh.SSHKey:
+    return asyncssh.import_private_key(
+        kept_file(path, lambda: asyncssh.generate_private_key("ssh-ed25519").export_private_key())
+    )
+
+
+def as_env_command(environment: dict[str, str]) -> str:
+    """``env -i`` with this environment, quoted for sh."""
+    return shlex.join(["env", "-i", *(f"{name}={value}" for name, value in environment.items())])

@@ -1,0 +1,53 @@
+"""Metadata of the emulated project, with the SSH keys that all its workers take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_tpu.emulator.resources.behaviours import documented
+from jupyter_tpu.emulator.store.database import Store
+from jupyter_tpu.emulator.store.documents import fingerprint_of
+from jupyter_tpu.emulator.store.settings import Kept
+
+
+class ProjectMetadata:
+    """``commonInstanceMetadata``: items by key, and a fingerprint of them."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._kept = Kept(store, "project:metadata")
+
+    @property
+    def items(self) -> dict[str, str]:
+        return dict(self._kept.read() or {})
+
+    @property
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.items)
+
+    def replace(self, items: Mapping[str, str]) -> None:
+        with self._store.transaction():
+            self._kept.write(dict(items))
+
+    def to_json(self) -> dict[str, Any]:
+        items = [{"key": key, "value": value} for key, value in self.items.items()]
+        return {
+            "kind": "compute#metadata",
+            "fingerprint": self.fingerprint,
+            **({"items": items} if items else {}),
+        }
+
+
+@documented(
+    "project-ssh-keys",
+    "SSH keys in the project's metadata let in on every worker, unless the node's metadata say "
+    "block-project-ssh-keys=TRUE.",
+    source="gcloud tpu_vm/ssh.py leaves the node as it is when the project has the key; "
+    "cloud.google.com/compute/docs/connect/restrict-ssh-keys",
+)
+def ssh_keys(node_metadata: Mapping[str, str], project_metadata: Mapping[str, str]) -> str:
+    """The lines ``user:key`` that a worker takes: those of its node, and of the project where they are not blocked."""
+    is_blocked = node_metadata.get("block-project-ssh-keys", "").upper() == "TRUE"
+    shared = "" if is_blocked else project_metadata.get("ssh-keys", "")
+    return "\n".join(lines for lines in (node_metadata.get("ssh-keys", ""), shared) if lines)

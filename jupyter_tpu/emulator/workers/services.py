@@ -1,0 +1,147 @@
+"""What serves one worker while it is up: its metadata server, and the chips with the port of their runtime metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu.emulator.access.access_tokens import AccessTokens
+from jupyter_tpu.emulator.metadata.facts import CloudFacts, GuestAttributes, WorkerFacts
+from jupyter_tpu.emulator.metadata.server import LOOPBACK, Changes, MetadataServer
+from jupyter_tpu.emulator.resources.behaviours import assumed
+from jupyter_tpu.emulator.resources.protos import NodePb
+from jupyter_tpu.emulator.workers import chips
+from jupyter_tpu.emulator.workers.machine import Machine
+
+LARGEST_GUEST_ATTRIBUTES = 256 * 1024
+UNKNOWN_NUMBER = "0"
+
+
+def chips_folder(machine: Path) -> Path:
+    """Where the chips of the machine with that folder lie."""
+    return machine / "chips"
+
+
+@dataclass(slots=True)
+class Surroundings:
+    """What all workers share.
+
+    Attributes:
+        cloud: where their nodes are looked up; None: they know only what their node was when they came up.
+        project_metadata: the attributes of the project.
+        metrics_port: the first choice for the port of runtime metrics; 0: any.
+        api: the address of the cloud's REST API; empty until it is served.
+    """
+
+    tokens: AccessTokens
+    project_metadata: Callable[[], Mapping[str, str]]
+    metrics_port: int = 0
+    cloud: CloudFacts | None = None
+    api: str = ""
+
+
+class WorkerServices:
+    """Of one worker; `start` once, `close` once."""
+
+    def __init__(self, machine: Machine, node: NodePb, surroundings: Surroundings) -> None:
+        self._machine = machine
+        self._node = node
+        self._surroundings = surroundings
+        self._metrics_port: chips.KeptPort | None = None
+        self._guests = _read_guests(machine.folder)
+        self.changes = Changes()
+        self._metadata = MetadataServer(facts=self.facts, tokens=surroundings.tokens, guests=self, changes=self.changes)
+
+    @property
+    def node_name(self) -> str:
+        return str(self._node.name)
+
+    async def start(self) -> None:
+        """Serve, and tell the machine's processes where.
+
+        Raises:
+            OSError: no port is free.
+        """
+        folder = chips_folder(self._machine.folder)
+        described = chips.chips_of(self._node.accelerator_type, self._machine.worker_id, self._machine.hostname)
+        self._metrics_port = chips.keep_port(folder, self._surroundings.metrics_port)
+        self._machine.variables.update(chips.lay_out(folder, described, self._metrics_port.number))
+        try:
+            address = f"{LOOPBACK}:{await self._start_metadata()}"
+        except BaseException:
+            self._metrics_port.close()
+            raise
+        self._machine.variables.update(GCE_METADATA_HOST=address, GCE_METADATA_IP=address)
+        self.tell_api()
+
+    @assumed(
+        "api-of-workers",
+        "Programs on a worker find the API by the variable that gcloud reads, CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU; "
+        "on a real TPU VM they ask tpu.googleapis.com.",
+    )
+    def tell_api(self) -> None:
+        """From here on, logins know where the API is."""
+        if self._surroundings.api:
+            self._machine.variables["CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"] = self._surroundings.api
+
+    async def _start_metadata(self) -> int:
+        """At the port of the last time where it is free: processes that outlived an emulator go on asking there."""
+        kept = self._machine.folder / "metadata_port"
+        wished = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
+        try:
+            port = await self._metadata.start(wished)
+        except OSError:
+            port = await self._metadata.start(0)
+        kept.write_text(str(port), encoding="ascii")
+        return port
+
+    async def close(self) -> None:
+        await self._metadata.close()
+        if self._metrics_port is not None:
+            self._metrics_port.close()
+
+    def facts(self) -> WorkerFacts:
+        """As they are now."""
+        cloud = self._surroundings.cloud
+        name = self.node_name
+        node = (cloud.store.node(name) if cloud is not None else None) or self._node
+        return WorkerFacts(
+            node=node,
+            worker_id=self._machine.worker_id,
+            hostname=self._machine.hostname,
+            project=name.split("/")[1],
+            project_number=UNKNOWN_NUMBER if cloud is None else cloud.project_number,
+            project_attributes=self._surroundings.project_metadata(),
+            metrics_port=0 if self._metrics_port is None else self._metrics_port.number,
+            is_preempted=cloud is not None and cloud.notices.is_given(node),
+            upcoming_maintenance=None if cloud is None else cloud.extras_of(name).get("upcomingMaintenance"),
+            guest_attributes=self._guests,
+        )
+
+    @assumed("guest-attributes-size", "All guest attributes of a worker together have at most 256 KiB.")
+    def put_guest_attribute(self, namespace: str, key: str, value: str | None) -> None:
+        """See `metadata.server.GuestAttributeKeeper`."""
+        items = {**self._guests.get(namespace, {}), key: value}
+        kept = {name: text for name, text in items.items() if text is not None}
+        guests = {**self._guests, namespace: kept}
+        text = json.dumps(guests)
+        if len(text) > LARGEST_GUEST_ATTRIBUTES:
+            raise ValueError("The guest attributes of this worker are full.")
+        _guest_file(self._machine.folder).write_text(text, encoding="utf-8")
+        self._guests = {name: entries for name, entries in guests.items() if entries}
+
+    def guest_items(self) -> list[tuple[str, str, str]]:
+        """Namespace, key and value of what the worker's processes have put."""
+        return [(space, key, value) for space, items in self._guests.items() for key, value in items.items()]
+
+
+def _guest_file(folder: Path) -> Path:
+    return folder / "guest_attributes.json"
+
+
+def _read_guests(folder: Path) -> GuestAttributes:
+    path = _guest_file(folder)
+    found: GuestAttributes = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found

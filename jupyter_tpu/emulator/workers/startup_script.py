@@ -1,0 +1,59 @@
+"""A node's startup script: run on each worker, once each time that it boots."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import psutil
+
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.workers.machine import SHELL, Machine
+from jupyter_tpu.files import users_umask
+
+LOG = ".startup-script.log"
+
+
+@documented(
+    "startup-script",
+    "The metadata item startup-script runs on every worker, once per boot; the node does not wait for it.",
+    source="cloud.google.com/compute/docs/instances/startup-scripts/linux; gcloud tpu-vm create --metadata-from-file",
+)
+@assumed(
+    "startup-script-user",
+    "It runs as the user who runs the emulator, not as root, and what it prints is in ~/.startup-script.log.",
+)
+async def run_startup_script(machine: Machine, script: str) -> None:
+    """Run it to its end; cancelling lets it run on."""
+    path = machine.folder / "startup-script"
+    path.write_text(script, encoding="utf-8")
+    path.chmod(0o700)
+    with (machine.home / LOG).open("ab") as log:
+        process = await asyncio.create_subprocess_exec(
+            *(SHELL, "-c", str(path)),
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=log,
+            stderr=asyncio.subprocess.STDOUT,
+            env=machine.environment(),
+            cwd=machine.home,
+            start_new_session=True,
+            umask=users_umask(),
+        )
+    await process.wait()
+
+
+def is_booting(folder: Path) -> bool:
+    """Whether the machine in this folder was down; notes that it is up from now on.
+
+    A killed emulator leaves its workers running, and the next one takes them over: that is no boot.
+    """
+    mark = folder / "booted"
+    now = str(int(psutil.boot_time()))
+    is_up = mark.exists() and mark.read_text(encoding="ascii") == now
+    mark.write_text(now, encoding="ascii")
+    return not is_up
+
+
+def note_shutdown(folder: Path) -> None:
+    """The machine in this folder is down."""
+    (folder / "booted").unlink(missing_ok=True)

@@ -1,0 +1,277 @@
+"""The workers of nodes: machines with SSH doors that come up, go down and are wiped with their node."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.agent.paths import Home
+from jupyter_tpu.emulator.access.access_tokens import AccessTokens, kept_key
+from jupyter_tpu.emulator.metadata.facts import CloudFacts
+from jupyter_tpu.emulator.resources import errors
+from jupyter_tpu.emulator.resources.behaviours import assumed, documented
+from jupyter_tpu.emulator.resources.protos import NodePb, State
+from jupyter_tpu.emulator.resources.records import GuestItem
+from jupyter_tpu.emulator.workers.image import Image
+from jupyter_tpu.emulator.workers.machine import Door, Machine, key_lines, open_machine, places_below, tokens_below
+from jupyter_tpu.emulator.workers.process_tree import kill_workers
+from jupyter_tpu.emulator.workers.project_metadata import ssh_keys
+from jupyter_tpu.emulator.workers.services import Surroundings, WorkerServices
+from jupyter_tpu.emulator.workers.startup_script import is_booting, note_shutdown, run_startup_script
+
+_log = logging.getLogger(__name__)
+
+OpenDoor = Callable[[Machine, int], Awaitable[Door]]
+"""Opens an SSH server for a machine on a wished port (0: any)."""
+
+
+@dataclass(slots=True)
+class RunningWorker:
+    """A machine that is up; `door` is None when a fault closed it; `published_key` is what guest attributes say."""
+
+    machine: Machine
+    services: WorkerServices
+    door: Door | None
+    published_key: str
+
+
+class Workers:
+    """All workers of the emulated cloud, by the uid of their node."""
+
+    def __init__(self, folder: Path, image: Image, open_door: OpenDoor, *, metrics_port: int = 0) -> None:
+        """`metrics_port`: which port runtime metrics get first (see `services.Surroundings`)."""
+        self._folder = folder
+        self._image = image
+        self._open_door = open_door
+        self._running: dict[str, list[RunningWorker]] = {}
+        self._scripts: set[asyncio.Task[None]] = set()
+        self._wiping: set[asyncio.Future[None]] = set()
+        self._surroundings = Surroundings(tokens=self._tokens(), project_metadata=dict, metrics_port=metrics_port)
+
+    def share_metadata_of(self, project: Callable[[], Mapping[str, str]]) -> None:
+        """Workers also take the SSH keys in the metadata of the project, as it is whenever keys are looked at."""
+        self._surroundings.project_metadata = project
+
+    def attach(self, cloud: CloudFacts) -> None:
+        """From here on, workers know the cloud that they belong to."""
+        self._surroundings.cloud = cloud
+
+    def share_api(self, address: str) -> None:
+        """Workers learn where the REST API of their cloud is."""
+        self._surroundings.api = address
+        for workers in self._running.values():
+            for worker in workers:
+                worker.services.tell_api()
+
+    def _tokens(self) -> AccessTokens:
+        return AccessTokens(kept_key(self._folder.parent / "token_key"))
+
+    @property
+    def tokens(self) -> AccessTokens:
+        """What the metadata servers of workers give out, and the API checks."""
+        return self._surroundings.tokens
+
+    async def start(self, node: NodePb) -> None:
+        """Bring all workers of a node up; harmless when they are."""
+        uid = str(node.id)
+        if uid in self._running:
+            return
+        self._running[uid] = []
+        try:
+            for worker_id in range(accelerators.accelerator(node.accelerator_type).workers):
+                self._running[uid].append(await self._boot(node, worker_id))
+        except BaseException:
+            await self.stop(node)
+            raise
+
+    async def stop(self, node: NodePb) -> None:
+        """Close the doors and kill every process of the node's workers; their homes stay."""
+        for worker in self._running.pop(str(node.id), []):
+            await _shut_down(worker)
+        await self._kill_below(self._place(node))
+
+    async def remove(self, node: NodePb) -> None:
+        """`stop`, and nothing of the node's workers is left on disk."""
+        await self.stop(node)
+        wiping = asyncio.ensure_future(asyncio.to_thread(_wipe, self._place(node)))
+        self._wiping.add(wiping)  # a thread cannot be cancelled: `close` waits for it
+        wiping.add_done_callback(self._wiping.discard)
+        await asyncio.shield(wiping)
+
+    async def remove_all(self) -> None:
+        """`close`, and nothing of any worker is left on disk."""
+        await self.close()
+        await asyncio.to_thread(_wipe, self._folder)
+
+    @assumed(
+        "killed-emulator",
+        "What workers run outlives an emulator that was killed, as it would outlive the API's servers. The next start "
+        "on the same state folder takes it over, and ends what belongs to nodes that are stopped, preempted or gone.",
+    )
+    async def end_strays(self, nodes: Iterable[NodePb]) -> None:
+        """Kill what runs on workers of any but these nodes; their homes stay."""
+        places = {self._place(node) for node in nodes}
+        for place in self._folder.glob("*"):
+            if place not in places:
+                await self._kill_below(place)
+
+    async def close(self) -> None:
+        """Every worker down, also those that an earlier emulator on this folder left behind."""
+        for workers in self._running.values():
+            for worker in workers:
+                await _shut_down(worker)
+        self._running.clear()
+        await asyncio.gather(*self._wiping)
+        await self._kill_below(self._folder)
+        await asyncio.gather(*self._scripts, return_exceptions=True)
+
+    async def _kill_below(self, place: Path) -> None:
+        """Every process of the machines in a folder."""
+        if tokens := tokens_below(place):
+            await kill_workers(tokens)
+        for machine in places_below(place):
+            note_shutdown(machine)
+
+    @documented(
+        "ssh-keys",
+        "The user part of each line of the metadata item ssh-keys may log in with that key.",
+        source="cloud.google.com/compute/docs/connect/add-ssh-keys; dstack backends/gcp/compute.py",
+    )
+    def update_keys(self, node: NodePb) -> None:
+        """The metadata of the node or of the project changed."""
+        for worker in self._running.get(str(node.id), []):
+            worker.machine.authorized = self._keys_of(node)
+            if worker.door is not None:
+                worker.door.keys_changed()
+        self.tell_change(node.name)
+
+    def tell_change(self, name: str) -> None:
+        """Something that a node's metadata servers tell has changed: those who wait for it look again."""
+        for workers in self._running.values():
+            for worker in workers:
+                if worker.services.node_name == name:
+                    worker.services.changes.tell()
+
+    def _keys_of(self, node: NodePb) -> tuple[tuple[str, str], ...]:
+        return key_lines(ssh_keys(node.metadata, self._surroundings.project_metadata()))
+
+    def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
+        """What a worker publishes of itself; nothing while it is not up."""
+        workers = self._running.get(str(node.id), [])
+        if node.state != State.READY or worker_id >= len(workers):
+            return []
+        worker = workers[worker_id]
+        port = worker.door.port if worker.door else 0
+        return [
+            ("hostkeys", "ssh-ed25519", worker.published_key),
+            ("guestInventory", "Hostname", worker.machine.hostname),
+            ("guestInventory", "hostname", worker.machine.hostname),  # the spelling that gcloud looks for
+            ("emulator", "ssh-port", str(port)),
+            *worker.services.guest_items(),
+        ]
+
+    # -- what the control API does to workers
+
+    async def close_door(self, node: NodePb, worker_id: int) -> None:
+        """The worker's SSH server dies; its processes live on."""
+        worker = self._worker(node, worker_id)
+        await _close(worker)
+        worker.door = None
+
+    async def reopen_door(self, node: NodePb, worker_id: int) -> None:
+        worker = self._worker(node, worker_id)
+        await _close(worker)
+        worker.door = await self._open_at_kept_port(worker.machine)
+
+    async def change_host_key(self, node: NodePb, worker_id: int) -> None:
+        """The worker answers with another host key than the one its guest attributes show."""
+        self._worker(node, worker_id).machine.renew_host_key()
+        await self.reopen_door(node, worker_id)
+
+    def doors(self, node: NodePb) -> list[Door | None]:
+        """The doors of a node's workers, by worker id; none while it is not up."""
+        return [worker.door for worker in self._running.get(str(node.id), [])]
+
+    def machine(self, node: NodePb, worker_id: int) -> Machine:
+        return self._worker(node, worker_id).machine
+
+    def _worker(self, node: NodePb, worker_id: int) -> RunningWorker:
+        workers = self._running.get(str(node.id), [])
+        if not 0 <= worker_id < len(workers):
+            raise errors.not_found(f"{node.name} worker {worker_id}")
+        return workers[worker_id]
+
+    def _place(self, node: NodePb) -> Path:
+        return self._folder / f"{node.name.rpartition('/')[2]}-{node.id % 10**8}"
+
+    async def _boot(self, node: NodePb, worker_id: int) -> RunningWorker:
+        machine = await asyncio.to_thread(
+            open_machine,
+            self._place(node) / str(worker_id),
+            worker_id=worker_id,
+            hostname=f"t1v-n-{node.id % 16**8:08x}-w-{worker_id}",
+            accelerator_type=node.accelerator_type,
+            image=self._image,
+        )
+        machine.authorized = self._keys_of(node)
+        services = WorkerServices(machine, node, self._surroundings)
+        await services.start()
+        worker = RunningWorker(machine, services, None, _public_key(machine))
+        try:
+            worker.door = await self._open_at_kept_port(machine)
+        except BaseException:
+            await _shut_down(worker)
+            raise
+        _log.info("worker %s of %s listens on port %s", worker_id, node.name, worker.door.port)
+        self._run_startup_script(machine, node.metadata.get("startup-script", ""))
+        return worker
+
+    def _run_startup_script(self, machine: Machine, script: str) -> None:
+        if is_booting(machine.folder) and script:
+            task = asyncio.create_task(run_startup_script(machine, script))
+            self._scripts.add(task)
+            task.add_done_callback(self._script_ended)
+
+    def _script_ended(self, task: asyncio.Task[None]) -> None:
+        self._scripts.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            _log.warning("a startup script could not be run: %s", error)
+
+    async def _open_at_kept_port(self, machine: Machine) -> Door:
+        """A worker keeps its port over restarts where the port is still free, so that ~/.ssh/config stays true."""
+        kept = machine.folder / "port"
+        wished = int(kept.read_text(encoding="ascii")) if kept.exists() else 0
+        try:
+            door = await self._open_door(machine, wished)
+        except OSError:
+            door = await self._open_door(machine, 0)
+        kept.write_text(str(door.port), encoding="ascii")
+        return door
+
+
+def _wipe(folder: Path) -> None:
+    """Remove all machines below a folder, and what the agent on each keeps outside its home."""
+    for place in places_below(folder):
+        Home(place / "home" / ".jupyter-tpu").remove_run()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _shut_down(worker: RunningWorker) -> None:
+    await _close(worker)
+    await worker.services.close()
+
+
+async def _close(worker: RunningWorker) -> None:
+    if worker.door is not None:
+        await worker.door.close()
+
+
+def _public_key(machine: Machine) -> str:
+    """The key alone, in base64, as guest attributes carry it."""
+    return base64.b64encode(machine.host_key.public_data).decode()

@@ -1,0 +1,137 @@
+"""Nodes that ended and were not asked to from here, most often by their guards while the laptop was off: said once.
+
+Nobody tells us why. So the audit log says what is known: since when the node is no longer seen READY, and what its
+guard was told last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.brakes import Rules, span_text
+from jupyter_tpu.fleet.autostop.settings import AutostopSettings, NodeSettings
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.models import INTENT_LABEL, Node
+from jupyter_tpu.money.budgets import moment_text
+from jupyter_tpu.money.spans import Span
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.reconciler.fleet import Fleet
+    from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+    from jupyter_tpu.journal import Journal
+
+log = logging.getLogger(__name__)
+
+ACTION = "ended"
+_LATELY_S = 30 * 86400.0
+_COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
+_TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
+_ASKED_HERE = frozenset({"stop", "delete", "preempted"})
+
+
+class ExternalDeletions:
+    """See `Controller`. It comes after the `BudgetEnforcer`, whose ledger says what is no longer READY."""
+
+    def __init__(self, cloud: CloudApi, journal: Journal, login_key: str = "") -> None:
+        settings = cloud.settings
+        place = {"endpoint": settings.endpoint, "project": settings.project}
+        self._endpoint = settings.endpoint
+        self._clock = cloud.clock
+        self._journal = journal
+        self._ledger = Ledger(journal, **place)
+        self._audit = Audit(journal, **place)
+        self._book = AutostopSettings(journal, settings, login_key)
+        self._settled: set[tuple[str, str, float]] = set()
+        self._seen: tuple[object, ...] = ()
+
+    async def reconcile(self, fleet: Fleet, now: float) -> None:
+        """Raises `JournalUnwritable`: it is said at a later look."""
+        snapshot = fleet.snapshot()
+        seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
+        if snapshot.as_of and seen != self._seen:
+            await asyncio.to_thread(self._look, snapshot, now)
+            self._seen = seen
+
+    def _look(self, snapshot: FleetSnapshot, now: float) -> None:
+        last = {span.name: span for span in self._ledger.readable_spans()}
+        for span in last.values():
+            key = (str(span.name), span.uid, span.ended_at)
+            if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
+                continue
+            node = snapshot.node(span.name)
+            if node is None or node.uid != span.uid or not (node.is_billed or node.state in _COMES_BACK):
+                self._say(span, node, now)
+                self._settled.add(key)
+
+    def _say(self, span: Span, node: Node | None, now: float) -> None:
+        laid = self._laid(span, node)
+        is_none_of_ours = laid.rules.is_off and not laid.is_ours
+        if is_none_of_ours or self._was_asked_here(span):
+            return
+        reason = f"{self._how(span, node, laid.rules)} It was last seen READY at {_moment(span.ended_at)}."
+        detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
+        if self._audit.note_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
+            log.warning("%s: %s", span.name, reason)
+
+    def _was_asked_here(self, span: Span) -> bool:
+        """And was not refused; whether a wish failed, the journal knows better than the audit log."""
+        since = self._clock.of_here(span.began_at)  # wishes are dated by this computer's clock
+        meant = self._journal.meant(span.name, endpoint=self._endpoint, since=since)
+        if any(each.verb in _ASKED_HERE and not each.error for each in meant):
+            return True
+        done = _ASKED_HERE - {each.verb for each in meant}
+        noted = (each for each in self._audit.newest(1000) if each.subject == str(span.name))
+        return any(each.action in done and each.error is None and each.at >= since for each in noted)
+
+    def _how(self, span: Span, node: Node | None, rules: Rules) -> str:
+        state = node.state if node is not None and node.uid == span.uid else ""
+        if state in _TAKEN:
+            return f"The cloud has taken the node: it is {state}."
+        ended = f"The node {f'is {state}' if state else 'is gone'}, and nothing here asked for that."
+        whoever = "it was pre-empted, or someone else ended it" if span.spot else "someone else ended it"
+        if rules.is_off:
+            return f"{ended} No rule of ours was to end it: {whoever}."
+        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; if not that, {whoever}."
+
+    def _laid(self, span: Span, node: Node | None) -> NodeSettings:
+        """What its guard was told; for a node that is gone, by what the journal knows of it."""
+        made_by = next(
+            (
+                each.intent_id
+                for each in self._journal.meant(span.name, endpoint=self._endpoint, since=0.0)
+                if each.verb == "create"
+            ),
+            "",
+        )
+        gone = Node(
+            name=span.name,
+            state="",
+            uid=span.uid,
+            accelerator_type=span.accelerator_type,
+            spot=span.spot,
+            labels={INTENT_LABEL: made_by} if made_by else {},
+        )
+        known = replace(node, state="") if node is not None and node.uid == span.uid else gone
+        return self._book.read((known,))[str(span.name)]
+
+
+def _when(rules: Rules, span: Span) -> str:
+    """``at 2026-11-22 12:00 (session) or after 1 h 0 min without use``."""
+    unattended_s = rules.unattended_after_s if rules.idle_after_s is not None else None
+    ends = [
+        *([f"at {_moment(rules.deadline_at)} (deadline)"] if rules.deadline_at is not None else []),
+        *([f"at {_moment(span.began_at + rules.session_s)} (session)"] if rules.session_s is not None else []),
+        *([f"after {span_text(rules.idle_after_s)} without use (idle)"] if rules.idle_after_s is not None else []),
+        *([f"after {span_text(unattended_s)} unattended (idle)"] if unattended_s is not None else []),
+    ]
+    return " or ".join(ends)
+
+
+def _moment(at: float) -> str:
+    return moment_text(at, time.localtime(at).tm_gmtoff)

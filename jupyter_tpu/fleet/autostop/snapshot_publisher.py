@@ -1,0 +1,203 @@
+"""Tells nodes what only this machine knows of them: price and cost, quota, grants, budgets. Their notebooks show it.
+
+Only over links that are up, to nodes that are billed; no credential is among it. What is told is what the REST API
+shows, with the moment at which it was so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.accelerators import region_of
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.reconciler.views import node_view
+from jupyter_tpu.fleet.spend.grants import GrantBook, read_grant_book
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, quota_view
+from jupyter_tpu.models import Node
+from jupyter_tpu.money.spending import Account, budgets_view, node_cost, node_costs, spend_view
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.agents import Agents
+    from jupyter_tpu.fleet.reconciler.fleet import Fleet
+    from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+    from jupyter_tpu.journal import Journal
+
+log = logging.getLogger(__name__)
+
+JSON = dict[str, Any]
+Key = tuple[str, str]
+
+AT_LEAST_EVERY_S = 60.0
+_LOOK_EVERY_S = 5.0
+_REST_S = 60.0
+_ANSWER_S = 3.0
+_QUOTA_S = 300.0
+# what agents take is 64 KiB of each kind
+_MOST_LIMITS, _MOST_USERS = 40, 5
+_MOST_BUDGETS = 100
+_MOST_GRANTS, _MOST_ROWS = 20, 20
+# what grows by itself is told at its time; what is left when it is taken away says whether there is news
+_GROWING = frozenset(
+    {"as_of", "cost_usd", "fraction", "known_usd", "ready_s", "runs_out_at", "unwatched_s", "usd", "usd_left"}
+    | {"usd_used", "used"}
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """What is told of one kind; `as_of` in Unix seconds."""
+
+    data: JSON
+    as_of: float
+
+    def steady(self) -> str:
+        """What does not change while nothing happens."""
+        return json.dumps(_steady(self.data), sort_keys=True)
+
+
+def _steady(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _steady(each) for name, each in value.items() if name not in _GROWING}
+    return [_steady(each) for each in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """All that this machine knows at one moment."""
+
+    snapshot: FleetSnapshot
+    account: Account
+    grants: GrantBook
+    quota: QuotaReport
+
+
+class SnapshotPublisher:
+    """See `Controller`; it publishes beside the fleet's loop, which waits for nothing here.
+
+    Args:
+        agents: the way to the agents; None: there is none, and nothing is told.
+        clock: gives Unix seconds; None: the cloud's.
+    """
+
+    def __init__(
+        self, cloud: CloudApi, journal: Journal, agents: Agents | None, *, clock: Callable[[], float] | None = None
+    ) -> None:
+        self._cloud = cloud
+        self._journal = journal
+        self._agents = agents
+        self._clock = clock or cloud.clock.now
+        self._books = SpendLedger(journal, cloud.settings)
+        self._quota = QuotaService(cloud, keep_s=_QUOTA_S)
+        self._told: dict[tuple[Key, str], tuple[str, float]] = {}
+        self._rest_until: dict[Key, float] = {}
+        self._look_at = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    async def reconcile(self, fleet: Fleet, now: float) -> None:
+        """Begin to tell what is due, unless that goes on already."""
+        now = self._clock()
+        is_busy = self._task is not None and not self._task.done()
+        if self._agents is None or is_busy or now < self._look_at:
+            return
+        snapshot = fleet.snapshot()
+        nodes = [node for node in snapshot.nodes if node.is_billed]
+        if nodes:
+            self._look_at = now + _LOOK_EVERY_S
+            self._task = asyncio.create_task(self._tell_all(self._agents, snapshot, nodes))
+
+    async def close(self) -> None:
+        """Tell no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+
+    async def _tell_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
+        """Nothing is read or reckoned while no link is up. The fault of one node is not the others'."""
+        try:
+            is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
+            if any(is_up):
+                known = await self._known(snapshot)
+                up = [node for node, answers in zip(nodes, is_up, strict=True) if answers]
+                await asyncio.gather(*(self._tell_one(agents, node, known) for node in up))
+        except TpuError as error:
+            log.info("The nodes were not told what is known of them: %s", error)
+        except Exception:
+            log.exception("The nodes were not told what is known of them")
+
+    async def _has_answer(self, agents: Agents, node: Node, method: str, params: Mapping[str, Any]) -> bool:
+        """Whether the agent answers; one that refuses or is silent has rest for a while."""
+        if self._clock() < self._rest_until.get(_key(node), 0.0):
+            return False
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                return await agents.call(node.name, method, params) is not None
+        except (TpuError, TimeoutError) as error:
+            self._rest_until[_key(node)] = self._clock() + _REST_S
+            log.info("%s cannot be told what is known of it: %s", node.name, str(error) or "no answer in time")
+            return False
+
+    async def _tell_one(self, agents: Agents, node: Node, known: Known) -> None:
+        views = await asyncio.to_thread(_views, known, node)  # a ledger may be long
+        for kind, view in views.items():
+            await self._tell(agents, node, kind, view)
+
+    async def _tell(self, agents: Agents, node: Node, kind: str, view: View) -> None:
+        key, now, steady = (_key(node), kind), self._clock(), view.steady()
+        before, told_at = self._told.get(key, ("", 0.0))
+        if steady == before and now - told_at < AT_LEAST_EVERY_S:
+            return
+        params = {"kind": kind, "as_of": view.as_of, "age_s": max(0.0, now - view.as_of), "data": view.data}
+        if await self._has_answer(agents, node, "tell", params):
+            self._told[key] = (steady, now)
+
+    async def _known(self, snapshot: FleetSnapshot) -> Known:
+        """Raises `JournalUnwritable`: the books cannot be read."""
+        account = await asyncio.to_thread(self._books.account, self._clock())
+        grants = await read_grant_book(self._journal, self._cloud.settings, snapshot)
+        quota = await self._quota.report(tuple((each.name, each.state, each.uid) for each in snapshot.nodes))
+        return Known(snapshot=snapshot, account=account, grants=grants, quota=quota)
+
+
+def _views(known: Known, node: Node) -> Mapping[str, View]:
+    account, snapshot = known.account, known.snapshot
+    quota_at = known.quota.as_of - snapshot.clock_ahead_s  # it alone is dated by this computer's clock
+    cost_usd = node_cost(node_costs(account.spans, account.now), node)
+    return {
+        "node": View(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
+        "cost": View(data=cost_of_node(account, snapshot, node), as_of=account.now),
+        "budget": View(data={"budgets": budgets_view(account)[:_MOST_BUDGETS]}, as_of=account.now),
+        "grant": View(data=_first_grants(known.grants.to_json()), as_of=known.grants.now),
+        "quota": View(data=quota_of_node(quota_view(known.quota), node), as_of=quota_at),
+    }
+
+
+def cost_of_node(account: Account, snapshot: FleetSnapshot, node: Node) -> JSON:
+    """What the server shows of spending, with no other node's row."""
+    is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
+    view = spend_view(account, as_of=snapshot.as_of or None, is_complete=is_complete)
+    rows = [row for row in view["nodes"] if row["name"] == str(node.name)]
+    return {**view, "nodes": rows[-1:], "budgets": view["budgets"][:_MOST_BUDGETS]}
+
+
+def _first_grants(view: JSON) -> JSON:
+    grants = sorted(view["grants"], key=lambda grant: bool(grant["is_over"]))
+    return {"grants": [{**grant, "rows": grant["rows"][:_MOST_ROWS]} for grant in grants[:_MOST_GRANTS]]}
+
+
+def quota_of_node(view: JSON, node: Node) -> JSON:
+    """The limits that this node counts against, then others of its zone and region that something counts against."""
+    places = (node.name.zone, region_of(node.name.zone))
+    near = [row for row in view["limits"] if row["location"] in places and row["used"]]
+    near.sort(key=lambda row: not any(user["name"] == str(node.name) for user in row["users"]))
+    return {**view, "limits": [{**row, "users": row["users"][:_MOST_USERS]} for row in near[:_MOST_LIMITS]]}
+
+
+def _key(node: Node) -> Key:
+    return str(node.name), node.uid

@@ -1,0 +1,4 @@
+"""Nodes where capacity is scarce: searches over zones and types, queued resources, re-creation after pre-emption.
+
+Start with `search_controller` and `recreate`. The decisions are in `jupyter_tpu.lifecycle`.
+"""

@@ -1,0 +1,36 @@
+"""In which order a search tries what the user would accept: by what it costs them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.fleet.spend.grants import read_grant_book
+from jupyter_tpu.lifecycle.search import ordered
+from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.money.coverage import Request
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.settings import CloudSettings
+    from jupyter_tpu.fleet.reconciler.fleet import Fleet
+    from jupyter_tpu.journal.journal import Journal
+
+
+async def by_cost(
+    fleet: Fleet, journal: Journal, settings: CloudSettings, candidates: Iterable[Candidate]
+) -> tuple[Candidate, ...]:
+    """Those that a grant pays first, then by list price, unknown prices last; equal ones stay as they were.
+
+    Raises:
+        JournalUnwritable: the grants cannot be read.
+    """
+    snapshot = fleet.snapshot()
+    if not snapshot.as_of and snapshot.error is None:  # just started: what uses the grants is not known yet
+        snapshot = await fleet.refresh()
+    book = await read_grant_book(journal, settings, snapshot)
+
+    def is_covered(each: Candidate) -> bool:
+        request = Request(accelerator_type=each.accelerator_type, zone=each.zone, provisioning=each.provisioning)
+        return book.coverage(request).is_covered
+
+    return ordered(candidates, is_covered)

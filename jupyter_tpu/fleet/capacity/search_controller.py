@@ -1,0 +1,203 @@
+"""Search for capacity: the controller that drives what was begun at the `SearchService`.
+
+A search is a document in the journal, so it goes on after the death of its process. Each of its tries is an ordinary
+wish to create a node, with all that this brings: written down first, adopted by its label, undone by a deletion.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from dataclasses import replace
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.errors import CloudRefused, NodeExists, NodeNotFound, TpuError
+from jupyter_tpu.fleet.capacity.search_service import audit_of, search_entry, searches_of
+from jupyter_tpu.fleet.reconciler.fleet import Fleet
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.journal import ClaimLost
+from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.lifecycle.search import Begin, End, begun, lost, next_step, with_last, won
+from jupyter_tpu.lifecycle.searches import SEARCH_LABEL, Search
+from jupyter_tpu.models import Node, NodeName
+
+log = logging.getLogger(__name__)
+
+_SHOWN_S = 86_400.0
+_FORGET_EVERY_S = 600.0
+_TOUCHED_S = 60.0
+_WATCHED_S = 600.0
+_ASK_AGAIN_S = 10.0
+
+
+class SearchController:
+    """The controller that drives searches: those begun by this process, and those whose process is gone."""
+
+    def __init__(self, cloud: CloudApi, journal: Journal) -> None:
+        self._cloud = cloud
+        self._searches = searches_of(cloud, journal)
+        self._audit = audit_of(cloud, journal)
+        self._forgot_at = 0.0
+
+    async def reconcile(self, fleet: Fleet, now: float) -> None:
+        for search in await asyncio.to_thread(self._searches.ours, now):
+            try:
+                await self._look_after(fleet, search, now)
+            except ClaimLost:
+                log.info("The search %s is driven by another process now.", search.search_id)
+            except TpuError as error:  # it is looked after again in a second
+                log.debug("The search %s waits: %s", search.search_id, error)
+        if now - self._forgot_at > _FORGET_EVERY_S:
+            self._forgot_at = now
+            await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
+
+    async def _look_after(self, fleet: Fleet, search: Search, now: float) -> None:
+        await self._delete_latecomers(fleet, search, now)
+        last = search.last
+        if search.has_ended:
+            return
+        if last is not None and last.outcome == "trying":
+            await self._follow(fleet, search, now)
+        elif last is not None and not last.is_clean:
+            await self._clean(fleet, search, now)
+        else:
+            await self._go_on(fleet, search, now)
+
+    async def _save(self, search: Search, now: float) -> Search:
+        return await asyncio.to_thread(self._searches.save, replace(search, updated_at=now))
+
+    async def _go_on(self, fleet: Fleet, search: Search, now: float) -> None:
+        step = next_step(search, now)
+        if isinstance(step, Begin):
+            await self._try(fleet, await self._save(begun(search, step.index, now), now), now)
+        elif isinstance(step, End) or step.search != search or now - search.updated_at > _TOUCHED_S:
+            await self._save(step.search, now)
+
+    async def _try(self, fleet: Fleet, search: Search, now: float) -> None:
+        """Ask for the node of the last try, whose intent is not known yet."""
+        spec = search.spec(search.tries[-1].index)
+        await asyncio.to_thread(self._audit.note, search_entry(search, "create", search.message, str(spec.name)))
+        try:
+            intent_id = await self._wished(fleet, search)
+        except TpuError as error:
+            await self._save(lost(search, error), now)
+        else:
+            await self._save(with_last(search, intent_id=intent_id), now)
+
+    async def _wished(self, fleet: Fleet, search: Search) -> str:
+        """The id of our wish for the node: a new one, or that of a process that died before it could say so."""
+        spec = search.spec(search.tries[-1].index)
+        try:
+            intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)
+        except NodeExists:
+            node = await self._node(spec.name)
+            if node is None or not _is_of(node, search):
+                raise
+            return node.intent_id
+        if intent.spec is None or intent.spec.labels.get(SEARCH_LABEL) != search.search_id:
+            raise NodeExists(f"A node {spec.name.node_id} is being created in {spec.name.zone} by another wish.")
+        return intent.intent_id
+
+    async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
+        """See how the wish of the last try comes on."""
+        if search.is_cancelled:
+            await self._save(with_last(search, outcome="other", message="Cancelled."), now)
+            return
+        intent = await _wish_of(fleet, search)
+        if intent is None:
+            await self._try(fleet, search, now)
+        elif intent.settled:
+            await self._save(_judged(search, intent), now)
+        elif now - search.updated_at > _TOUCHED_S:
+            await self._save(search, now)
+
+    async def _clean(self, fleet: Fleet, search: Search, now: float) -> None:
+        """Delete what the last try left; the next one begins when nothing is there any more."""
+        last = search.tries[-1]
+        name = search.name(last.index)
+        wish = await _wish_of(fleet, search)
+        node = await self._left_node(name, wish)
+        is_left = (wish is not None and not wish.settled) or (node is not None and _is_of(node, search))
+        if is_left and now - last.deleted_at > _ASK_AGAIN_S:
+            asked = await self._save(with_last(search, deleted_at=now), now)
+            await self._delete(fleet, asked, name, "What an unsuccessful try of a search left.")
+        elif not is_left and not _is_being_changed(fleet, name):
+            await self._save(with_last(search, is_clean=True, intent_id=wish.intent_id if wish else ""), now)
+            await _dismiss(fleet, wish)
+
+    async def _delete(self, fleet: Fleet, search: Search, name: NodeName, reason: str) -> None:
+        await asyncio.to_thread(self._audit.note, search_entry(search, "delete", reason, str(name)))
+        try:
+            await fleet.delete(name)
+        except NodeNotFound:
+            log.debug("The node %s is gone already.", name)
+
+    async def _left_node(self, name: NodeName, wish: Intent | None) -> Node | None:
+        try:
+            return await self._node(name)
+        except CloudRefused:  # a zone where we may not even look
+            if wish is not None and not (wish.error and wish.error.exists == words.NOTHING_CREATED):
+                raise
+            return None
+
+    async def _node(self, name: NodeName) -> Node | None:
+        try:
+            return await self._cloud.get_node(name)
+        except NodeNotFound:
+            return None
+
+    async def _delete_latecomers(self, fleet: Fleet, search: Search, now: float) -> None:
+        """Delete nodes that come to exist after their try was given up: the cloud may be late."""
+        if search.has_ended and now - search.updated_at > _WATCHED_S:
+            return
+        given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
+        for node in fleet.snapshot().nodes:
+            if node.intent_id in given_up and _is_of(node, search) and not _was_deleted(fleet, node, now):
+                await self._delete(fleet, search, node.name, "It came after its try was given up.")
+
+
+def release_searches(cloud: CloudApi, journal: Journal) -> None:
+    """Let go of those that this process drives, for another to take over; blocks on the disk."""
+    with contextlib.suppress(TpuError):
+        searches_of(cloud, journal).release()
+
+
+def _judged(search: Search, intent: Intent) -> Search:
+    """The search when the wish of its open try has ended."""
+    if intent.succeeded:
+        return won(search)
+    if intent.error is not None:
+        return lost(search, intent.error)
+    # somebody has deleted the node while it came up: they want none
+    return replace(with_last(search, outcome="other", message=intent.message), is_cancelled=True)
+
+
+async def _wish_of(fleet: Fleet, search: Search) -> Intent | None:
+    """The wish of the last try; one that a dead process could not name is known by its label."""
+    last = search.tries[-1]
+    if last.intent_id:
+        return await fleet.intent(last.intent_id)
+    wished = (each for each in fleet.snapshot().intents if each.spec and each.node_name == search.name(last.index))
+    return next((each for each in wished if each.spec and each.spec.labels.get(SEARCH_LABEL) == search.search_id), None)
+
+
+async def _dismiss(fleet: Fleet, wish: Intent | None) -> None:
+    """The search shows why its try failed; the list of nodes need not."""
+    if wish is not None:
+        await fleet.dismiss(wish.intent_id)
+
+
+def _is_being_changed(fleet: Fleet, name: NodeName) -> bool:
+    return any(each.node_name == name and not each.settled for each in fleet.snapshot().intents)
+
+
+def _was_deleted(fleet: Fleet, node: Node, now: float) -> bool:
+    """Whether it goes already, or was asked to a moment ago."""
+    asked = (each for each in fleet.snapshot().intents if each.node_name == node.name and each.verb == "delete")
+    return node.state == "DELETING" or any(now - each.updated_at < _ASK_AGAIN_S for each in asked)
+
+
+def _is_of(node: Node, search: Search) -> bool:
+    return node.labels.get(SEARCH_LABEL) == search.search_id

@@ -1,0 +1,153 @@
+"""Where front ends begin, look at and cancel searches for capacity."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.errors import BadInput, IntentNotFound, NodeExists
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.searches import Searches
+from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.search import checked
+from jupyter_tpu.lifecycle.searches import Candidate, Search
+
+LONGEST_S = 7 * 86_400.0
+
+
+class SearchService:
+    """Begin, look at and cancel searches; a running fleet with a `SearchController` does the rest.
+
+    `clock` gives Unix seconds.
+    """
+
+    def __init__(self, cloud: CloudApi, journal: Journal, *, clock: Callable[[], float] = time.time) -> None:
+        self._cloud = cloud
+        self._clock = clock
+        self._searches = searches_of(cloud, journal)
+        self._audit = audit_of(cloud, journal)
+
+    async def begin(
+        self,
+        node_id: str,
+        candidates: Iterable[Candidate],
+        *,
+        for_s: float | None = None,
+        accept_unknown_price: bool = False,
+    ) -> Search:
+        """Begin to look for a node; asking twice for the same gives the same search.
+
+        Args:
+            node_id: what the node will be called, in whichever zone.
+            candidates: what would do, in the order in which they are tried; see `lifecycle.search.ordered`.
+            for_s: how long, in seconds; without it each candidate is tried once.
+            accept_unknown_price: see `Fleet.check_spending`.
+
+        Raises:
+            BadInput: no candidate, too many, a name that cannot be, or more than a week.
+            NodeExists: there is a node of that name in some zone, or another search for it.
+            JournalUnwritable: it cannot be written down, so nothing was asked for.
+            CloudUnavailable, CloudRefused: the cloud does not list the nodes.
+        """
+        now = self._clock()
+        if for_s is not None and for_s > LONGEST_S:
+            raise BadInput("A search lasts at most a week.", hint="Begin it again when it is over.")
+        wanted = checked(
+            Search(
+                search_id=secrets.token_hex(8),
+                project=self._cloud.settings.project,
+                node_id=node_id,
+                candidates=tuple(dict.fromkeys(candidates)),
+                until=None if for_s is None else now + for_s,
+                accept_unknown_price=accept_unknown_price,
+                message="The search begins.",
+                created_at=now,
+                updated_at=now,
+            )
+        )
+        known = await self._going_on(wanted)
+        if known is not None:
+            return known
+        await self._refuse_taken(wanted)
+        search = await asyncio.to_thread(self._searches.begin, wanted)
+        if search.search_id == wanted.search_id:
+            await asyncio.to_thread(self._audit.note, search_entry(search, "search", _begun_reason(search)))
+        return search
+
+    async def _going_on(self, wanted: Search) -> Search | None:
+        """The same search, which has made its node perhaps; the order may have changed with what is used of a grant."""
+        listed = await asyncio.to_thread(self._searches.all)
+        open_ones = (each for each in listed if each.node_id == wanted.node_id and not each.has_ended)
+        return next((each for each in open_ones if set(each.candidates) == set(wanted.candidates)), None)
+
+    async def _refuse_taken(self, wanted: Search) -> None:
+        listed = await self._cloud.list_nodes()
+        taken = next((node for node in listed.nodes if node.name.node_id == wanted.node_id), None)
+        if taken is not None:
+            raise NodeExists(
+                f"The name {wanted.node_id} is taken in {taken.name.zone}.",
+                exists=words.node_exists(taken),
+                hint=f"Choose another name, or delete that node with {words.command('delete', taken.name)}.",
+            )
+
+    async def all(self) -> tuple[Search, ...]:
+        """Those that go on and those that ended in the last day, oldest first."""
+        return await asyncio.to_thread(self._searches.all)
+
+    async def get(self, search_id: str) -> Search:
+        """One of them.
+
+        Raises:
+            IntentNotFound: there is none.
+        """
+        found = await asyncio.to_thread(self._searches.find, search_id)
+        if found is None:
+            raise IntentNotFound("There is no such search.", hint="`jupyter tpu search` lists them.")
+        return found
+
+    async def watch(self, search_id: str, *, every_s: float = 0.5) -> AsyncIterator[Search]:
+        """The search as it is, and again whenever it has changed, until it has ended; raises as `get` does."""
+        shown: Search | None = None
+        while shown is None or not shown.has_ended:
+            search = await self.get(search_id)
+            if search != shown:
+                yield search
+                shown = search
+            else:
+                await asyncio.sleep(every_s)
+
+    async def cancel(self, search_id: str) -> Search:
+        """Begin to cancel one; its phase is ``cancelled`` once nothing is left of its open try.
+
+        Raises:
+            IntentNotFound: there is none.
+        """
+        search = await asyncio.to_thread(self._searches.cancel, search_id)
+        if not search.has_ended:
+            await asyncio.to_thread(self._audit.note, search_entry(search, "cancel", "The user cancelled the search."))
+        return search
+
+
+def _begun_reason(search: Search) -> str:
+    count = len(search.candidates)
+    return f"The user looks for {'a node' if count == 1 else f'one node among {count} candidates'}."
+
+
+def search_entry(search: Search, action: str, reason: str, subject: str = "") -> Entry:
+    """A line of the audit log about a search."""
+    detail = {"search_id": search.search_id}
+    return Entry(at=time.time(), action=action, subject=subject or search.node_id, reason=reason, detail=detail)
+
+
+def searches_of(cloud: CloudApi, journal: Journal) -> Searches:
+    """The searches of the project in use."""
+    return Searches(journal, endpoint=cloud.settings.endpoint, project=cloud.settings.project)
+
+
+def audit_of(cloud: CloudApi, journal: Journal) -> Audit:
+    """The audit log of the project in use."""
+    return Audit(journal, endpoint=cloud.settings.endpoint, project=cloud.settings.project)

@@ -1,0 +1,92 @@
+"""How searches and queued resources look as JSON, in the REST API and in the CLI's ``--json`` alike. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.lifecycle.searches import Candidate, Search, Try
+from jupyter_tpu.models import QueuedName, QueuedResource
+from jupyter_tpu.provisioning import is_taken_back
+
+if TYPE_CHECKING:
+    from jupyter_tpu.fleet.capacity.queued_resources import QueueSnapshot
+
+JSON = dict[str, Any]
+
+
+def searches_view(searches: Iterable[Search]) -> JSON:
+    return {"searches": [search_view(each) for each in searches]}
+
+
+def search_view(search: Search) -> JSON:
+    """A search; what it has not tried yet in this round stands at the end, as ``waiting``."""
+    return {
+        "search_id": search.search_id,
+        "node_id": search.node_id,
+        "phase": search.phase,
+        "message": search.message,
+        "tries": [*(_try_view(search, each) for each in search.tries), *_waiting(search)],
+        "node_name": search.node_name or None,
+        "created_at": search.created_at,
+    }
+
+
+def _try_view(search: Search, tried: Try) -> JSON:
+    of = _candidate_view(search.candidates[tried.index])
+    return {**of, "outcome": tried.outcome, "message": tried.message, "raw": tried.raw, "at": tried.at}
+
+
+def _waiting(search: Search) -> list[JSON]:
+    if search.has_ended or search.is_cancelled or search.stop:
+        return []
+    left = [index for index in range(search.position, len(search.candidates)) if index not in search.hopeless]
+    again = search.next_at or None
+    return [
+        {**_candidate_view(search.candidates[index]), "outcome": "waiting", "message": "", "raw": "", "at": again}
+        for index in left
+    ]
+
+
+def _candidate_view(candidate: Candidate) -> JSON:
+    return {
+        "zone": candidate.zone,
+        "accelerator_type": candidate.accelerator_type,
+        "spot": is_taken_back(candidate.provisioning),
+        "provisioning": candidate.provisioning,
+    }
+
+
+def queue_view(snapshot: QueueSnapshot) -> JSON:
+    return {
+        "as_of": snapshot.as_of,
+        "is_complete": not snapshot.unreachable,
+        "unreachable": list(snapshot.unreachable),
+        "items": [queued_view(each, snapshot.since) for each in snapshot.items],
+    }
+
+
+def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None = None) -> JSON:
+    """A queued resource; `since` tells of some when they came into their state (Unix seconds)."""
+    return {
+        "name": str(queued.name),
+        "queued_id": queued.name.queued_id,
+        "zone": queued.name.zone,
+        "state": queued.state,
+        "state_since": (since or {}).get(queued.name),
+        "accelerator_type": queued.accelerator_type,
+        "spot": is_taken_back(queued.provisioning),
+        "provisioning": queued.provisioning,
+        "node_ids": list(queued.node_ids),
+        "valid_until": queued.valid_until,
+        "error": _error_text(queued),
+        "holds_quota": queued.holds_quota,
+        "is_husk": queued.is_husk,
+    }
+
+
+def _error_text(queued: QueuedResource) -> str | None:
+    error = queued.error
+    if error is None:
+        return None
+    return error.message if not error.raw else f"{error.message} The cloud said: {error.raw}"

@@ -1,0 +1,154 @@
+"""Stop all spending now: what would come next is called off, and every node that costs is stopped or deleted."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from jupyter_tpu.errors import CloudUnavailable, TpuError
+from jupyter_tpu.fleet.capacity.recreate import choose
+from jupyter_tpu.fleet.capacity.search_service import SearchService
+from jupyter_tpu.fleet.reconciler.inventory import Holdings, look_at_all
+from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
+from jupyter_tpu.fleet.spend.enforcer import can_stop
+from jupyter_tpu.fleet.termination.executor import ACCEPTED_S, Opened, Result, TerminationExecutor, say_nothing
+from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.models import Node, NodeName, QueuedResource
+from jupyter_tpu.money.quota import QUEUED_HUSKS, Kind
+
+REASON = "The user stopped all spending."
+_ROUNDS = 3
+_COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
+_ALREADY_OVER = QUEUED_HUSKS | {"ACTIVE", "DELETING", "SUSPENDING"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One thing to do."""
+
+    verb: Literal["stop", "delete"]
+    kind: Kind
+    name: str
+
+
+def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] = ()) -> tuple[Step, ...]:
+    """What it takes to end all spending: requests that wait first, since they would become nodes. Pure.
+
+    A queued resource all of whose nodes are to be deleted is deleted with them: it would be left suspended, and hold
+    quota. Where that has `failed`, its nodes are.
+    """
+    waiting = [str(each.name) for each in holdings.queued if each.state not in _ALREADY_OVER]
+    nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
+    wished = [
+        intent.node_name
+        for intent in snapshot.intents
+        if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
+    ]
+    ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
+    doomed = {name for name, step in ending.items() if step.verb == "delete"}
+    made = {str(each.name): _nodes_of(each) for each in holdings.queued if each.state == "ACTIVE"}
+    with_nodes = {name: own for name, own in made.items() if own and own <= doomed and name not in failed}
+    return (
+        *(Step(verb="delete", kind="queued_resource", name=name) for name in (*waiting, *with_nodes)),
+        *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(wished))),
+        *(step for name, step in ending.items() if not any(name in own for own in with_nodes.values())),
+    )
+
+
+def _nodes_of(queued: QueuedResource) -> frozenset[NodeName]:
+    place = queued.name
+    return frozenset(NodeName(project=place.project, zone=place.zone, node_id=node_id) for node_id in queued.node_ids)
+
+
+def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
+    """Those that were listed now; those seen before where the list has a gap."""
+    gaps = {*holdings.unreachable}
+    yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
+    yield from holdings.nodes
+
+
+def _may_cost(node: Node, snapshot: FleetSnapshot) -> bool:
+    return node.state not in _COST_NOTHING or _is_being_started(node, snapshot)
+
+
+def _is_being_started(node: Node, snapshot: FleetSnapshot) -> bool:
+    return any(
+        intent.node_name == node.name and intent.verb in ("create", "start") and not intent.settled
+        for intent in snapshot.intents
+    )
+
+
+def _step_for(node: Node) -> Step:
+    """Stop what can be started again; half-made nodes, and stopped ones that are being started, are deleted."""
+    is_stopped = can_stop(node) and node.state not in ("CREATING", *_COST_NOTHING)
+    return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
+
+
+async def panic(
+    opened: Opened, tell: Callable[[Result], None] = say_nothing, *, accepted_s: float = ACCEPTED_S
+) -> tuple[Result, ...]:
+    """Do it, and look again for what came meanwhile. One failure ends nothing: each is told in its result.
+
+    `tell` hears each result as it comes; see `TerminationExecutor` for `accepted_s`.
+    """
+    broom = TerminationExecutor(opened, reason=REASON, wait=True, tell=tell, accepted_s=accepted_s)
+    results = {result.name: result async for result in _call_off(opened, broom, tell)}
+    holdings = Holdings()
+    for _ in range(_ROUNDS):
+        # what other processes have begun since the last look counts too
+        holdings, snapshot = await asyncio.gather(look_at_all(opened.cloud), opened.fleet.refresh())
+        failed = [name for name, result in results.items() if result.error]
+        todo = [step for step in steps(holdings, snapshot, failed) if step.name not in results]
+        if not todo:
+            break
+        done = await broom.each([_performed(broom, step) for step in todo])
+        results.update({result.name: result for result in done})
+    gaps = tuple(_gaps(holdings))
+    for gap in gaps:
+        tell(gap)
+    return (*results.values(), *gaps)
+
+
+async def _call_off(
+    opened: Opened, broom: TerminationExecutor, tell: Callable[[Result], None]
+) -> AsyncIterator[Result]:
+    """End what would make nodes by itself: searches, and the choices to make lost nodes again."""
+    desk, settings = SearchService(opened.cloud, opened.journal), opened.cloud.settings
+    recoveries = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
+    try:
+        searches = [each for each in await desk.all() if not each.has_ended]
+        chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
+    except TpuError as error:
+        unread = Result(name="the journal's searches and standing choices", error=error)
+        tell(unread)
+        yield unread
+        return
+    for search in searches:
+        name = f"the search for {search.node_id}"
+        yield await broom.done("cancel", name, desk.cancel(search.search_id))
+    for each in chosen:
+        off = choose(opened.cloud, opened.journal, each.name, is_on=False, now=time.time())
+        yield await broom.done("recover-off", f"the choice to make {each.name.node_id} again", off)
+
+
+async def _performed(broom: TerminationExecutor, step: Step) -> Result:
+    return await (broom.stopped(step.name) if step.verb == "stop" else broom.deleted(step.kind, step.name))
+
+
+def _gaps(holdings: Holdings) -> Iterable[Result]:
+    """What was not seen may cost: that is a failure too."""
+    if holdings.error:
+        yield Result(name="the list of nodes and queued resources", error=holdings.error)
+    for zone in holdings.unreachable:
+        yield Result(name=zone, error=_silent(zone))
+
+
+def _silent(zone: str) -> TpuError:
+    return CloudUnavailable(
+        f"{zone} did not answer.",
+        exists="What runs there and was not seen before is not known, and may cost.",
+        hint="Do it again until every zone answers, or look into the Google Cloud console.",
+    )

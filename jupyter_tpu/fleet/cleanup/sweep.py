@@ -1,0 +1,206 @@
+"""Everything in the project that costs or holds quota, ours or not, and the deletion of what the user marks in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.fleet.reconciler.inventory import Holdings
+from jupyter_tpu.fleet.reconciler.views import node_price
+from jupyter_tpu.fleet.termination.executor import Opened, Result, TerminationExecutor, say_nothing
+from jupyter_tpu.models import Node, QueuedResource
+from jupyter_tpu.money.quota import NODE_HUSKS, QUEUED_HUSKS, Kind, without_nodes
+
+JSON = dict[str, Any]
+
+DEAD = frozenset({"PREEMPTED", "TERMINATED"}) | QUEUED_HUSKS
+"""States of husks that nothing can be made of again; a STOPPED node could be started, and has a disk."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A node or a queued resource.
+
+    Attributes:
+        name: the full name.
+        short_id: node id or queued resource id.
+        usd_per_hour: list price of a node when it is READY; None where it is not known, and for queued resources.
+        is_billed: it costs by the hour now.
+        is_husk: it computes nothing and holds quota until it is deleted.
+        is_dead: a husk that nothing can be made of again.
+    """
+
+    kind: Kind
+    name: str
+    short_id: str
+    zone: str
+    state: str
+    accelerator_type: str
+    usd_per_hour: float | None
+    is_billed: bool
+    holds_quota: bool
+    is_husk: bool
+    is_ours: bool
+    create_time: str
+    description: str
+
+    @property
+    def is_dead(self) -> bool:
+        return self.is_husk and self.state in DEAD
+
+    def to_json(self) -> JSON:
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "node_id": self.short_id,
+            "zone": self.zone,
+            "state": self.state,
+            "accelerator_type": self.accelerator_type,
+            "usd_per_hour": self.usd_per_hour,
+            "is_billed": self.is_billed,
+            "holds_quota": self.holds_quota,
+            "is_husk": self.is_husk,
+            "is_ours": self.is_ours,
+            "create_time": self.create_time,
+            "description": self.description,
+        }
+
+
+def items_of(holdings: Holdings) -> tuple[Item, ...]:
+    """What costs first, then husks, then the rest."""
+    counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
+    found = [_node_item(node) for node in holdings.nodes]
+    found += [_queued_item(queued, holds_quota=queued.name in counting) for queued in holdings.queued]
+    return tuple(sorted(found, key=lambda item: (not item.is_billed, not item.is_husk, item.zone, item.name)))
+
+
+def _node_item(node: Node) -> Item:
+    price = node_price(node)
+    return Item(
+        kind="node",
+        name=str(node.name),
+        short_id=node.name.node_id,
+        zone=node.name.zone,
+        state=node.state,
+        accelerator_type=node.accelerator_type,
+        usd_per_hour=price.usd_per_hour if price else None,
+        is_billed=node.is_billed,
+        holds_quota=not node.reserved,
+        is_husk=node.state in NODE_HUSKS,
+        is_ours=bool(node.intent_id),
+        create_time=node.create_time,
+        description=node.description,
+    )
+
+
+def _queued_item(queued: QueuedResource, *, holds_quota: bool) -> Item:
+    return Item(
+        kind="queued_resource",
+        name=str(queued.name),
+        short_id=queued.name.queued_id,
+        zone=queued.name.zone,
+        state=queued.state,
+        accelerator_type=queued.accelerator_type,
+        usd_per_hour=None,
+        is_billed=False,
+        holds_quota=holds_quota and not queued.reserved,
+        is_husk=queued.state in QUEUED_HUSKS,
+        is_ours=bool(queued.intent_id),
+        create_time=queued.create_time,
+        description=queued.error.message if queued.error else "",
+    )
+
+
+def sweep_view(holdings: Holdings) -> JSON:
+    return {
+        "as_of": holdings.as_of,
+        "is_complete": holdings.is_complete,
+        "unreachable": list(holdings.unreachable),
+        "error": holdings.error.to_json() if holdings.error else None,
+        "items": [item.to_json() for item in items_of(holdings)],
+    }
+
+
+def no_sweep_view(error: TpuError) -> JSON:
+    """The answer when there is no cloud to ask."""
+    return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
+
+
+def results_view(results: Iterable[Result]) -> JSON:
+    return {"results": [result.to_json() for result in results]}
+
+
+def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
+    """The items of these names, full ones or ids that only one item has.
+
+    Raises:
+        BadInput: one of them is no item, or could be several; nothing was deleted.
+    """
+    items = items_of(holdings)
+    chosen = [_only(holdings, items, name) for name in dict.fromkeys(names)]
+    return tuple({item.name: item for item in chosen}.values())
+
+
+def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
+    found = [item for item in items if name in (item.name, item.short_id)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        several = ", ".join(item.name for item in found)
+        raise BadInput(
+            f"{name[:100]!r} could be {len(found)} things.",
+            exists="Nothing was deleted.",
+            hint=f"Give the full name: {several}.",
+        )
+    raise BadInput(
+        f"Nothing in the project is named {name[:200]!r}{_as_far_as_seen(holdings)}.",
+        exists="Nothing was deleted.",
+        hint="Name what is to be deleted, item by item, as `jupyter tpu cleanup` lists it.",
+    )
+
+
+def _as_far_as_seen(holdings: Holdings) -> str:
+    return "" if holdings.is_complete else f", as far as the cloud answered{_where(holdings)}"
+
+
+def _where(holdings: Holdings) -> str:
+    return f" (no answer from {', '.join(holdings.unreachable)})" if holdings.unreachable else ""
+
+
+def all_dead(holdings: Holdings) -> tuple[Item, ...]:
+    """Every husk that nothing can be made of again.
+
+    Raises:
+        BadInput: the list is partial, so nothing may be deleted but what the user names.
+    """
+    if not holdings.is_complete:
+        raise BadInput(
+            f"The list is not complete{_where(holdings)}, so nothing is deleted that you do not name.",
+            exists="Nothing was deleted.",
+            hint="Name what is to be deleted, or try again when all zones answer.",
+            raw=holdings.error.message if holdings.error else "",
+        )
+    return tuple(item for item in items_of(holdings) if item.is_dead)
+
+
+async def delete_items(
+    opened: Opened,
+    items: Sequence[Item],
+    *,
+    reason: str,
+    wait: bool,
+    tell: Callable[[Result], None] = say_nothing,
+) -> tuple[Result, ...]:
+    """Delete each of them, also when others fail; `wait`: until it is gone, not only until it is begun.
+
+    `tell` hears of each as it comes.
+    """
+    broom = TerminationExecutor(opened, reason=reason, wait=wait, tell=tell)
+    waiting = [item for item in items if item.state != "DELETING"]
+    done = await broom.each([broom.deleted(item.kind, item.name) for item in waiting])
+    under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")
+    for result in under_way:
+        tell(result)
+    return (*done, *under_way)

@@ -1,0 +1,420 @@
+"""The one loop that performs lifecycle actions and reconciles what it sees with what was meant."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.clock import wrong_clock_text
+from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
+from jupyter_tpu.fleet.reconciler import executor
+from jupyter_tpu.fleet.reconciler.admission import AdmissionCheck
+from jupyter_tpu.fleet.reconciler.availability import check_offered
+from jupyter_tpu.fleet.reconciler.intent_runner import IntentRunner, RunnerContext
+from jupyter_tpu.fleet.reconciler.new_intents import name_taken, wish, wish_for_node
+from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot, Polling
+from jupyter_tpu.fleet.reconciler.state import FleetState
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.lifecycle.conflicts import settle_conflict
+from jupyter_tpu.lifecycle.events import Event, Resumed, Taken
+from jupyter_tpu.lifecycle.intents import Intent, Verb
+from jupyter_tpu.lifecycle.limits import Limits
+from jupyter_tpu.models import NodeName, NodeSpec
+
+log = logging.getLogger(__name__)
+
+# how long a failure is shown when nobody dismisses it
+_SHOW_FAILED_S = 24 * 3600.0
+
+
+async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
+    """Cancel tasks until they have ended: a library below may swallow a cancellation."""
+    while tasks:
+        for task in tasks:
+            task.cancel()
+        _, tasks = await asyncio.wait(tasks, timeout=1)
+
+
+def _nobody(_change: FleetChange) -> None:
+    """Told of changes when no one else wants to be."""
+
+
+class Controller(Protocol):
+    """Called about once a second in the event loop, never twice at a time; may await, and ask the fleet for changes."""
+
+    async def reconcile(self, fleet: Fleet, now: float) -> None:
+        """Look at `fleet.snapshot` and do what is due; `now` is in Unix seconds.
+
+        Raises:
+            TpuError: it could not; it is called again soon, in any case.
+        """
+
+
+class Fleet:
+    """The nodes of a project.
+
+    Args:
+        cloud: whose nodes; stays the caller's to close.
+        journal: where intents are written before they are asked for; stays the caller's to close.
+        ssh_user: login name that is put on created nodes.
+        public_key: OpenSSH public key line for it.
+        on_change: called in the event loop with each change; must not block.
+        polling: how often the cloud is asked.
+        controllers: called at every turn of the loop, in this order.
+        guards: who may forbid what costs money, each asked before it is written down.
+        limits: how long each thing may take.
+        clock: gives Unix seconds.
+    """
+
+    def __init__(
+        self,
+        cloud: CloudApi,
+        journal: Journal,
+        *,
+        ssh_user: str,
+        public_key: str,
+        on_change: Callable[[FleetChange], None] = _nobody,
+        polling: Polling | None = None,
+        limits: Limits | None = None,
+        controllers: Iterable[Controller] = (),
+        guards: Iterable[AdmissionCheck] = (),
+        clock: executor.Clock = time.time,
+    ) -> None:
+        self._cloud = cloud
+        self._journal = journal
+        self._ssh_key = f"{ssh_user}:{public_key}"
+        self._board = FleetState(on_change)
+        self._polling = polling or Polling()
+        self._clock = clock
+        self._controllers = tuple(controllers)
+        self._guards = tuple(guards)
+        self._means = RunnerContext(
+            cloud=cloud,
+            journal=journal,
+            watcher=self._board,
+            limits=limits or Limits(),
+            clock=clock,
+            poll_s=self._polling.open_s,
+        )
+        self._drivers: dict[str, IntentRunner] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._listing = asyncio.Lock()
+        self._reconciling = asyncio.Lock()
+        self._loop: asyncio.Task[None] | None = None
+        self._closed = False
+
+    async def start(self) -> None:
+        """Begin to poll and take up open intents whose process is gone. Returns at once; never raises."""
+        self._loop = asyncio.create_task(self._run(), name="jupyter_tpu fleet")
+
+    async def close(self) -> None:
+        """Stop; open intents are left in the journal for the next process to take up."""
+        self._closed = True
+        driven = list(self._tasks)
+        await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})
+        with contextlib.suppress(TpuError):
+            await asyncio.to_thread(self._release, driven)
+        self._board.tell_waiting()
+
+    def _release(self, intent_ids: list[str]) -> None:
+        for intent_id in intent_ids:
+            self._journal.release(intent_id)
+
+    def snapshot(self) -> FleetSnapshot:
+        """The fleet as last seen; never waits."""
+        told = (notice for guard in self._guards for notice in guard.notices)
+        clock_ahead_s = self._cloud.clock.ahead_s
+        wrong_clock = filter(None, [wrong_clock_text(clock_ahead_s)])
+        return self._board.snapshot((*self._journal.notices, *wrong_clock, *told), clock_ahead_s)
+
+    async def refresh(self) -> FleetSnapshot:
+        """Poll now. A failure is in `FleetSnapshot.error`, not raised."""
+        await self._reconcile()
+        await self._list_nodes()
+        return self.snapshot()
+
+    async def check_offered(self, spec: NodeSpec) -> None:
+        """Whether the cloud offers such a node at all; to be asked before anything is said of money.
+
+        Raises:
+            BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
+            CloudUnavailable, CloudRefused: the cloud would not say.
+        """
+        await check_offered(self._cloud, spec)
+
+    async def check_spending(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> None:
+        """Whether the budgets allow such a node, for those who ask the cloud for one by another way than `create`.
+
+        Raises:
+            BudgetExceeded: a budget is used up.
+            BadInput: a budget stands, no grant pays for the node, its price is unknown, and `accept_unknown_price` does
+                not say that this is known.
+            JournalUnwritable: a budget cannot be read.
+        """
+        for guard in self._guards:
+            await guard.check_create(spec, accept_unknown_price=accept_unknown_price)
+
+    def equipped(self, spec: NodeSpec) -> NodeSpec:
+        """The spec with our label and login key, for those who ask for a node by another way than `create`."""
+        settings = self._cloud.settings
+        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
+        return wanted.spec or spec
+
+    async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
+        """Write down the wish for a node and begin to fulfil it; returns before the cloud has answered.
+
+        Asking twice for the same node while the first wish is open gives the same intent.
+
+        Raises:
+            BudgetExceeded: a budget is used up; see `check_spending` for what else budgets refuse.
+            BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
+            NodeExists: the name is taken.
+            JournalUnwritable: it cannot be written down, so nothing was asked for.
+            CloudUnavailable, CloudRefused: the cloud would not say what it offers.
+        """
+        endpoint = self._cloud.settings.endpoint
+        wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
+        known = await self._known(wanted)
+        if known is wanted:
+            await self.check_offered(spec)
+            await self.check_spending(spec, accept_unknown_price=accept_unknown_price)
+            known = await self._unless_taken(wanted)
+        return await self._begin(wanted) if known is wanted else known
+
+    async def delete(self, name: NodeName) -> Intent:
+        """Begin to delete a node, whoever made it; overrules whatever else is being done to it.
+
+        Raises:
+            NodeNotFound: there is no such node, and none is being made.
+            JournalUnwritable: it cannot be written down, so it was not asked for.
+        """
+        return await self._begin_on_node("delete", name)
+
+    async def stop(self, name: NodeName) -> Intent:
+        """Begin to stop a node.
+
+        Raises:
+            NodeNotFound: there is no such node.
+            WrongState: something else is being done to it.
+            JournalUnwritable: it cannot be written down, so it was not asked for.
+        """
+        return await self._begin_on_node("stop", name)
+
+    async def start_node(self, name: NodeName) -> Intent:
+        """Begin to start a stopped node; raises as `stop` does.
+
+        Raises:
+            BudgetExceeded: a budget is used up.
+        """
+        for guard in self._guards:
+            await guard.check_start(name)
+        return await self._begin_on_node("start", name)
+
+    async def wait(self, intent_id: str) -> Intent:
+        """Wait until an intent is settled, done (`Intent.succeeded`) or failed (`Intent.error`).
+
+        Gives it as it stands when the fleet is closed meanwhile.
+        """
+        while True:
+            news = self._board.news
+            intent = await self.intent(intent_id)
+            if intent is None:
+                raise NodeNotFound(f"There is no intent {intent_id[:70]!r}.")
+            if intent.settled or self._closed:
+                return intent
+            await news.wait()
+
+    async def intent(self, intent_id: str) -> Intent | None:
+        """One intent by its id, settled ones too; None when this cloud has none."""
+        shown = self._board.intents.get(intent_id)
+        found = shown or await asyncio.to_thread(self._journal.find, intent_id)
+        return found if found and found.endpoint == self._cloud.settings.endpoint else None
+
+    async def dismiss(self, intent_id: str) -> None:
+        """Show a failed intent no longer.
+
+        Raises:
+            IntentNotFound: there is none.
+            WrongState: it is open.
+        """
+        if await self.intent(intent_id) is None:
+            raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
+        await asyncio.to_thread(self._journal.dismiss, intent_id)
+        self._board.intents.pop(intent_id, None)
+
+    def tell(self, change: FleetChange) -> None:
+        """Pass on what a controller has to say to whoever follows the fleet."""
+        self._board.tell(change)
+
+    # What is meant
+
+    async def _known(self, wanted: Intent) -> Intent:
+        """An open intent that means the same, or `wanted`."""
+        return settle_conflict(await self._listed(self._clock()), wanted)
+
+    async def _listed(self, failed_since: float) -> tuple[Intent, ...]:
+        """What the journal lists of this cloud."""
+        settings = self._cloud.settings
+        return await asyncio.to_thread(
+            self._journal.listed, failed_since, endpoint=settings.endpoint, project=settings.project
+        )
+
+    async def _unless_taken(self, wanted: Intent) -> Intent:
+        """`wanted`, unless there is a node of that name: then the intent that is making it, or `NodeExists`."""
+        try:
+            node = await self._cloud.get_node(wanted.node_name)
+        except NodeNotFound:
+            return wanted
+        known = await self._known(wanted)
+        if known is not wanted:
+            return known
+        raise name_taken(node)
+
+    async def _begin_on_node(self, verb: Verb, name: NodeName) -> Intent:
+        wanted = wish(verb, name, endpoint=self._cloud.settings.endpoint, now=self._clock())
+        listed = [await self._caught_up(each) for each in await self._listed(self._clock())]
+        known = settle_conflict(listed, wanted)
+        if known is not wanted:
+            return known
+        open_intents = (each for each in (*listed, *self._board.intents.values()) if not each.settled)
+        if all(each.node_name != name for each in open_intents):
+            asked = self._cloud.clock.steady()
+            node = await self._cloud.get_node(name)
+            self._board.node_seen(node, self._cloud.clock.moment(asked))
+        return await self._begin(wanted)
+
+    async def _caught_up(self, listed: Intent) -> Intent:
+        """Write down progress of ours that could not be before: else the old state is in the way of what is asked."""
+        known = self._board.intents.get(listed.intent_id)
+        if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
+            return listed
+        await asyncio.to_thread(self._journal.save, known)
+        return known
+
+    async def _begin(self, wanted: Intent) -> Intent:
+        chosen = await asyncio.to_thread(self._journal.begin, wanted)
+        if chosen.intent_id == wanted.intent_id:
+            self._board.intent_changed(chosen)
+            self._drive(chosen, Taken(at=self._clock()))
+            self._wake_drivers_of(chosen.node_name)
+        return chosen
+
+    # Who performs it
+
+    def _drive(self, intent: Intent, first: Event) -> None:
+        if self._closed:
+            return
+        driver = IntentRunner(self._means, intent, self._locks[intent.node_name])
+        task = asyncio.create_task(driver.run(first), name=f"jupyter_tpu {intent.verb} {intent.node_name.node_id}")
+        self._drivers[intent.intent_id] = driver
+        self._tasks[intent.intent_id] = task
+        task.add_done_callback(lambda _: self._driven(intent.intent_id))
+
+    def _driven(self, intent_id: str) -> None:
+        self._drivers.pop(intent_id, None)
+        self._tasks.pop(intent_id, None)
+
+    def _wake_drivers_of(self, name: NodeName) -> None:
+        for intent_id, driver in self._drivers.items():
+            if self._board.intents[intent_id].node_name == name:
+                driver.wake()
+
+    # The loop
+
+    async def _run(self) -> None:
+        seconds, listed_at = asyncio.get_running_loop().time, float("-inf")
+        while True:
+            try:
+                await self._reconcile()
+                if self._board.due.is_set() or seconds() - listed_at >= self._list_every_s():
+                    self._board.due.clear()
+                    await self._list_nodes()
+                    listed_at = seconds()
+            except Exception:
+                log.exception("A poll of the nodes failed")
+            await self._keep()
+            await self._pause()
+
+    async def _keep(self) -> None:
+        """Call the controllers; one that fails does not keep the others from their work."""
+        for controller in self._controllers:
+            try:
+                await controller.reconcile(self, self._clock())
+            except TpuError as error:
+                log.warning("%s: %s", type(controller).__name__, error)
+            except Exception:
+                log.exception("%s failed", type(controller).__name__)
+
+    def _list_every_s(self) -> float:
+        """Often while another process changes nodes; our own drivers look at theirs themselves."""
+        others = [
+            each for each in self._board.intents.values() if not each.settled and each.intent_id not in self._tasks
+        ]
+        return self._polling.open_s if others else self._polling.idle_s
+
+    async def _pause(self) -> None:
+        # not wait_for: until Python 3.12 it may swallow a cancellation
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(self._polling.open_s):
+                await self._board.due.wait()
+
+    async def _list_nodes(self) -> None:
+        async with self._listing:
+            asked = self._cloud.clock.steady()
+            failing = self._board.picture.error is not None
+            try:
+                listed = await self._cloud.list_nodes()
+            except TpuError as error:
+                if self._board.picture.failed(error):
+                    self._board.tell(FleetChange(kind="list", message=error.message, error_code=error.code))
+                return
+            self._board.nodes_changed(self._board.picture.listed(listed, asked=self._cloud.clock.moment(asked)))
+            if failing:
+                self._board.tell(FleetChange(kind="list"))
+
+    async def _reconcile(self) -> None:
+        """Take in what other processes wrote, and take up what nobody performs."""
+        async with self._reconciling:
+            try:
+                listed = await self._listed(self._clock() - _SHOW_FAILED_S)
+                for intent in listed:
+                    await self._take_up(intent)
+                await self._forget_all_but(listed)
+            except TpuError as error:
+                log.debug("The journal cannot be read: %s", error)
+
+    async def _forget_all_but(self, listed: tuple[Intent, ...]) -> None:
+        """Drop what is over and was shown; say of what another process ended that it did."""
+        shown = {intent.intent_id for intent in listed}
+        for intent_id in [each for each in self._board.intents if each not in shown and each not in self._tasks]:
+            over = self._board.intents.pop(intent_id)
+            ended = None if over.settled else await asyncio.to_thread(self._journal.find, intent_id)
+            if ended is not None and ended.settled:
+                self._board.intent_changed(ended)
+            self._board.tell_waiting()
+
+    async def _take_up(self, intent: Intent) -> None:
+        if intent.intent_id in self._tasks:
+            return
+        known = self._board.intents.get(intent.intent_id)
+        if intent.owner == self._journal.owner and not intent.settled:
+            await self._write_late(known)
+            return
+        claimed = None if intent.settled else await asyncio.to_thread(self._journal.claim, intent.intent_id)
+        if claimed is not None:
+            self._board.intent_changed(claimed)
+            self._drive(claimed, Resumed(at=self._clock()))
+        elif known != intent:
+            self._board.intent_changed(intent)
+
+    async def _write_late(self, known: Intent | None) -> None:
+        """Close in the journal what was settled while it could not be written."""
+        if known is not None and known.settled:
+            await asyncio.to_thread(self._journal.save, known)

@@ -1,0 +1,66 @@
+"""All nodes and queued resources of the project in all zones, freshly listed."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.models import Node, NodeList, QueuedList, QueuedResource
+from jupyter_tpu.money.quota import Held, holding_of
+
+Listed = TypeVar("Listed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holdings:
+    """One look at both lists.
+
+    Attributes:
+        unreachable: zones that did not answer.
+        error: why a list is missing as a whole; None when none is.
+        as_of: Unix seconds.
+    """
+
+    nodes: tuple[Node, ...] = ()
+    queued: tuple[QueuedResource, ...] = ()
+    unreachable: tuple[str, ...] = ()
+    error: TpuError | None = None
+    as_of: float = 0.0
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing can be missing."""
+        return not self.unreachable and self.error is None
+
+    @property
+    def held(self) -> tuple[Held, ...]:
+        """What takes quota, each once."""
+        return holding_of(self.nodes, self.queued)
+
+
+async def look_at_all(cloud: CloudApi) -> Holdings:
+    """List everything. A failure is in `Holdings.error`, not raised."""
+    as_of = time.time()
+    (nodes, first), (queued, second) = await asyncio.gather(
+        _listed(cloud.list_nodes(), NodeList(nodes=())),
+        _listed(cloud.list_queued_resources(), QueuedList(items=())),
+    )
+    return Holdings(
+        nodes=nodes.nodes,
+        queued=queued.items,
+        unreachable=tuple(sorted({*nodes.unreachable, *queued.unreachable})),
+        error=first or second,
+        as_of=as_of,
+    )
+
+
+async def _listed(listing: Awaitable[Listed], nothing: Listed) -> tuple[Listed, TpuError | None]:
+    try:
+        return await listing, None
+    except TpuError as error:
+        return nothing, error

@@ -1,0 +1,47 @@
+"""New intents, and nodes that can be found and logged in to."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import replace
+
+from jupyter_tpu.errors import NodeExists
+from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.intents import Intent, Verb
+from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
+
+
+def wish(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
+    """A new intent that nobody performs yet, for the cloud at `endpoint`."""
+    return Intent(
+        intent_id=secrets.token_hex(8),
+        verb=verb,
+        node_name=name,
+        endpoint=endpoint,
+        message="Saved in the journal.",
+        created_at=now,
+        updated_at=now,
+        phase_since=now,
+    )
+
+
+def wish_for_node(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) -> Intent:
+    """A new intent to create a node that carries our label, to find it by, and our key, to log in with."""
+    wanted = wish("create", spec.name, endpoint=endpoint, now=now)
+    lines = [*spec.metadata.get("ssh-keys", "").splitlines(), ssh_key]
+    keys = "\n".join(dict.fromkeys(filter(None, lines)))  # one that is recreated has ours already
+    equipped = replace(
+        spec,
+        labels={**spec.labels, INTENT_LABEL: wanted.intent_id},
+        metadata={**spec.metadata, "ssh-keys": keys},
+    )
+    return replace(wanted, spec=equipped)
+
+
+def name_taken(node: Node) -> NodeExists:
+    """The refusal to create a node whose name another one has."""
+    return NodeExists(
+        f"The name {node.name.node_id} is taken in {node.name.zone}.",
+        exists=words.node_exists(node),
+        hint=f"Choose another name, or delete that node with {words.command('delete', node.name)}.",
+    )

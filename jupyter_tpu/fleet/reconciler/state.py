@@ -1,0 +1,107 @@
+"""What is known of nodes and intents, and who is told when that changes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from jupyter_tpu.brakes import Moment
+from jupyter_tpu.fleet.reconciler.node_cache import NodeCache
+from jupyter_tpu.fleet.reconciler.records import FleetChange, FleetSnapshot
+from jupyter_tpu.lifecycle import words
+from jupyter_tpu.lifecycle.conflicts import overrules
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import Node, NodeName
+
+log = logging.getLogger(__name__)
+
+
+class FleetState:
+    """Read by the fleet, written by its intent runners (it is their `IntentObserver`) and by its loop.
+
+    Attributes:
+        intents: open ones and those that ended lately, by id.
+        due: set when the nodes should be listed soon.
+        news: set, and replaced by a new one, whenever an intent has moved on.
+    """
+
+    def __init__(self, on_change: Callable[[FleetChange], None]) -> None:
+        self._on_change = on_change
+        self.picture = NodeCache()
+        self.intents: dict[str, Intent] = {}
+        self.due = asyncio.Event()
+        self.news = asyncio.Event()
+
+    def snapshot(self, notices: tuple[str, ...], clock_ahead_s: float = 0.0) -> FleetSnapshot:
+        """All of it, as front ends show it."""
+        shown = filter(self._is_shown, self.intents.values())
+        return FleetSnapshot(
+            nodes=self.picture.nodes,
+            unreachable=self.picture.unreachable,
+            as_of=self.picture.as_of,
+            error=self.picture.error,
+            intents=tuple(sorted(shown, key=lambda intent: (intent.created_at, intent.intent_id))),
+            notices=notices,
+            looked_at=self.picture.looked_at,
+            clock_ahead_s=clock_ahead_s,
+        )
+
+    def _is_shown(self, intent: Intent) -> bool:
+        """Open or failed; but a failure that says "nothing was created" is over when the node comes after all."""
+        node = self.picture.get(intent.node_name)
+        is_wrong = intent.error is not None and intent.error.exists == words.NOTHING_CREATED
+        came_late = is_wrong and node is not None and node.intent_id == intent.intent_id
+        return not intent.settled or (intent.error is not None and not came_late)
+
+    def intent_changed(self, intent: Intent) -> None:
+        """An intent has moved on."""
+        self.intents[intent.intent_id] = intent
+        if intent.settled:
+            self.due.set()
+        node = self.picture.get(intent.node_name)
+        self.tell(
+            FleetChange(
+                kind="intent",
+                node_name=str(intent.node_name),
+                state=node.state if node else "",
+                phase=intent.phase,
+                message=intent.message,
+                error_code=intent.error.code if intent.error else "",
+            )
+        )
+        self.tell_waiting()
+
+    def node_seen(self, node: Node, at: Moment) -> None:
+        """A node was looked at."""
+        self.nodes_changed(self.picture.seen(node, at))
+
+    def node_missing(self, name: NodeName, at: Moment) -> None:
+        """A node was looked for in vain."""
+        self.nodes_changed(self.picture.missing(name, at))
+
+    def is_overruled(self, intent: Intent) -> bool:
+        """Whether something has been asked for since that puts an end to it."""
+        return any(
+            overrules(other, intent) and other.node_name == intent.node_name and other.created_at >= intent.created_at
+            for other in self.intents.values()
+            if not other.settled
+        )
+
+    def nodes_changed(self, names: set[NodeName]) -> None:
+        """Tell of nodes that came, changed or went."""
+        for name in sorted(names):
+            node = self.picture.get(name)
+            self.tell(FleetChange(kind="node", node_name=str(name), state=node.state if node else ""))
+
+    def tell(self, change: FleetChange) -> None:
+        """Tell whoever wants to know; their mistakes are not ours."""
+        try:
+            self._on_change(change)
+        except Exception:
+            log.exception("Nobody could be told of %s", change)
+
+    def tell_waiting(self) -> None:
+        """Wake those who wait for an intent."""
+        self.news.set()
+        self.news = asyncio.Event()

@@ -1,0 +1,293 @@
+"""The ledger, the budgets and the audit log of a project in a cloud, read and written together.
+
+For the fleet's loop, the server and the CLI alike. Every method may block on the disk.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, Protocol
+
+from jupyter_tpu.errors import BadInput, BudgetNotFound, JournalUnwritable, WrongState
+from jupyter_tpu.fleet.reconciler.views import node_price
+from jupyter_tpu.journal import Journal
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.journal.documents import Document, Documents
+from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.journal.ledger import Ledger
+from jupyter_tpu.journal.losses import Losses
+from jupyter_tpu.models import Node, NodeList, NodeName
+from jupyter_tpu.money.accrual import Accrual, Look, Sight
+from jupyter_tpu.money.budgets import BrokenBudget, Budget, Usage, amount_text, budget_from_json, usage_text
+from jupyter_tpu.money.course import course_view
+from jupyter_tpu.money.granted import as_billed, paid_by_grants
+from jupyter_tpu.money.history import By, history_view
+from jupyter_tpu.money.project_ids import check_project
+from jupyter_tpu.money.spans import Span, at_worst
+from jupyter_tpu.money.spending import JSON, Account, NodeCosts, node_costs
+
+_KIND = "budget"
+
+FRESH_S = 60.0
+"""A look at the nodes that is no older tells how they are now."""
+
+NEVER = Look(as_of=0.0)
+"""The last look of a process that has not looked yet."""
+
+LOST = "lost-budgets"
+"""What stands in the place of budgets that damage to the journal may have taken: one that cannot be read."""
+
+
+class Place(Protocol):
+    """Which project of which cloud; `CloudSettings` is one."""
+
+    @property
+    def endpoint(self) -> str: ...
+
+    @property
+    def project(self) -> str: ...
+
+
+class SpendLedger:
+    """What nodes have cost, and what they may."""
+
+    def __init__(self, journal: Journal, place: Place) -> None:
+        endpoint, project = place.endpoint, place.project
+        self._project = project
+        self._ledger = Ledger(journal, endpoint=endpoint, project=project)
+        self._documents = Documents(journal, endpoint=endpoint, project=project)
+        self._audit = Audit(journal, endpoint=endpoint, project=project)
+        self._grants = Grants(journal, endpoint=endpoint, project=project)
+        self._losses = Losses(journal, endpoint=endpoint, project=project)
+
+    def take_in(self, look: Look) -> None:
+        """Write down what a look at the nodes means.
+
+        Raises:
+            JournalUnwritable: it was not.
+        """
+        self._ledger.take_in(look)
+
+    def outcome(self, look: Look) -> Accrual:
+        """What a look would mean; raises `JournalUnwritable`."""
+        return self._ledger.outcome(look)
+
+    def has_budgets(self) -> bool:
+        """Whether there are any, readable or not, or lost ones; raises `JournalUnwritable`."""
+        return bool(self._documents.each(_KIND) or self._losses.open())
+
+    def account(self, now: float, *, without_grant: str = "", unwritten: Look | None = None) -> Account:
+        """Ledger and budgets as they stand, or as they would without one grant, or with a look that is not in them.
+
+        Raises:
+            JournalUnwritable: the ledger cannot be read; a budget that cannot be is part of the account.
+        """
+        budgets = [_budget(each) for each in self._documents.each(_KIND)]
+        budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
+        grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
+        spans = self._ledger.spans() if unwritten is None else self._ledger.spans_with(unwritten)
+        return Account(
+            spans=as_billed(grants, spans, now),
+            worst=as_billed(grants, tuple(map(at_worst, spans)), now),
+            budgets=budgets,
+            now=now,
+            offset_at=utc_offset_s,
+        )
+
+    def history(self, by: By, last: int, *, now: float) -> JSON:
+        """What was spent in the last so many hours or days, see `history_view`.
+
+        Raises:
+            BadInput: so many are not shown.
+            JournalUnwritable: the ledger cannot be read.
+        """
+        return history_view(self.account(now), by, last, utc_offset_s)
+
+    def course(self, name: str, *, now: float) -> JSON:
+        """How a budget came to be used, see `course_view`.
+
+        Raises:
+            BudgetNotFound: there is none of that name.
+            JournalUnwritable: it, or the ledger, cannot be read.
+        """
+        account = self.account(now)
+        for budget in account.budgets:
+            if budget.name == name:
+                if isinstance(budget, BrokenBudget):
+                    raise budget.error
+                return course_view(budget, account)
+        raise _no_budget(name)
+
+    def _billed(self, now: float) -> tuple[Span, ...]:
+        """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""
+        return as_billed(self._grants.read().grants, self._ledger.spans(), now)
+
+    def granted(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
+        """The nodes that a TRC grant pays for now, of those that the ledger has as READY and of these `nodes`.
+
+        Raises:
+            JournalUnwritable: the ledger or the grants cannot be read.
+        """
+        ready = [span for span in self._ledger.spans() if span.is_open]
+        known = {span.name for span in ready}
+        others = [_as_ready(node, now) for node in nodes if node.name not in known]
+        return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
+
+    def node_costs(self, now: float) -> NodeCosts:
+        """What each node has cost; empty where the ledger cannot be read."""
+        try:
+            return node_costs(self._billed(now), now)
+        except JournalUnwritable:
+            return {}
+
+    def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
+        """Lay down a budget, in place of what had this name; that confirms the others, see `confirm_budgets`.
+
+        Raises:
+            BadInput: it makes no sense.
+            JournalUnwritable: it is as it was.
+        """
+        check_project(self._project)
+        budget = budget_from_json(name, wanted)
+        per = "in all" if budget.period == "total" else f"per {budget.period}"
+        reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
+        self._documents.put(_KIND, name, budget.to_json(), now=now)
+        self._audit.note(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
+        self.confirm_budgets(now=now)
+        return budget
+
+    def confirm_budgets(self, *, now: float) -> bool:
+        """The user has looked at them after the journal was damaged; whether there was anything to confirm.
+
+        Raises:
+            JournalUnwritable: it is not written down.
+        """
+        return self._losses.confirm(now=now)
+
+    def note_losses(self) -> None:
+        """See to it that the audit log says that the journal was damaged; raises `JournalUnwritable`."""
+        self._losses.note()
+
+    def remove_budget(self, name: str, *, now: float) -> None:
+        """Take a budget away; of lost ones, say that those which there are are right.
+
+        Raises:
+            BudgetNotFound: there is none of that name.
+            JournalUnwritable: it stands as it was.
+        """
+        if name == LOST and self.confirm_budgets(now=now):
+            return
+        if not self._documents.remove(_KIND, name):
+            raise _no_budget(name)
+        self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
+
+    def remove_grant(self, name: str, *, now: float) -> None:
+        """Take a grant away; what it paid for counts as billed from then on, also for the time that has passed.
+
+        Raises:
+            BadInput: there is none of that name.
+            WrongState: a budget would be used up by that.
+            JournalUnwritable: it is as it was.
+        """
+        used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
+        for budget, usage in self.account(now, without_grant=name).usages():
+            if usage.is_used_up and budget.action == "stop" and budget.name not in used_up:
+                raise _needed(name, budget, usage)
+        self._grants.remove(name, now=now)
+
+    def note_once(self, entry: Entry) -> bool:
+        """Add a line unless there is one with the same action, subject and detail; whether it was added.
+
+        Raises:
+            JournalUnwritable: it was not.
+        """
+        return self._audit.note_once(entry)
+
+
+def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBudget:
+    if isinstance(read, tuple):
+        return BrokenBudget(name=read[0], error=read[1])
+    try:
+        return budget_from_json(read.name, read.body)
+    except BadInput as error:
+        told = JournalUnwritable(
+            f"The budget {read.name[:70]!r} in the journal is invalid: {error.message}",
+            exists="While it stands, nothing is asked of the cloud that costs money.",
+            hint="Set it again, or remove it, with `jupyter tpu budget`.",
+        )
+        return BrokenBudget(name=read.name, error=told)
+
+
+def utc_offset_s(at: float) -> float:
+    """What the wall clock of this machine was, or will be, ahead of UTC at a moment, in seconds."""
+    return float(time.localtime(at).tm_gmtoff)
+
+
+def _no_budget(name: str) -> BudgetNotFound:
+    return BudgetNotFound(f"There is no budget called {name[:70]!r}.", hint="`jupyter tpu budget` lists them.")
+
+
+def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
+    return WrongState(
+        f"The grant {grant} paid for nodes of the time that has passed: without it the budget {budget.name} is used "
+        f"up, {usage_text(budget, usage)}, and READY nodes would be stopped.",
+        exists="The grant is as it was.",
+        hint=f"Raise or remove the budget {budget.name} first, or let the grant end by entering it again with its last "
+        "day: what it has paid for stays paid then.",
+    )
+
+
+def look_of(listed: NodeList, *, as_of: float, before: Look = NEVER, **changes: Any) -> Look:
+    """What the ledger needs of a list of nodes.
+
+    `before` is the last look of this process. Where it is old, as after a sleep of this computer, a node that is READY
+    now may have been so since then, or since it was created.
+    """
+    look = Look(as_of=as_of, unreachable=listed.unreachable, **changes)
+    return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
+
+
+def _as_ready(node: Node, now: float) -> Span:
+    """A node that the ledger does not have as READY, as if it became so now."""
+    return Span(
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot or node.preemptible,
+        usd_per_hour=None,
+        began_at=now,
+        ended_at=now,
+        provisioning=node.provisioning,
+    )
+
+
+def _sight(node: Node, look: Look, before: Look) -> Sight:
+    price = node_price(node)
+    return Sight(
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot or node.preemptible,
+        usd_per_hour=price.usd_per_hour if price else None,
+        unwatched_s=_unwatched_s(node, look.seen_at(node.name), before.seen_at(node.name)),
+        price_source=price.origin if price else "",
+        provisioning=node.provisioning,
+    )
+
+
+def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
+    """For how long it may have been READY with nobody looking."""
+    created_at = _unix_seconds(node.create_time)
+    if created_at is None or seen_at - seen_before_at <= FRESH_S:
+        return 0.0
+    return max(0.0, seen_at - max(created_at, seen_before_at))
+
+
+def _unix_seconds(create_time: str) -> float | None:
+    try:
+        return datetime.fromisoformat(create_time).timestamp()
+    except ValueError:
+        return None

@@ -1,0 +1,193 @@
+"""The project's quota as one answer: limits from the cloud, use from what is there, and what a request would leave."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu import accelerators
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.services.quotas import read_limits
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.reconciler.inventory import Holdings, look_at_all
+from jupyter_tpu.money import quota
+from jupyter_tpu.money.quota import After, Held, QuotaLimits, QuotaUse, User
+from jupyter_tpu.provisioning import Provisioning, takes_preemptible_quota
+
+JSON = dict[str, Any]
+KEEP_S = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotaReport:
+    """Limits and use.
+
+    Attributes:
+        limits: None where they could not be read; `limits_error` says why.
+        limits_asked_at: Unix seconds.
+    """
+
+    holdings: Holdings
+    limits: QuotaLimits | None
+    limits_error: TpuError | None
+    limits_asked_at: float
+
+    @property
+    def as_of(self) -> float:
+        return min(self.holdings.as_of, self.limits_asked_at)
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """Names of what takes quota in an unknown measure, since its type is not known here."""
+        return tuple(held.name for held in self.holdings.held if not held.is_counted)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all use is counted."""
+        return self.holdings.is_complete and not self.uncounted
+
+    def uses(self) -> tuple[QuotaUse, ...]:
+        return quota.uses(self.limits, self.holdings.held)
+
+    def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[After, ...]:
+        """What a node of this type would leave; nothing is counted of a reserved one.
+
+        Raises:
+            BadInput: there is no such type.
+        """
+        kind = accelerators.accelerator(accelerator_type)
+        request = Held(
+            name="",
+            kind="node",
+            state="",
+            zone=zone,
+            accelerator_type=kind.type,
+            is_preemptible=takes_preemptible_quota(provisioning),
+            is_reserved=provisioning == "reserved",
+        )
+        return quota.after(request, self.limits, self.holdings.held, is_complete=self.is_complete)
+
+
+class QuotaService:
+    """Answers for a minute from what it has read; what `seen` says of the nodes makes it look at the use again."""
+
+    def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
+        self._cloud = cloud
+        self._keep_s = keep_s
+        self._lock = asyncio.Lock()
+        self._report: QuotaReport | None = None
+        self._seen: Hashable = None
+
+    async def report(self, seen: Hashable = None) -> QuotaReport:
+        """Limits and use; a failure is in the report, not raised. All who ask at the same time share one reading."""
+        async with self._lock:
+            known = self._report
+            oldest = time.time() - self._keep_s
+            holdings = known.holdings if known and known.holdings.as_of > oldest and seen == self._seen else None
+            limits = known if known and known.limits_asked_at > oldest else None
+            self._report = await _report(self._cloud, holdings, limits)
+            self._seen = seen
+            return self._report
+
+    def forget_use(self) -> None:
+        """Something was deleted: look again at the next question."""
+        self._seen = object()
+
+
+async def read_quota(cloud: CloudApi) -> QuotaReport:
+    """Read limits and use now; a failure is in the report, not raised."""
+    return await _report(cloud, None, None)
+
+
+async def _report(cloud: CloudApi, holdings: Holdings | None, known: QuotaReport | None) -> QuotaReport:
+    limits, found = await asyncio.gather(_limits(cloud, known), _holdings(cloud, holdings))
+    value, error, asked_at = limits
+    return QuotaReport(holdings=found, limits=value, limits_error=error, limits_asked_at=asked_at)
+
+
+async def _holdings(cloud: CloudApi, known: Holdings | None) -> Holdings:
+    return known or await look_at_all(cloud)
+
+
+async def _limits(cloud: CloudApi, known: QuotaReport | None) -> tuple[QuotaLimits | None, TpuError | None, float]:
+    if known:
+        return known.limits, known.limits_error, known.limits_asked_at
+    asked_at = time.time()
+    try:
+        return await read_limits(cloud.settings), None, asked_at
+    except TpuError as error:
+        return None, error, asked_at
+
+
+def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
+    """Limits with something in them first; without `everything` only those that anybody uses or could use."""
+    error = report.holdings.error or report.limits_error
+    shown = [use for use in report.uses() if everything or quota.is_worth_showing(use)]
+    return {
+        "as_of": report.as_of,
+        "is_complete": report.is_complete,
+        "unreachable": list(report.holdings.unreachable),
+        "uncounted": list(report.uncounted),
+        "source": report.limits.source if report.limits else None,
+        "error": error.to_json() if error else None,
+        "limits": [_use_view(use) for use in shown],
+    }
+
+
+def no_quota_view(error: TpuError) -> JSON:
+    """The answer when there is no cloud to ask."""
+    return {
+        "as_of": None,
+        "is_complete": False,
+        "unreachable": [],
+        "uncounted": [],
+        "source": None,
+        "error": error.to_json(),
+        "limits": [],
+    }
+
+
+def _use_view(use: QuotaUse) -> JSON:
+    return {
+        **_quota_part(use),
+        "scope": use.quota.scope,
+        "free": use.free,
+        "users": [_user_view(user) for user in use.users],
+    }
+
+
+def _quota_part(use: QuotaUse) -> JSON:
+    return {
+        "quota_id": use.quota.quota_id,
+        "label": use.quota.label,
+        "unit": use.quota.unit,
+        "location": use.place,
+        "limit": None if use.is_unlimited else use.limit,
+        "is_unlimited": use.is_unlimited,
+        "used": use.used,
+    }
+
+
+def _user_view(user: User) -> JSON:
+    held = user.held
+    return {
+        "name": held.name,
+        "kind": held.kind,
+        "state": held.state,
+        "amount": user.amount,
+        "is_husk": held.is_husk,
+    }
+
+
+def after_view(report: QuotaReport, rows: tuple[After, ...]) -> JSON:
+    """What a request would leave, quota by quota."""
+    error = report.holdings.error or report.limits_error
+    return {
+        "as_of": report.as_of,
+        "is_complete": report.is_complete,
+        "error": error.to_json() if error else None,
+        "rows": [{**_quota_part(row.use), "asked": row.asked, "after": row.left, "fits": row.fits} for row in rows],
+    }

@@ -1,0 +1,238 @@
+"""Deletes and stops what is in the cloud, one by one: what came of each is told and noted in the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from jupyter_tpu.errors import CloudUnavailable, JournalUnwritable, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.fleet.termination.stop_refusals import LAST_RESORT_OF_PANIC_S, Asked, may_pass
+from jupyter_tpu.journal.audit import Audit, Entry
+from jupyter_tpu.lifecycle.intents import Intent
+from jupyter_tpu.models import NodeName, Operation, QueuedName
+from jupyter_tpu.money.quota import Kind
+
+if TYPE_CHECKING:
+    from jupyter_tpu.cloud.api import CloudApi
+    from jupyter_tpu.fleet.reconciler.fleet import Fleet
+    from jupyter_tpu.journal import Journal
+
+log = logging.getLogger(__name__)
+
+_AT_A_TIME = 16
+ACCEPTED_S = 45.0
+"""For how long the cloud is asked again where it does not answer."""
+
+_OPERATION_POLL_S = 1.0
+_OPERATION_TIMEOUT_S = 120.0
+
+
+class Opened(Protocol):
+    """What is needed of an `OpenFleet`."""
+
+    @property
+    def fleet(self) -> Fleet: ...
+
+    @property
+    def cloud(self) -> CloudApi: ...
+
+    @property
+    def journal(self) -> Journal: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """What came of one item: `error` is None when it was done, or begun without a refusal.
+
+    Attributes:
+        action: what was done, as in the audit log; empty where nothing could be.
+    """
+
+    name: str
+    action: str = ""
+    error: TpuError | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        return {"name": self.name, "ok": self.error is None, "error": self.error.to_json() if self.error else None}
+
+
+def say_nothing(result: Result) -> None:
+    """For callers who only wait for the results."""
+
+
+class TerminationExecutor:
+    """Deletes and stops, tells what came of it, and notes it in the audit log. A single failure ends nothing.
+
+    Args:
+        tell: hears each result as it comes.
+        accepted_s: for how long the cloud may take to accept each.
+        refused_s: for how long a node is asked to stop again before it is deleted with its disk.
+    """
+
+    def __init__(
+        self,
+        opened: Opened,
+        *,
+        reason: str,
+        wait: bool,
+        tell: Callable[[Result], None] = say_nothing,
+        accepted_s: float = ACCEPTED_S,
+        refused_s: float = LAST_RESORT_OF_PANIC_S,
+    ) -> None:
+        self._tell = tell
+        self._refused_s = refused_s
+        self._accepted_s = accepted_s
+        self._fleet = opened.fleet
+        self._cloud = opened.cloud
+        self._reason = reason
+        self._wait = wait
+        settings = opened.cloud.settings
+        self._audit = Audit(opened.journal, endpoint=settings.endpoint, project=settings.project)
+        self._room = asyncio.Semaphore(_AT_A_TIME)
+
+    async def each(self, works: Iterable[Awaitable[Result]]) -> tuple[Result, ...]:
+        """The results of these, a few at a time, in their order."""
+
+        async def one(work: Awaitable[Result]) -> Result:
+            async with self._room:
+                result = await work
+            self._tell(result)
+            return result
+
+        return tuple(await asyncio.gather(*(one(work) for work in works)))
+
+    async def deleted(self, kind: Kind, name: str) -> Result:
+        """Delete a node, or a queued resource with its nodes."""
+        return Result(name=name, action="delete", error=await self._tried("delete", kind, name))
+
+    async def stopped(self, name: str) -> Result:
+        """Stop a node; where the cloud says that it cannot be, or goes on refusing, delete it."""
+        error = await self._tried("stop", "node", name)
+        waits_s = self._waits()
+        while error is not None and may_pass(error) and (wait_s := next(waits_s, None)) is not None:
+            await asyncio.sleep(wait_s)
+            error = await self._tried("stop", "node", name)
+        return Result(name=name, action="stop") if error is None else await self.deleted("node", name)
+
+    def _waits(self) -> Iterator[float]:
+        """Between requests that are refused: 2 s, 4 s and so on, together at most what is allowed for that."""
+        wait_s, left_s = 2.0, self._refused_s
+        while left_s > 0:
+            yield min(wait_s, left_s)
+            left_s -= wait_s
+            wait_s = min(2 * wait_s, 30.0)
+
+    async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
+        """What came of something else, noted as well."""
+        result = Result(name=name, action=action, error=await self._noted(action, name, work))
+        self._tell(result)
+        return result
+
+    async def _tried(self, verb: str, kind: Kind, name: str) -> TpuError | None:
+        return await self._noted(verb, name, self._perform(verb, kind, name))
+
+    async def _noted(self, action: str, name: str, work: Awaitable[object]) -> TpuError | None:
+        error: TpuError | None = None
+        try:
+            await work
+        except NodeNotFound:
+            error = None  # it is gone, as was wanted
+        except TpuError as refusal:
+            error = refusal
+        await self._note(action, name, error)
+        return error
+
+    async def _note(self, action: str, subject: str, error: TpuError | None) -> None:
+        """One line in the audit log; where it cannot be written, what is done is done all the same."""
+        detail = {"error": error.to_json()} if error else {}
+        entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
+        with contextlib.suppress(JournalUnwritable):
+            await asyncio.to_thread(self._audit.note, entry)
+
+    async def _perform(self, verb: str, kind: Kind, name: str) -> None:
+        if kind == "queued_resource":
+            await self._delete_queued(QueuedName.parse(name))
+            return
+        node = NodeName.parse(name)
+        try:
+            intent = await (self._fleet.stop(node) if verb == "stop" else self._fleet.delete(node))
+        except JournalUnwritable:  # what ends a charge must not wait for a disk
+            await end_directly(self._cloud, verb, node, wait=self._wait)
+            return
+        if self._wait:
+            await self._until_ended(intent)
+
+    async def _until_ended(self, intent: Intent) -> None:
+        """Until a wish is fulfilled; what the cloud has accepted and takes long over is not waited for.
+
+        Raises:
+            TpuError: it failed, or the cloud does not even accept it.
+        """
+        try:
+            async with asyncio.timeout(self._accepted_s):
+                _check(await self._fleet.wait(intent.intent_id))
+                return
+        except TimeoutError:
+            now = await self._fleet.intent(intent.intent_id) or intent
+        if not (now.operation or now.may_appear):  # a node that is being created elsewhere is waited for
+            raise CloudUnavailable(
+                f"The cloud has not accepted to {intent.verb} {intent.node_name.node_id} in {self._accepted_s:.0f} s.",
+                exists="It may still run, and cost.",
+                hint="Do it again, or end it in the Google Cloud console.",
+            )
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_OPERATION_TIMEOUT_S):
+                _check(await self._fleet.wait(intent.intent_id))
+
+    async def _delete_queued(self, name: QueuedName) -> None:
+        try:
+            operation = await self._cloud.delete_queued_resource(name, force=True)
+            if self._wait:
+                await _until_done(self._cloud, operation)
+        except (CloudUnavailable, WrongState):  # it may be under way all the same
+            listed = await self._cloud.list_queued_resources(name.zone)
+            if any(each.name == name and each.state != "DELETING" for each in listed.items):
+                raise
+
+
+async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool = True) -> None:
+    """Stop or delete a node where nothing can be written down here: what ends a charge must not wait for a disk.
+
+    Raises:
+        TpuError: the cloud refuses, or it failed; one that takes long is not waited for.
+    """
+    operation = await (cloud.stop_node(node) if verb == "stop" else cloud.delete_node(node))
+    if wait:
+        await _until_done(cloud, operation)
+
+
+async def ask_directly(cloud: CloudApi, verb: str, node: NodeName, asked: Asked, at: float) -> Asked:
+    """Have a rule or a budget end a node as `end_directly` does; what is known of the request afterwards."""
+    log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
+    asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
+    try:
+        await end_directly(cloud, verb, node, wait=False)
+    except TpuError as error:
+        log.warning("The cloud did not %s %s: %s", verb, node, error)
+        return asked.refused(verb, error)
+    return replace(asked, refused_since=None)
+
+
+async def _until_done(cloud: CloudApi, operation: Operation) -> None:
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(_OPERATION_TIMEOUT_S):
+            while not operation.done:
+                await asyncio.sleep(_OPERATION_POLL_S)
+                operation = await cloud.get_operation(operation.name)
+    if operation.error:
+        raise operation.error
+
+
+def _check(intent: Intent) -> None:
+    if intent.settled and intent.error:
+        raise intent.error

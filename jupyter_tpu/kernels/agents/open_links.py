@@ -1,0 +1,74 @@
+"""Asks the agents of nodes over links that this process has open: for the brakes, which must not open any.
+
+`WorkerAgents` is for a process that has none and may wait: it opens one for each question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.agents.requests import ask_agent, workers_with_kernels
+from jupyter_tpu.kernels.connections.known_addresses import KnownAddresses
+from jupyter_tpu.kernels.connections.pool import LinkPool, link_thread
+from jupyter_tpu.kernels.connections.worker import host_key_alias
+from jupyter_tpu.models import Node, NodeName
+
+
+class LinkedAgents:
+    """The agents of the first workers of nodes in one cloud.
+
+    Args:
+        endpoint: of the cloud, see `CloudSettings`.
+        pages: how many pages show kernels of a node here. The agent is told with each question for what goes on: a
+            server follows its kernels also when nobody looks.
+    """
+
+    def __init__(self, endpoint: str, pages: Callable[[NodeName], int] | None = None) -> None:
+        self._endpoint = endpoint
+        self._pages = pages
+
+    async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer; None where no link is up now. Raises `TpuError`: the agent refuses."""
+        if not link_thread.is_used:
+            return None
+        if method == "activity" and self._pages:
+            params = {**params, "pages": self._pages(node)}
+        pool = link_thread.enter()
+        try:
+            return await link_thread.run(self._call_in_thread(pool, node, method, params))
+        finally:
+            await asyncio.to_thread(link_thread.leave)
+
+    async def _call_in_thread(
+        self, pool: LinkPool, node: NodeName, method: str, params: Mapping[str, Any]
+    ) -> dict[str, Any] | None:
+        shared = pool.find_up(node, self._endpoint)
+        return None if shared is None else await shared.link.call(method, params)
+
+    def was_reached(self, node: Node) -> bool:
+        """Whether any process of this user on this machine has ever come in to the node."""
+        return was_reached(node)
+
+
+class WorkerAgents:
+    """The same by a link of its own for each question; for a command that shows one node."""
+
+    def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
+        self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}
+
+    async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The answer. Raises `TpuError`: the worker does not answer, or refuses."""
+        return await ask_agent(self._keys[node], method, params) if node in self._keys else None
+
+    def was_reached(self, node: Node) -> bool:
+        """Whether any process of this user on this machine has ever come in to the node."""
+        return was_reached(node)
+
+
+def was_reached(node: Node) -> bool:
+    """Whether an address of its first worker is known here. Reads some small files."""
+    return KnownAddresses(data_dir() / "workers").has(host_key_alias(node, 0))

@@ -1,0 +1,119 @@
+"""Asks the agents of workers for what they have, and has a kernel ended, without a front end's part in it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any, cast
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import KernelFailed, NodeNotFound, TpuError, WorkerUnreachable, WrongState, plain_data
+from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
+from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
+from jupyter_tpu.kernels.registry.notes import KernelRegistry, RegisteredKernel
+from jupyter_tpu.link import Link
+from jupyter_tpu.models import Node, NodeName
+
+PATIENCE_S = 60.0
+"""How long a worker may take to answer; one that was never used is prepared first."""
+
+
+def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:
+    """The first worker of each node, and those of which this machine knows a kernel."""
+    places = {(str(node.name), 0) for node in nodes}
+    names = {name for name, _ in places}
+    noted = {(note.node, note.worker_id) for note in KernelRegistry().list() if note.endpoint == settings.endpoint}
+    places |= {place for place in noted if place[0] in names}
+    return tuple(_worker(name, settings.endpoint, worker_id) for name, worker_id in sorted(places))
+
+
+def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
+    """All workers of a node, by the way that its kernelspec names. Reads some small files."""
+    first = _worker(str(node.name), endpoint, 0)
+    return tuple(replace(first, worker_id=worker_id) for worker_id in range(max(1, len(node.workers))))
+
+
+def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:
+    """A worker by the way that its node's kernelspec names."""
+    specs = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (node_name, endpoint)]
+    way = {"proxy_command": specs[0].proxy_command, "ssh_user": specs[0].ssh_user} if specs else {}
+    return WorkerKey(node=NodeName.parse(node_name), endpoint=endpoint, worker_id=worker_id, **way)
+
+
+async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[dict[str, Any]]], list[TpuError]]:
+    """The kernels of all workers as their agents describe them, and why some workers did not answer."""
+    keys = tuple(keys)
+    answers = await asyncio.gather(*(_try_to_list(key) for key in keys))
+    found = {key: answer for key, answer in zip(keys, answers, strict=True) if not isinstance(answer, TpuError)}
+    return found, [answer for answer in answers if isinstance(answer, TpuError)]
+
+
+async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
+    """End a kernel and have everything that is kept of it removed, there and here.
+
+    Raises:
+        KernelFailed: there is no such kernel.
+        TpuError: the worker does not answer.
+    """
+    await ask_agent(key, "forget_kernel", {"kernel_id": kernel_id})
+    KernelRegistry().remove(kernel_id)
+
+
+async def end_noted_kernel(note: RegisteredKernel) -> None:
+    """End a kernel that its user has ended when its node could not be told.
+
+    Raises:
+        TpuError: the worker does not answer this time either; the note stays.
+    """
+    try:
+        await ask_agent(
+            _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
+        )
+    except (KernelFailed, NodeNotFound, WrongState):  # it is gone without us
+        pass
+    except TpuError:
+        if not note.endpoint:  # an emulated cloud that does not answer has ended, with all that ran on it
+            raise
+    KernelRegistry().remove(note.kernel_id)
+
+
+async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
+    try:
+        return list((await ask_agent(key, "list_kernels", {}))["kernels"])
+    except TpuError as error:
+        return error
+
+
+async def ask_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Call a method of a worker's agent over a link of its own, see `Link.call`; the texts in its answer are plain.
+
+    Raises:
+        TpuError: it refuses, or the worker does not answer.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE_S), open_agent(key) as link:
+            return cast(dict[str, Any], plain_data(await link.call(method, params)))
+    except TimeoutError as error:
+        raise WorkerUnreachable(f"{key.node.node_id} did not answer within {PATIENCE_S:.0f} s.") from error
+
+
+def _ignore(_progress: Mapping[str, Any]) -> None:
+    pass
+
+
+@asynccontextmanager
+async def open_agent(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
+    """A link of one's own to a worker's agent, which is prepared first if need be.
+
+    Raises:
+        TpuError: the worker does not answer, or cannot be prepared.
+    """
+    worker = Worker(key, on_progress)
+    link = Link(worker.connect, memory=worker.memory, python=key.python, on_progress=on_progress)
+    await link.open()
+    try:
+        yield link
+    finally:
+        await link.close()

@@ -1,0 +1,270 @@
+"""The links of this process: one per worker, shared by its kernels, all living in one background thread.
+
+A thread of its own, because a blocking KernelManager has no loop that runs between its calls, and because output in
+bulk must not stop Jupyter Server's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import Future
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import zmq
+
+from jupyter_tpu.kernels.connections.worker import OnProgress, Worker, WorkerKey
+from jupyter_tpu.link import Link, LinkState
+from jupyter_tpu.models import NodeName
+
+log = logging.getLogger(__name__)
+T = TypeVar("T")
+
+_TIDYING_S = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkStatus:
+    """How the link to a worker is.
+
+    Attributes:
+        state: connecting, live, down, resuming or lost.
+        since: Unix seconds of the change to this state.
+        message: why it is down or lost, for people.
+    """
+
+    state: str
+    since: float
+    message: str = ""
+    error_code: str = ""
+
+
+class WorkerLink:
+    """The link to one worker, with those who want to know how it is and how its preparation goes on."""
+
+    def __init__(self, key: WorkerKey) -> None:
+        self.users = 0
+        self.watchers: list[Callable[[LinkStatus], None]] = []
+        self.listeners: list[OnProgress] = []
+        self.status = LinkStatus(state="connecting", since=time.time())
+        self._key = key
+        self._worker = Worker(key, self._progress)
+        self.link = Link(
+            self._worker.connect,
+            memory=self._worker.memory,
+            on_progress=self._progress,
+            on_state=self._changed,
+            python=key.python,
+        )
+        self._opening: asyncio.Future[None] | None = None
+
+    @property
+    def was_on(self) -> str:
+        """See `Worker.was_on`."""
+        return self._worker.was_on
+
+    @property
+    def end(self) -> str:
+        """See `Worker.end`."""
+        return self._worker.end
+
+    async def open(self) -> None:
+        """Open the link once; all who ask wait for the same attempt."""
+        if self._opening is None:
+            self._opening = asyncio.create_task(self.link.open())
+        await asyncio.shield(self._opening)
+
+    def begin(self) -> None:
+        """Open the link whenever the worker can be reached; nobody waits for it."""
+        if self._opening is None:
+            self.link.begin()
+            self._opening = asyncio.get_running_loop().create_future()
+            self._opening.set_result(None)
+
+    async def close(self) -> None:
+        if self._opening:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        await self.link.close()
+
+    def _progress(self, progress: Mapping[str, Any]) -> None:
+        for listener in tuple(self.listeners):
+            listener(progress)
+
+    def _changed(self, state: LinkState, error: Exception | None, since: float) -> None:
+        log.info("link to %s worker %s: %s %s", self._key.node.node_id, self._key.worker_id, state, error or "")
+        status = LinkStatus(state=state, since=since, message=str(error or ""), error_code=getattr(error, "code", ""))
+        if status == self.status:
+            return
+        self.status = status
+        for watcher in tuple(self.watchers):
+            watcher(status)
+
+
+class LinkPool:
+    """The open links of one loop."""
+
+    def __init__(self) -> None:
+        self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        self._links: dict[WorkerKey, WorkerLink] = {}
+
+    async def acquire(self, key: WorkerKey, listener: OnProgress) -> WorkerLink:
+        """The open link to a worker, to be given back with `release`.
+
+        Raises:
+            TpuError: it cannot be opened.
+        """
+        shared = self._take(key)
+        shared.listeners.append(listener)
+        try:
+            await shared.open()
+        except BaseException:
+            await self.release(key, shared)
+            raise
+        finally:
+            shared.listeners.remove(listener)
+        return shared
+
+    def join(self, key: WorkerKey) -> WorkerLink:
+        """The link to a worker that need not be reachable now; to be given back with `release`."""
+        shared = self._take(key)
+        shared.begin()
+        return shared
+
+    def find_up(self, node: NodeName, endpoint: str, worker_id: int = 0) -> WorkerLink | None:
+        """A link to a worker of a node that is up now, whoever uses it; it stays theirs."""
+        found = (
+            shared
+            for key, shared in self._links.items()
+            if (key.node, key.endpoint, key.worker_id) == (node, endpoint, worker_id) and shared.link.is_up
+        )
+        return next(found, None)
+
+    def _take(self, key: WorkerKey) -> WorkerLink:
+        shared = self._links.get(key)
+        if shared is None or shared.link.state == "lost":
+            shared = self._links[key] = WorkerLink(key)
+        shared.users += 1
+        return shared
+
+    async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
+        """Give a link back; it is closed with its last user."""
+        shared.users -= 1
+        if not shared.users:
+            if self._links.get(key) is shared:
+                del self._links[key]
+            await shared.close()
+
+    def close(self) -> None:
+        self.context.destroy(linger=0)
+
+
+class LinkThread:
+    """The background thread; runs while somebody uses it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._users = 0
+        self._running: _Running | None = None
+
+    @property
+    def is_used(self) -> bool:
+        """Whether the thread runs."""
+        return self._running is not None
+
+    def enter(self) -> LinkPool:
+        """Start the thread if it does not run; must be followed by `leave`."""
+        with self._lock:
+            if self._running is None:
+                self._running = _Running()
+            self._users += 1
+            return self._running.pool
+
+    def leave(self) -> None:
+        """End the thread with its last user."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+            running, self._running = self._running, None
+        if running:
+            running.stop()
+
+    async def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work` in the thread's loop, from any other loop; cancelling cancels it there too."""
+        return await asyncio.wrap_future(self.submit(work))
+
+    async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
+        """Do the last `work` of a user, who leaves with its end; whether that came within `patience_s`.
+
+        Otherwise it goes on, and the thread with it: a wish may have to wait for a link that is cut.
+        """
+        loop, ended, ending = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
+        ending.add_done_callback(lambda _: _call_in(loop, ended.set))
+        try:
+            async with asyncio.timeout(patience_s):
+                await ended.wait()
+        except BaseException as error:
+            ending.add_done_callback(lambda _: self.leave())
+            if isinstance(error, TimeoutError):
+                return False
+            raise
+        await self._leave_in_thread()
+        ending.result()
+        return True
+
+    async def _leave_in_thread(self) -> None:
+        try:
+            leaving = asyncio.get_running_loop().run_in_executor(None, self.leave)
+        except RuntimeError:  # the interpreter ends, and starts no thread any more
+            self.leave()
+        else:
+            await leaving
+
+    def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        """Begin `work` in the thread's loop."""
+        assert self._running, "nobody has entered"
+        return asyncio.run_coroutine_threadsafe(work, self._running.loop)
+
+
+def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
+    with suppress(RuntimeError):  # it is closed: nobody waits there any more
+        loop.call_soon_threadsafe(function)
+
+
+class _Running:
+    """A thread with a loop and its pool."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.pool = LinkPool()
+        self._stopped = asyncio.Event()
+        self._thread = threading.Thread(target=self._main, name="jupyter-tpu links", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the loop and wait for the thread, unless this is it."""
+        self.loop.call_soon_threadsafe(self._stopped.set)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _main(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+            runner.run(self._until_stopped())
+        self.pool.close()
+
+    async def _until_stopped(self) -> None:
+        """Wait for the last user to leave, then for what cancelled work still has to tidy up."""
+        await self._stopped.wait()
+        tidying = asyncio.all_tasks() - {asyncio.current_task()}
+        if tidying:
+            await asyncio.wait(tidying, timeout=_TIDYING_S)
+
+
+link_thread = LinkThread()
+"""The thread of this process; starts with its first user."""

@@ -1,0 +1,73 @@
+"""What a kernel's user is told when its node was taken away: that it was, and what is being done about it.
+
+The journal is imported where that is asked: the start of a kernel on a node that is there must not wait for it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from jupyter_tpu.errors import NodeNotFound, TpuError
+from jupyter_tpu.models import Node, NodeName
+from jupyter_tpu.provisioning import can_start_again
+
+if TYPE_CHECKING:
+    from jupyter_tpu.lifecycle.recoveries import Recovery
+
+
+def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
+    """The choice to make a node again, as the journal has it; None also where it cannot be read. Blocks on the disk."""
+    from jupyter_tpu.journal.journal import FILE_NAME, Journal
+    from jupyter_tpu.journal.paths import data_dir
+    from jupyter_tpu.journal.recoveries import Recoveries
+
+    try:
+        folder = data_dir()
+        if not (folder / FILE_NAME).exists():
+            return None
+        journal = Journal.open(folder)
+        try:
+            return Recoveries(journal, endpoint=endpoint, project=name.project).get(name)
+        finally:
+            journal.close()
+    except TpuError:  # the words are worth less than the error that they are for
+        return None
+
+
+def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_taken: bool) -> TpuError:
+    """The error that a node is gone or not READY, with what comes next where the user has laid that down.
+
+    `is_taken`: the cloud says that it took the node; else only what is under way already is told.
+    """
+    from jupyter_tpu.lifecycle.recoveries import outlook
+
+    choice = standing_choice(endpoint, name)
+    if choice is None or not _says_more(choice, error, is_taken):
+        return error
+    return type(error)(error.message, exists=choice.message, hint=outlook(choice), raw=error.raw)
+
+
+def _says_more(choice: Recovery, error: TpuError, is_taken: bool) -> bool:
+    if choice.is_being_made:
+        return True
+    if choice.phase == "given_up":
+        return is_taken or isinstance(error, NodeNotFound)
+    return is_taken and choice.is_on
+
+
+def how_it_was_made_again(endpoint: str, name: NodeName) -> str:
+    """One sentence about a node that another one has replaced under its name."""
+    choice = standing_choice(endpoint, name)
+    if choice is None or not choice.attempts:
+        return f"The node {name.node_id} was deleted and recreated."
+    return f"The node {name.node_id} was pre-empted and recreated, {choice.counted}."
+
+
+def how_it_was_stopped(node: Node) -> str:
+    """What happened to a kernel whose node is STOPPING or STOPPED, and what the user can do."""
+    again = (
+        "Start the node in the TPU panel to run cells again."
+        if can_start_again(node.provisioning)
+        else f"A {node.provisioning} node can't be started again; create a new one to run cells again."
+    )
+    return f"The node {node.name.node_id} was stopped, and its kernel ended with it.\n{again} Outputs are kept."

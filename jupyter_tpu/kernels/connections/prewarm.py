@@ -1,0 +1,80 @@
+"""Links that are opened before anybody needs them, so that the first kernel on a node starts as fast as the next.
+
+The first connection to a new node takes long: SSH, the worker's environment, the agent. A link that is held here has
+done all that; kernels share it. Never touches a node that does not accept our key already: looking changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.connections.pool import LinkPool, link_thread
+from jupyter_tpu.kernels.connections.worker import WorkerKey, login_of
+from jupyter_tpu.models import Node
+from jupyter_tpu.ssh import UserKey
+
+log = logging.getLogger(__name__)
+
+
+def workers_to_hold(
+    nodes: Iterable[Node], settings: CloudSettings, *, proxy_command: str = "", ssh_user: str = ""
+) -> frozenset[WorkerKey]:
+    """The first workers of the READY `nodes` that accept our key, by the way that their kernelspecs name."""
+    user_key = UserKey.load_or_create(data_dir() / "ssh")
+    return frozenset(
+        WorkerKey(node=node.name, endpoint=settings.endpoint, proxy_command=proxy_command, ssh_user=ssh_user)
+        for node in nodes
+        if node.state == "READY" and login_of(node, user_key)
+    )
+
+
+class ReadyLinks:
+    """Holds a link to each worker of a changing set. Used from one event loop."""
+
+    def __init__(self) -> None:
+        self._held: dict[WorkerKey, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def follow(self, workers: Collection[WorkerKey]) -> None:
+        """Begin to open links to workers that are new in the set and to let go of those that left it."""
+        for key in self._held.keys() - set(workers):
+            self._held.pop(key).cancel()
+        for key in set(workers) - self._held.keys():
+            self._held[key] = task = asyncio.create_task(_hold(key))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def close(self) -> None:
+        """Let go of all links; kernels go on."""
+        self.follow(())
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+async def _hold(key: WorkerKey) -> None:
+    """Hold the link until cancelled. A worker that cannot be reached is told of when a kernel is started on it."""
+    pool = link_thread.enter()
+    try:
+        await link_thread.run(_hold_in_thread(pool, key))
+    except TpuError as error:
+        log.warning("The node %s is not prepared ahead: %s", key.node.node_id, error)
+    finally:
+        await asyncio.to_thread(link_thread.leave)
+
+
+async def _hold_in_thread(pool: LinkPool, key: WorkerKey) -> None:
+    """In one piece there, so that no cancellation comes between taking the link and giving it back."""
+    shared = await pool.acquire(key, _log_progress)
+    try:
+        await asyncio.Event().wait()
+    finally:
+        await pool.release(key, shared)
+
+
+def _log_progress(progress: Mapping[str, Any]) -> None:
+    log.info("%s", progress.get("message"))

@@ -1,0 +1,343 @@
+"""From a node's name to an SSH connection to one of its workers.
+
+Looking never costs: nothing here creates, starts or resizes a node. The only thing ever changed is the node's
+metadata, when our key is missing from it, which is what `gcloud … ssh` does too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.cloud.api import CloudApi
+from jupyter_tpu.cloud.connect import connect_cloud
+from jupyter_tpu.cloud.settings import CloudSettings
+from jupyter_tpu.errors import (
+    BadInput,
+    CloudRefused,
+    CloudUnavailable,
+    CredentialsMissing,
+    HostKeyChanged,
+    LoginRefused,
+    NodeNotFound,
+    TpuError,
+    WorkerUnreachable,
+    WrongState,
+)
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.connections.known_addresses import Known, KnownAddresses
+from jupyter_tpu.kernels.connections.preemption import how_it_was_made_again, how_it_was_stopped, with_outlook
+from jupyter_tpu.link import Memory, Ready
+from jupyter_tpu.models import Node, NodeName, WorkerIdentity
+from jupyter_tpu.ssh import HostKeyStore, UserKey, WorkerAddress, first_success, login_name
+
+if TYPE_CHECKING:
+    from jupyter_tpu.ssh import SshConnection
+
+log = logging.getLogger(__name__)
+
+_KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
+_KNOWN_ANSWERS_S = 3.0
+_NO_WAY = (BadInput, NodeNotFound, WrongState)
+_TAKEN_BACK = "The cloud has taken it back. Delete it and create another."
+_OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
+
+OnProgress = Callable[[Mapping[str, Any]], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerKey:
+    """Which worker, and by which way: two kernels with the same key share a link."""
+
+    node: NodeName
+    endpoint: str = ""
+    worker_id: int = 0
+    python: str = ""
+    proxy_command: str = ""
+    ssh_user: str = ""
+
+    @property
+    def settings(self) -> CloudSettings:
+        return CloudSettings(project=self.node.project, endpoint=self.endpoint)
+
+
+class Worker:
+    """One worker of a node; `connect` is called for the first connection and after every cut.
+
+    Args:
+        on_progress: called with ``{"phase", "message", "fraction"}``.
+
+    Attributes:
+        memory: how it was prepared last, by this process or an earlier one.
+        was_on: the name of the host key where it was last; another one is another node. Empty while nobody knows.
+        end: how a stopped node ended what ran on it, for the user; empty unless that is why `connect` failed last.
+    """
+
+    def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
+        self.key = key
+        self.memory = Memory(self._save_ready)
+        self.was_on = self.end = ""
+        self._on_progress = on_progress
+        self._address: WorkerAddress | None = None
+        self._closing: set[asyncio.Task[None]] = set()
+
+    async def connect(self) -> SshConnection:
+        """Connect over SSH; where the worker was last is tried before the cloud is asked again.
+
+        Raises:
+            WrongState, NodeNotFound: the node is not READY, or gone.
+            WorkerUnreachable, HostKeyChanged, LoginRefused: from SSH.
+            CredentialsMissing, CloudRefused, CloudUnavailable: the cloud does not say where the node is.
+        """
+        user_key = await asyncio.to_thread(UserKey.load_or_create, data_dir() / "ssh")
+        if self._address:
+            try:
+                return await self._connect_to(self._address, user_key)
+            except HostKeyChanged:
+                raise
+            except WorkerUnreachable as error:
+                return await self._connect_anew(user_key, unless_unknown=error)
+        known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
+        if known is None:
+            return await self._connect_anew(user_key)
+        return await self._connect_where_it_was(known, user_key)
+
+    async def _connect_where_it_was(self, known: Known, user_key: UserKey) -> SshConnection:
+        """Connect to where an earlier process found it; the cloud is asked as well once that fails or takes long.
+
+        The attempt goes on meanwhile: over a distant path it takes longer than a dead one should be waited for.
+        """
+        self.was_on, self.memory.ready = known.address.host_key_alias, known.ready
+        self._say("connecting", f"Connecting to {known.address.alias}")
+        there = asyncio.create_task(self._connect_to(known.address, user_key))
+        asking = asyncio.create_task(self._connect_beside(there, known.address, user_key))
+        connection = await first_success([there, asking], final=_NO_WAY, give_back=self._close_behind)
+        self._address = self._address or known.address
+        return connection
+
+    async def _connect_beside(
+        self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
+    ) -> SshConnection:
+        """Where the cloud says that it is; no second attempt where the first one is on its way to the same place."""
+        await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
+        if _has_succeeded(there):
+            return there.result()
+        log.info("%s does not answer at once where it was", known.alias)
+        self._say("finding_node", f"Looking for {self.key.node.node_id}")
+        address, key_is_new = await self._look_up(user_key)
+        if address == known:
+            await asyncio.wait([there])
+        if _has_succeeded(there):
+            return there.result()
+        return await self._connect_found(address, user_key, key_is_new=key_is_new)
+
+    def _close_behind(self, connection: SshConnection) -> None:
+        """It is not needed; nobody waits for its end."""
+        task = asyncio.create_task(connection.close())
+        self._closing.add(task)
+        task.add_done_callback(self._closing.discard)
+
+    def _save_ready(self, ready: Ready | None) -> None:
+        """For the next process; nobody waits for the disk."""
+        if self._address:
+            known = Known(self._address, ready)
+            asyncio.get_running_loop().run_in_executor(None, self._known_addresses.save, self._known_as, known)
+
+    @property
+    def _known_addresses(self) -> KnownAddresses:
+        return KnownAddresses(data_dir() / "workers")
+
+    @property
+    def _known_as(self) -> str:
+        return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
+
+    async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
+        self._say("finding_node", f"Looking for {self.key.node.node_id}")
+        try:
+            address, key_is_new = await self._look_up(user_key)
+        except (NodeNotFound, WrongState):
+            raise
+        except (CloudUnavailable, CloudRefused, CredentialsMissing) as error:
+            raise unless_unknown or error from error
+        return await self._connect_found(address, user_key, key_is_new=key_is_new)
+
+    async def _connect_found(self, address: WorkerAddress, user_key: UserKey, *, key_is_new: bool) -> SshConnection:
+        if address.host_key_alias != self.was_on:
+            self.memory.ready = None  # it was another node's
+        self._say("connecting", f"Connecting to {address.alias}")
+        connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
+        self._address, self.was_on = address, address.host_key_alias
+        await asyncio.to_thread(self._known_addresses.save, self._known_as, Known(address, self.memory.ready))
+        return connection
+
+    async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:
+        await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")  # takes a second; kernels must not wait
+        cloud = await connect_cloud(self.key.settings)
+        try:
+            node, identity = await self._found(cloud)
+            await self._refuse_another_node(node)
+            user, key_is_new = await ensure_login(cloud, node, user_key, self.key.ssh_user)
+        finally:
+            await cloud.aclose()
+        return await asyncio.to_thread(worker_address, node, identity, user), key_is_new
+
+    async def _found(self, cloud: CloudApi) -> tuple[Node, WorkerIdentity]:
+        key, self.end = self.key, ""
+        try:
+            node = await cloud.get_node(key.node)
+            if node.state in ("STOPPING", "STOPPED"):
+                self.end = how_it_was_stopped(node)
+            return node, await _identity(cloud, node, key.worker_id)
+        except (NodeNotFound, WrongState) as error:
+            is_taken = error.hint == _TAKEN_BACK
+            told = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_taken=is_taken)
+            if told is not error:  # it says more
+                self.end = ""
+            raise told from error
+
+    async def _refuse_another_node(self, node: Node) -> None:
+        """A node made again under the same name has none of the kernels that the old one had."""
+        if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
+            self._address = None
+            raise NodeNotFound(
+                await asyncio.to_thread(how_it_was_made_again, self.key.endpoint, node.name),
+                exists="The kernels of the old one are gone; the new one is READY.",
+                hint="Start a new kernel.",
+            )
+
+    async def _connect_when_key_is_there(
+        self, address: WorkerAddress, user_key: UserKey, delays_s: tuple[float, ...]
+    ) -> SshConnection:
+        for delay_s in delays_s:
+            try:
+                return await self._connect_to(address, user_key)
+            except LoginRefused:
+                self._say("connecting", "Waiting for the SSH key to arrive on the worker")
+                await asyncio.sleep(delay_s)
+        return await self._connect_to(address, user_key)
+
+    async def _connect_to(self, address: WorkerAddress, user_key: UserKey) -> SshConnection:
+        await asyncio.to_thread(import_module, "jupyter_tpu.ssh.connection")  # kernels must not wait for that either
+        from jupyter_tpu.ssh import connect
+
+        return await connect(address, user_key, proxy_command=self.key.proxy_command or None)
+
+    def _say(self, phase: str, message: str) -> None:
+        self._on_progress({"phase": phase, "message": message, "fraction": None})
+
+
+def _has_succeeded(task: asyncio.Task[Any]) -> bool:
+    return task.done() and not task.cancelled() and task.exception() is None
+
+
+async def find_worker(cloud: CloudApi, name: NodeName, worker_id: int) -> tuple[Node, WorkerIdentity]:
+    """The READY node `name` and what its worker has published.
+
+    Raises:
+        WrongState: the node is not READY.
+        NodeNotFound: there is no such node.
+        BadInput: it has no such worker.
+    """
+    node = await cloud.get_node(name)
+    return node, await _identity(cloud, node, worker_id)
+
+
+async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdentity:
+    if node.state != "READY":
+        raise _not_ready(node)
+    identities = {identity.worker_id: identity for identity in await cloud.get_worker_identities(node.name)}
+    if worker_id not in identities or worker_id not in {worker.worker_id for worker in node.workers}:
+        raise BadInput(f"The node {node.name.node_id} has no worker {worker_id}; it has {len(node.workers)}.")
+    return identities[worker_id]
+
+
+def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAddress:
+    """Where the worker of `identity` is, its host keys pinned in our ``known_hosts``.
+
+    Raises:
+        HostKeyChanged: the cloud publishes other host keys than the pinned ones.
+        WorkerUnreachable: no host keys have been published yet, or the worker has no address.
+    """
+    worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)
+    host = worker.external_ip or worker.ip_address
+    if not host:
+        raise WorkerUnreachable(
+            f"Worker {worker.worker_id} of {node.name.node_id} has no IP address.",
+            hint="Look at the node's network settings; without an external address use `proxy_command`.",
+        )
+    key_alias = host_key_alias(node, identity.worker_id)
+    return WorkerAddress(
+        host=host,
+        port=identity.ssh_port,
+        user=user,
+        host_keys=host_key_store().pin(key_alias, identity.host_keys),
+        alias=worker_alias(node.name, identity.worker_id),
+        host_key_alias=key_alias,
+    )
+
+
+def worker_alias(name: NodeName, worker_id: int = 0) -> str:
+    """The worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, and ``my-node-w1.…`` for further workers."""
+    suffix = f"-w{worker_id}" if worker_id else ""
+    return f"{name.node_id}{suffix}.{name.zone}.tpu"
+
+
+def host_key_alias(node: Node, worker_id: int) -> str:
+    """The name under which a worker's host keys are pinned."""
+    return alias_of_uid(node.uid or node.name.node_id, worker_id)
+
+
+def alias_of_uid(uid: str, worker_id: int) -> str:
+    """The same where only the node's uid is known."""
+    return f"tpu-{uid}-w{worker_id}"
+
+
+def host_key_store() -> HostKeyStore:
+    """The pinned host keys of this user."""
+    return HostKeyStore(data_dir() / "ssh" / "known_hosts")
+
+
+async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user: str = "") -> tuple[str, bool]:
+    """The user to log in as, and whether our key was put on the node only now."""
+    known = login_of(node, user_key)
+    if known and ssh_user in ("", known):
+        return known, False
+    user = login_name(ssh_user)
+    present = node.metadata.get("ssh-keys", "").strip()
+    lines = f"{present}\n{user}:{user_key.public_line}".strip()
+    operation = await cloud.update_node_metadata(node.name, {"ssh-keys": lines})
+    for delay_s in _OPERATION_DELAYS_S:
+        if operation.done:
+            break
+        await asyncio.sleep(delay_s)
+        operation = await cloud.get_operation(operation.name)
+    if operation.error:
+        raise operation.error
+    return user, True
+
+
+def login_of(node: Node, user_key: UserKey) -> str:
+    """The user whose login our key opens according to the node's metadata; empty if none."""
+    ours = user_key.public_line.split()[:2]
+    for line in node.metadata.get("ssh-keys", "").splitlines():
+        user, _, key = line.partition(":")
+        if key.split()[:2] == ours:
+            return user.strip()
+    return ""
+
+
+def _not_ready(node: Node) -> WrongState:
+    advice = {
+        "STOPPED": f"Start it in the TPU panel, or with `jupyter tpu start {node.name.node_id}`; that costs money.",
+        "PREEMPTED": _TAKEN_BACK,
+        "TERMINATED": _TAKEN_BACK,
+    }
+    return WrongState(
+        f"The node {node.name.node_id} is {node.state}, not READY.",
+        exists="Nothing was started.",
+        hint=advice.get(node.state, "Wait until the TPU panel shows it as READY."),
+    )

@@ -1,0 +1,185 @@
+"""The environment that a kernel runs in: made on its worker when it is not there, and remembered for the next worker.
+
+An environment that was lost with its node is recreated with all that its user had installed in it. What then cannot
+be had is told, and the kernel starts all the same; where nothing was lost, a failure is one of the kernel's start.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, cast
+
+from jupyter_tpu.agent.recording.jupyter_messages import header_place
+from jupyter_tpu.errors import BadInput, EnvironmentFailed, TpuError, plain_data
+from jupyter_tpu.kernels.environments.lost import what_is_gone
+from jupyter_tpu.kernels.environments.memory import EnvironmentMemory, Remembered
+from jupyter_tpu.kernels.environments.requirements import FolderNeeds, folder_needs, without_user
+from jupyter_tpu.kernels.launch import Launch
+
+if TYPE_CHECKING:
+    from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
+
+log = logging.getLogger(__name__)
+
+Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
+"""Calls a method of the worker's agent."""
+
+Say = Callable[[str], Awaitable[None]]
+
+_LOOK_S = 0.4
+_PHASE = "environment"
+
+
+async def make_environment(call: Call, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+    """Have an environment made, or what is missing added, and tell how that goes on; what the agent says of it.
+
+    Raises:
+        TpuError: what the agent answered, or that the link is lost. The worker goes on with what was begun.
+    """
+    making = asyncio.ensure_future(call("make_environment", order))
+    told: Any = None
+    try:
+        while not (await asyncio.wait({making}, timeout=_LOOK_S))[0]:
+            step = await _step(call, order["framework"])
+            if step and step != told:
+                on_progress(step)
+                told = step
+        return cast(dict[str, Any], plain_data(await making))
+    finally:
+        making.cancel()
+
+
+async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
+    with suppress(TpuError):  # the order itself fails as well then
+        for each in (await call("environments", {"framework": framework}))["environments"]:
+            return each["making"] or None
+    return None
+
+
+class KernelEnvironment:
+    """That of one kernel, over all its restarts; of none where `framework` is empty."""
+
+    def __init__(self, key: WorkerKey, framework: str) -> None:
+        self._framework = framework
+        self._memory = EnvironmentMemory(key.node, key.endpoint)
+        self._python = ""
+        self._call: Call | None = None
+        self._is_due = False
+        self._learning: asyncio.Task[None] | None = None
+
+    async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Say) -> Launch:
+        """`launch` with the environment's Python, which is there when this returns.
+
+        Raises:
+            EnvironmentFailed: it cannot be made, or the folder's requirements do not go together with it.
+            TpuError: the worker does not answer, or refuses.
+        """
+        if not self._framework:
+            return launch
+        self._call = call
+        if not self._python:
+            needs = await asyncio.to_thread(folder_needs, launch.folder)
+            _show(needs, on_progress)
+            self._python = await self._found_or_made(needs, on_progress, say)
+        return replace(launch, python=self._python)
+
+    async def tell_what_is_gone(self, codes: Iterable[str], on_progress: OnProgress, say: Say) -> None:
+        """Name what these cells had installed outside of any environment, on a node that is lost."""
+        words = "" if self._framework else what_is_gone(codes)
+        if words:
+            on_progress(_step_of(words))
+            await say(words)
+
+    def take_up(self, call: Call) -> None:
+        """The kernel was started by another process."""
+        self._call = call
+
+    def lose(self) -> None:
+        """The worker is gone, with the environment."""
+        self._python = ""
+
+    def hear(self, channel: str, parts: Sequence[bytes]) -> None:
+        """A message of the kernel: what a cell has installed is remembered once the cell has ended."""
+        if channel != "shell" or not self._framework or self._call is None:
+            return
+        place = header_place(parts)
+        if place and b'"execute_reply"' in parts[place]:
+            self._is_due = True
+            self._learning = self._learning or asyncio.create_task(self._learn(self._call))
+
+    def close(self) -> None:
+        if self._learning:
+            self._learning.cancel()
+        self._call = None
+
+    async def _found_or_made(self, needs: FolderNeeds, on_progress: OnProgress, say: Say) -> str:
+        remembered = await asyncio.to_thread(self._memory.find, self._framework)
+        if remembered is None or await self._is_there():
+            made = await self._make({"requirements": list(needs.lines)}, on_progress)
+            return str(made["path"])
+        return await self._restored(remembered, needs, on_progress, say)
+
+    async def _is_there(self) -> bool:
+        assert self._call
+        found = (await self._call("environments", {"framework": self._framework}))["environments"]
+        return any(each["is_ready"] for each in found)
+
+    async def _restored(self, remembered: Remembered, needs: FolderNeeds, on_progress: OnProgress, say: Say) -> str:
+        """The Python of the environment as it was before its node was lost; empty where that cannot be had."""
+        python = ""
+        on_progress(_step_of(f"Making {remembered.title} again, as it was on the node before"))
+        orders = [remembered.to_order()]
+        if set(needs.lines) - set(remembered.requirements):
+            orders.append({"requirements": list(needs.lines)})
+        for order in orders:
+            try:
+                made = await self._make(order, on_progress)
+            except (EnvironmentFailed, BadInput) as error:
+                without = "as it was recreated" if python else "with the worker's own Python"
+                await _tell(f"{error.message} The kernel starts {without}.", on_progress, say, error.code)
+                return python
+            python = str(made["path"])
+            for note in made["notes"]:
+                await _tell(note, on_progress, say, EnvironmentFailed.code)
+        return python
+
+    async def _make(self, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
+        assert self._call
+        made = await make_environment(self._call, {"framework": self._framework, **order}, on_progress)
+        await asyncio.to_thread(self._memory.keep, made)
+        return made
+
+    async def _learn(self, call: Call) -> None:
+        try:
+            while self._is_due:
+                self._is_due = False
+                for told in (await call("environments", {"framework": self._framework}))["environments"]:
+                    await asyncio.to_thread(self._memory.keep, told)
+        except TpuError as error:
+            log.info("what is installed in %s is not known: %s", self._framework, error)
+        finally:
+            self._learning = None
+
+
+def _show(needs: FolderNeeds, on_progress: OnProgress) -> None:
+    if needs.fault:
+        on_progress(_step_of(f"{needs.source} of the notebook's folder cannot be used: {needs.fault}"))
+    if needs.lines:
+        on_progress(
+            _step_of(f"{needs.source} of the notebook's folder asks for {', '.join(map(without_user, needs.lines))}")
+        )
+    if needs.left_out:
+        on_progress(_step_of(f"{needs.source}: left out for the worker: {', '.join(needs.left_out)}"))
+
+
+async def _tell(words: str, on_progress: OnProgress, say: Say, error_code: str) -> None:
+    on_progress({**_step_of(words), "error_code": error_code})
+    await say(words)
+
+
+def _step_of(words: str) -> dict[str, Any]:
+    return {"phase": _PHASE, "message": words, "fraction": None}

@@ -1,0 +1,111 @@
+"""What this machine remembers of the environments on nodes, so that they can be made again when a node was lost.
+
+One small file per environment. It is only ever what a worker has told; a node that is recreated under the same name
+gets back what the lost one had.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.errors import plain
+from jupyter_tpu.files import write_whole
+from jupyter_tpu.frameworks import FRAMEWORKS, release_of
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.models import NodeName
+
+log = logging.getLogger(__name__)
+
+_LISTS = ("requirements", "pins", "added")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remembered:
+    """An environment as its worker told of it last.
+
+    Attributes:
+        version: of the framework.
+        requirements: what folders of notebooks asked for.
+        pins: all that was installed for it, to the version.
+        added: what its user had installed besides.
+    """
+
+    framework: str
+    version: str
+    requirements: tuple[str, ...] = ()
+    pins: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+
+    @property
+    def title(self) -> str:
+        """For people: ``JAX 0.10``."""
+        release = release_of(self.framework, self.version)
+        return release.title if release else f"{self.framework} {self.version}"
+
+    def to_order(self) -> dict[str, Any]:
+        """The parameters of the agent's `make_environment` that make it again."""
+        lists = {"requirements": self.requirements, "pins": self.pins, "packages": self.added}
+        return {"version": self.version, **{name: list(lines) for name, lines in lists.items()}}
+
+    @classmethod
+    def of(cls, told: Mapping[str, Any]) -> Remembered:
+        """From what an agent or a file says.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is something else.
+        """
+        if told["framework"] not in FRAMEWORKS or not isinstance(told["version"], str):
+            raise ValueError("no environment of a framework")
+        lists = {name: tuple(map(plain, told[name])) for name in _LISTS}
+        return cls(framework=told["framework"], version=plain(told["version"], 100), **lists)
+
+
+class EnvironmentMemory:
+    """The environments of one node; every method reads or writes the disk.
+
+    Args:
+        endpoint: of the node's cloud, see `CloudSettings`.
+    """
+
+    def __init__(self, node: NodeName, endpoint: str) -> None:
+        digest = hashlib.sha256(f"{endpoint} {node}".encode()).hexdigest()[:32]
+        self._folder = data_dir() / "environments" / digest
+
+    def all(self) -> tuple[Remembered, ...]:
+        """In the order of the matrix."""
+        found = map(self.find, FRAMEWORKS)
+        return tuple(each for each in found if each)
+
+    def find(self, framework: str) -> Remembered | None:
+        """What is remembered of one; None if that is nothing, or cannot be read."""
+        path = self._path(framework)
+        try:
+            return Remembered.of(json.loads(path.read_text()))
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            log.warning("%s cannot be used: %s", path, error)
+            return None
+
+    def keep(self, told: Mapping[str, Any]) -> None:
+        """Remember what an agent says of an environment that is ready; the log says if the disk does not take it."""
+        try:
+            now = Remembered.of(told)
+            if told["is_ready"] and self.find(now.framework) != now:
+                self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                write_whole(self._path(now.framework), json.dumps(asdict(now)).encode())
+        except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+            log.warning("an environment cannot be remembered in %s: %s", self._folder, error)
+
+    def forget(self, framework: str) -> None:
+        """Its user does not want it any more."""
+        self._path(framework).unlink(missing_ok=True)
+
+    def _path(self, framework: str) -> Path:
+        return self._folder / f"{framework}.json"

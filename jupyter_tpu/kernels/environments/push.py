@@ -1,0 +1,177 @@
+"""Sends wheels, and a Python, to a worker over SSH: for nodes that reach no package index, not even for the agent."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from jupyter_tpu.agent.archive import wheels_source
+from jupyter_tpu.agent.recording.jupyter_messages import json_object
+from jupyter_tpu.errors import EnvironmentFailed, WorkerUnreachable
+from jupyter_tpu.frameworks import newest, release_of
+from jupyter_tpu.kernels.connections.worker import Worker
+from jupyter_tpu.kernels.environments.download import (
+    WorkerPlatform,
+    download_wheels,
+    wanted_by_agent,
+    wanted_by_environment,
+)
+from jupyter_tpu.kernels.environments.python import fetch_python
+from jupyter_tpu.link import RUN_PROGRAM
+
+if TYPE_CHECKING:
+    from jupyter_tpu.frameworks import Release
+    from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
+    from jupyter_tpu.kernels.environments.python import FetchedPython
+    from jupyter_tpu.link import ByteStream
+
+_PIECE_BYTES = 256 * 1024
+_ANSWERS_S = 120.0
+_LONGEST_LINE = 1024 * 1024
+# The wheel itself, its part in uv's cache and in the environment, unpacked.
+_UNPACKED = 4
+
+
+async def push_wheels(
+    key: WorkerKey, framework: str, version: str, requirements: Sequence[str], on_progress: OnProgress
+) -> str:
+    """Download what an environment needs and send what the worker has not; the version that it was done for.
+
+    Where the worker's own Python does not fit, one that does is sent too. If this machine cannot fetch one either,
+    the newest version for the worker's own is taken, unless `version` says which is meant.
+
+    Raises:
+        TpuError: nothing fits, or the worker does not take it. A cut costs nothing: what has arrived stays there.
+    """
+    connection = await Worker(key, on_progress).connect()
+    try:
+        dialogue = _Dialogue(await connection.execute(RUN_PROGRAM))
+        await dialogue.begin()
+        hello = await dialogue.hear()
+        platform = WorkerPlatform(python=str(hello["python"]), machine=str(hello["machine"]), has_uv=hello["has_uv"])
+        release, python = await _choose(platform, framework, version, on_progress)
+        _say(on_progress, f"Downloading {release.title} for Python {python.minor if python else platform.python}", None)
+        files = await asyncio.to_thread(_download, platform, python, release, requirements)
+        missing = [each for each in files if _is_missing(each, hello)]
+        _refuse_too_many(missing, int(hello["free_bytes"]))
+        await _send(dialogue, missing, on_progress)
+        return release.version
+    finally:
+        await connection.close()
+
+
+async def _choose(
+    platform: WorkerPlatform, framework: str, version: str, on_progress: OnProgress
+) -> tuple[Release, FetchedPython | None]:
+    release = (release_of(framework, version) if version else None) or newest(framework)
+    try:
+        if not release.fits(platform.python_version):
+            _say(on_progress, f"Fetching a Python for {release.title}: the worker has {platform.python}", None)
+        return release, await asyncio.to_thread(fetch_python, platform, release)
+    except EnvironmentFailed as error:
+        if version:
+            error.hint = f"{error.hint} Without --version what works with the worker's own Python is sent."
+            raise
+        release = newest(framework, platform.python_version)
+        _say(on_progress, f"{error.message} {release.title} is taken, which works with {platform.python}.", None)
+        return release, None
+
+
+def _download(
+    platform: WorkerPlatform, python: FetchedPython | None, release: Release, requirements: Sequence[str]
+) -> list[Path]:
+    agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
+    of_environment = replace(platform, python=python.minor) if python else platform
+    # apart: the worker installs the agent's by their hashes, in the very versions of the lock
+    wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
+    return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
+
+
+def _is_missing(wheel: Path, hello: Mapping[str, Any]) -> bool:
+    return bool(hello["has"].get(wheel.name) != wheel.stat().st_size)
+
+
+def _refuse_too_many(wheels: Sequence[Path], free_bytes: int) -> None:
+    needed = _UNPACKED * sum(wheel.stat().st_size for wheel in wheels)
+    if needed > free_bytes:
+        raise EnvironmentFailed(
+            f"The worker's disk has {free_bytes / 1e9:.1f} GB free; the environment needs about {needed / 1e9:.1f} GB.",
+            exists="Nothing was sent.",
+            hint="Free disk space on the worker by `jupyter tpu ssh`.",
+        )
+
+
+async def _send(dialogue: _Dialogue, wheels: Sequence[Path], on_progress: OnProgress) -> None:
+    total = sum(wheel.stat().st_size for wheel in wheels)
+    sent = 0
+    for wheel in wheels:
+        megabytes = wheel.stat().st_size / 1e6
+        _say(on_progress, f"Sending {wheel.name} ({megabytes:.1f} MB)", sent / total)
+        await dialogue.give(wheel)
+        sent += wheel.stat().st_size
+
+
+def _say(on_progress: OnProgress, message: str, fraction: float | None) -> None:
+    on_progress({"phase": "environment", "message": message, "fraction": fraction})
+
+
+class _Dialogue:
+    """With the program that takes wheels in."""
+
+    def __init__(self, stream: ByteStream) -> None:
+        self._stream = stream
+        self._heard = b""
+
+    async def begin(self) -> None:
+        source = wheels_source()
+        await self._write(b"%d\n%b" % (len(source), source))
+
+    async def give(self, wheel: Path) -> None:
+        """One wheel, from where the worker's part of it ends."""
+        content = await asyncio.to_thread(wheel.read_bytes)
+        header = {"name": wheel.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        await self._write(json.dumps(header).encode() + b"\n")
+        offset = (await self.hear()).get("offset")
+        if not isinstance(offset, int) or offset < 0:
+            raise _cut()
+        for at in range(offset, len(content), _PIECE_BYTES):
+            await self._write(content[at : at + _PIECE_BYTES])
+        if (await self.hear()).get("taken") != wheel.name:
+            raise EnvironmentFailed(f"{wheel.name} did not arrive whole on the worker.", hint="Try again.")
+
+    async def hear(self) -> dict[str, Any]:
+        """The next line that the worker says."""
+        try:
+            async with asyncio.timeout(_ANSWERS_S):
+                while b"\n" not in self._heard:
+                    self._heard += await self._more()
+        except (TimeoutError, OSError) as error:
+            raise _cut() from error
+        line, _, self._heard = self._heard.partition(b"\n")
+        return json_object(line)
+
+    async def _more(self) -> bytes:
+        data = await self._stream.read(_PIECE_BYTES)
+        if not data or len(self._heard) > _LONGEST_LINE:
+            raise _cut()
+        return data
+
+    async def _write(self, data: bytes) -> None:
+        try:
+            self._stream.write(data)
+            await self._stream.drain()
+        except OSError as error:
+            raise _cut() from error
+
+
+def _cut() -> WorkerUnreachable:
+    return WorkerUnreachable(
+        "The worker did not take the files to their end.",
+        exists="What has arrived stays there; its disk may be full.",
+        hint="Try again: it continues from there.",
+    )

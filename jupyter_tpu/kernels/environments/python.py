@@ -1,0 +1,69 @@
+"""Fetches on this machine the Python for an environment on a worker that cannot: the archive that uv would fetch there.
+
+uv checks what it has fetched, and keeps it; a Python that was fetched before is not fetched again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from jupyter_tpu.agent.environments.python import accepted_pythons, preferred_python
+from jupyter_tpu.errors import EnvironmentFailed
+from jupyter_tpu.frameworks import Release
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.environments.download import WorkerPlatform, run_uv, uv_command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FetchedPython:
+    """An archive that can be unpacked anywhere on a worker.
+
+    Attributes:
+        version: such as ``3.12.4``.
+        archive: named as the agent looks for it.
+    """
+
+    version: str
+    archive: Path
+
+    @property
+    def minor(self) -> str:
+        """``3.12`` for ``3.12.4``."""
+        return ".".join(self.version.split(".")[:2])
+
+
+def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | None:
+    """One that fits the release, for the worker's platform; None where the worker's own does. Blocks.
+
+    Raises:
+        BadInput: this machine has no uv.
+        EnvironmentFailed: there is none, or it cannot be fetched.
+    """
+    preferred = preferred_python(release, platform.python_version)
+    if preferred is None:
+        return None
+    wanted = f"cpython-{accepted_pythons(release, preferred)}-linux-{platform.machine}-gnu"
+    folder = data_dir() / "pythons" / wanted.translate(str.maketrans("<>=,", "____"))
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder, prefix=".installed-") as installed:
+        argv = [*uv_command(), "python", "install", "--quiet", "--no-bin", "--install-dir", installed, wanted]
+        run_uv(argv, f"fetch a Python for {release.title}", UV_PYTHON_CACHE_DIR=str(folder / "fetched"))
+        (key,) = (path.name for path in Path(installed).glob("cpython-*") if not path.is_symlink())
+    return FetchedPython(version=key.split("-")[1], archive=_named(folder, key))
+
+
+def _named(folder: Path, key: str) -> Path:
+    """uv's archive, the last that it has fetched, under the name of what is in it."""
+    named = folder / f"{key}.tar.gz"
+    archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
+    if not archives:
+        raise EnvironmentFailed(
+            f"This machine's uv does not keep the archive of {key}.",
+            exists="Nothing was sent.",
+            hint="Install a newer uv here: pip install --upgrade uv.",
+        )
+    shutil.copyfile(max(archives, key=lambda path: path.stat().st_mtime), named)
+    return named

@@ -1,0 +1,358 @@
+"""A kernel with all that this process keeps for it: local sockets, its share of a link, the kernel behind it.
+
+Lives in the loop of its `LinkPool`. The sockets are there first and last: clients may connect before the kernel is up,
+and keep their connections over restarts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError, WrongState
+from jupyter_tpu.kernels.connections.pool import LinkPool, LinkStatus, WorkerLink
+from jupyter_tpu.kernels.connections.worker import OnProgress, WorkerKey
+from jupyter_tpu.kernels.environments.environment import KernelEnvironment
+from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.messages.clients import LocalClients
+from jupyter_tpu.kernels.messages.execution_log import ExecutionLog
+from jupyter_tpu.kernels.messages.execution_watch import ExecutionWatch
+from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq
+from jupyter_tpu.kernels.messages.local_ports import Addresses, PortTaken, port_owner
+from jupyter_tpu.kernels.messages.loop_bridge import LoopBridge
+from jupyter_tpu.kernels.messages.not_run import not_run
+from jupyter_tpu.kernels.messages.zmq_bridge import Bridge, Secrets
+from jupyter_tpu.kernels.remote_kernel import RemoteKernel
+
+OnLink = Callable[[LinkStatus], None]
+
+_REFUSED = "The worker cannot be used: {} This kernel may run on there. It is tried again until that is fixed."
+_PORT_WAIT_S = 10.0
+_PORT_TRY_S = 0.1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Loss:
+    """A node is gone, and all that was on it.
+
+    Attributes:
+        was_on: the worker, by the name of its host key; empty when nobody knows.
+        at: when it was last reached (Unix seconds).
+        known_at: when the cloud said so (Unix seconds).
+    """
+
+    was_on: str
+    at: float
+    known_at: float
+
+
+def _ignore(status: LinkStatus) -> None:
+    pass
+
+
+class KernelHost:
+    """One kernel for one front end; nothing happens before `start` or `find`.
+
+    Args:
+        on_link: called with each new status of the link that the kernel uses.
+        runs: where it is noted what is run, for the day on which the node is taken away.
+
+    Attributes:
+        loss: how the node was lost, with all that was on it; None while it was not.
+    """
+
+    def __init__(
+        self,
+        key: WorkerKey,
+        pool: LinkPool,
+        addresses: Addresses,
+        secrets: Secrets,
+        on_link: OnLink = _ignore,
+        runs: ExecutionLog | None = None,
+        environment: KernelEnvironment | None = None,
+    ) -> None:
+        self.loss: Loss | None = None
+        self._key = key
+        self._pool = pool
+        self._addresses = addresses
+        self._secrets = secrets
+        self._on_link = on_link
+        self._bridge = Bridge(addresses, secrets, pool.context)
+        self._runs = ExecutionWatch(runs) if runs else None
+        self._environment = environment or KernelEnvironment(key, "")
+        self._following = RecordFanout(self._hear)
+        self._clients = LocalClients(self._bridge, self._following, 0)
+        self._shared: WorkerLink | None = None
+        self._kernel: RemoteKernel | None = None
+        self._changing = asyncio.Lock()
+        self._owner = uuid.uuid4().hex
+        self._down_since: float | None = None
+        self._has_told_refusal = False
+
+    @property
+    def is_started(self) -> bool:
+        return self._kernel is not None
+
+    @property
+    def kernel(self) -> RemoteKernel:
+        """The kernel, once started."""
+        assert self._kernel, "not started"
+        return self._kernel
+
+    async def start(self, launch: Launch, on_progress: OnProgress) -> None:
+        """Bind the sockets, open the link if needed, start the kernel.
+
+        Raises:
+            TpuError: that failed; what has been done by then stays until `give_up`.
+        """
+        async with self._changing:
+            await self._open_bridge(on_progress)
+            if self._runs:
+                self._runs.begin()
+            await self._join_worker(on_progress)
+            launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
+            self._tell(on_progress, "Starting the kernel")
+            await self.kernel.start(launch)
+            self._bridge.join(self, self.kernel.foretold)
+            await self.kernel.wait_until_up()
+
+    async def find(self, kernel_id: str, on_progress: OnProgress) -> None:
+        """Bind the sockets for a kernel that runs already; the link comes when it can."""
+        async with self._changing:
+            self._bridge.open()
+            self._clients.close()
+            self._clients = LocalClients(self._bridge, self._following, "end")
+            self._owner = ""  # its start was somebody else's
+            if self._runs:
+                self._runs.go_on()
+            self._take_link(self._pool.join(self._key), on_progress)
+            self.kernel.find(kernel_id)
+            self._environment.take_up(self.kernel.call)
+            self._bridge.join(self)
+
+    async def learn_state(self) -> Mapping[str, Any]:
+        """What the agent says of a kernel that was found; first waits for a client that reads what comes then."""
+        await self._bridge.wait_for_reader()
+        info = await self.kernel.learn_state()
+        if self._runs and info:
+            await self._runs.take_stock(self.kernel.call)
+        elif self._runs and self._shared:
+            self._find_lost(self._runs, self._shared)
+        return info
+
+    async def restart(self, launch: Launch, on_progress: OnProgress, *, after_death: bool = False) -> None:
+        """Start the kernel again, over a new link if the old one is lost.
+
+        `after_death`: nobody has asked for it, so what had run before is not to be forgotten.
+        """
+        self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
+        if self._shared is None or self._shared.link.state == "lost":
+            await self._leave_worker()
+            await self._join_worker(on_progress)
+            self._on_link(self.link_status)  # it was told last that the link is lost
+        launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
+        self._tell(on_progress, "Starting the kernel again")
+        if self._shared and self._is_another(self._shared):  # the record was on the lost one
+            if self._runs:
+                await self._environment.tell_what_is_gone(self._runs.lost_code(), on_progress, self.say)
+            self._following.begin_anew()
+            self._following.tell("new_record")
+        if self._runs and not after_death:
+            self._runs.begin()
+        await self.kernel.restart(launch)
+        if self._runs and self.loss:
+            self._runs.succeed()
+        self.loss = None
+        self._bridge.join(self, self.kernel.foretold)
+        await self.kernel.wait_until_up()
+
+    async def close(self) -> None:
+        """Give everything back; a kernel that has ended is forgotten by its worker, for which a cut link is waited."""
+        has_ended = self._kernel is not None and self._kernel.exit_code is not None
+        await self._give_back(and_forget=has_ended)
+
+    async def leave(self) -> None:
+        """Give everything back; the kernel goes on, and what its worker keeps of it stays."""
+        await self._give_back(and_forget=False)
+
+    async def give_up(self) -> None:
+        """Leave nothing, here or on the worker, however far a start has come; one that is under way ends first."""
+        async with self._changing:
+            await self._give_back(and_forget=True)
+
+    async def say(self, words: str) -> None:
+        """Tell whoever follows or listens, in the cell that the kernel spoke of last."""
+        self._following.tell("words", message=words)
+
+    async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
+        """Have `follower` read the kernel's record from `from_seq`, or from what comes next."""
+        follower.begin(self._following, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
+
+    async def hold_cells(self) -> None:
+        """See `RemoteKernel.hold_cells`."""
+        self.kernel.hold_cells()
+
+    async def release_cells(self) -> None:
+        """See `RemoteKernel.release_cells`."""
+        self.kernel.release_cells()
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of the agent for this kernel.
+
+        Raises:
+            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+        """
+        return await self.kernel.call(method, params)
+
+    @property
+    def link_status(self) -> LinkStatus:
+        """The state of the link to the worker; may be read from any thread."""
+        shared = self._shared
+        return shared.status if shared else LinkStatus(state="lost", since=time.time())
+
+    # -- what the bridge needs of the kernel -----------------------------------------------------------------------
+
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None:
+        """What a client says. What is refused is answered here: a cell with an error, other requests with words."""
+        try:
+            self.kernel.send(channel, parts)
+        except TpuError as error:
+            if event := not_run(parts, error):
+                self._bridge.deliver(0, "event", [json.dumps(event).encode()])
+            else:
+                self._bridge.say(str(error))
+
+    def hold(self) -> None:
+        self._clients.hold()
+
+    def resume(self) -> None:
+        self._clients.resume()
+
+    def let_replies_pass(self) -> None:
+        self._clients.let_replies_pass()
+
+    # -- inside ----------------------------------------------------------------------------------------------------
+
+    def _hear(self, channel: str, parts: list[bytes]) -> None:
+        if self._runs:
+            self._runs.hear(channel, parts)
+        self._environment.hear(channel, parts)
+
+    async def _open_bridge(self, on_progress: OnProgress) -> None:
+        """Open the sockets. A launcher that its front end has just killed may have their ports for a moment longer."""
+        until, waits_for = time.monotonic() + _PORT_WAIT_S, 0
+        while True:
+            try:
+                return self._bridge.open()
+            except PortTaken as taken:
+                if time.monotonic() > until:
+                    raise BadInput(
+                        f"Port {taken.port} of the connection file is in use by {await _owner_of(taken.port)}.",
+                        hint="End that process, or start the kernel with other ports.",
+                    ) from taken
+                if waits_for != taken.port:
+                    waits_for = taken.port
+                    message = f"Waiting for port {taken.port}, in use by {await _owner_of(taken.port)}"
+                    on_progress({"phase": "connecting", "message": message, "fraction": None})
+            await asyncio.sleep(_PORT_TRY_S)
+
+    async def _give_back(self, *, and_forget: bool) -> None:
+        self._environment.close()
+        self._following.tell("closed")
+        self._following.disconnect()
+        self._bridge.close()
+        try:
+            if and_forget and self._kernel:
+                await self._kernel.forget()
+        finally:
+            await self._leave_worker()
+
+    def connection_info(self) -> dict[str, Any]:
+        """What jupyter_client wants to know of the sockets."""
+        info: dict[str, Any] = {
+            "transport": self._addresses.transport,
+            "ip": self._addresses.ip,
+            "key": self._secrets.key,
+            "signature_scheme": self._secrets.signature_scheme,
+            **self._addresses.ports,
+        }
+        if self._secrets.curve:
+            info["curve_publickey"], info["curve_secretkey"] = (key.decode() for key in self._secrets.curve)
+        return info
+
+    def _tell(self, on_progress: OnProgress, step: str) -> None:
+        if self._shared and self._shared.link.is_up:
+            on_progress({"phase": "starting_kernel", "message": step, "fraction": None})
+        else:
+            on_progress({"phase": "connecting", "message": "Waiting for the link to the worker", "fraction": None})
+
+    async def _join_worker(self, on_progress: OnProgress) -> None:
+        self._take_link(await self._pool.acquire(self._key, on_progress), on_progress)
+
+    def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
+        self._shared = shared
+        generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
+        self._kernel = RemoteKernel(shared.link, self._following, on_progress, owner=self._owner, generation=generation)
+        if self._runs:
+            self._runs.node = lambda: shared.was_on
+        shared.watchers.append(self._link_changed)
+
+    def _link_changed(self, status: LinkStatus) -> None:
+        self._answer_waiting(status)
+        if status.state == "live":
+            self._down_since = None
+        elif self._down_since is None:
+            self._down_since = status.since
+        if status.state == "lost":
+            is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
+            if is_gone and self._shared:
+                ran_on = self._runs.ran_on if self._runs else ""
+                self._lose_node(ran_on or self._shared.was_on, status.message)
+            end = (self._shared.end if self._shared else "") or status.message
+            self.kernel.lose(end, is_gone=is_gone, with_node=is_gone)
+            self._following.tell("lost", message=status.message, error_code=status.error_code)
+        self._on_link(status)
+
+    def _answer_waiting(self, status: LinkStatus) -> None:
+        """Whoever waits for a link that needs a person's repair, or is lost, learns why; the notebook does so once."""
+        error = self._shared.link.error if self._shared else None
+        if status.state == "live":
+            self._has_told_refusal = False
+        elif error and (status.state == "lost" or self.kernel.refusal):
+            self.kernel.refuse_waiting(error)
+            if status.state == "down" and not self._has_told_refusal:
+                self._has_told_refusal = True
+                self._following.tell("words", message=_REFUSED.format(error.message))
+
+    def _is_another(self, shared: WorkerLink) -> bool:
+        """Whether the node was lost, and this is a worker of another; one that was stopped keeps its disk."""
+        return self.loss is not None and self.loss.was_on not in ("", shared.was_on)
+
+    def _lose_node(self, was_on: str, reason: str) -> None:
+        now = time.time()
+        self.loss = Loss(was_on=was_on, at=self._down_since or now, known_at=now)
+        self._environment.lose()
+        if self._runs:
+            self._runs.lose(reason.partition("\n")[0], self.loss.at)
+
+    def _find_lost(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
+        """The worker knows nothing of the kernel: it may be another one than that on which cells have run."""
+        if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.was_on):
+            self._lose_node(runs.ran_on, self.kernel.reason)
+
+    async def _leave_worker(self) -> None:
+        shared, self._shared = self._shared, None
+        if self._kernel:
+            self._kernel.close()
+        if shared:
+            shared.watchers.remove(self._link_changed)
+            await self._pool.release(self._key, shared)
+
+
+async def _owner_of(port: int) -> str:
+    return await asyncio.to_thread(port_owner, port) or "another process"

@@ -1,0 +1,59 @@
+"""What the clients at a kernel's local sockets get of its record: everything, in order, as fast as they read.
+
+A client that reads no output still waits for its replies, which stand behind that output. When it has read nothing for
+long, replies are let past; its output waits in the record on the worker, not in the memory of this process.
+"""
+
+from __future__ import annotations
+
+from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq, Subscriber
+from jupyter_tpu.kernels.messages.sockets import Parts
+from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
+
+
+class LocalClients:
+    """Gives the bridge what it delivers, from `from_seq` on."""
+
+    def __init__(self, bridge: Bridge, following: RecordFanout, from_seq: Seq) -> None:
+        self._bridge = bridge
+        self._following = following
+        self._replies: Subscriber | None = None
+        self._is_held = False
+        self._all = following.read(self._deliver, from_seq)
+
+    def hold(self) -> None:
+        """A queue is full."""
+        self._is_held = True
+        self._all.pause()
+
+    def resume(self) -> None:
+        """There is room again."""
+        self._is_held = False
+        self._all.resume()
+
+    def let_replies_pass(self) -> None:
+        """Deliver replies from now on though output waits."""
+        if self._replies is None and self._all.next_seq is not None:
+            self._replies = self._following.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
+
+    def close(self) -> None:
+        self._all.close()
+        if self._replies:
+            self._replies.close()
+
+    def _deliver(self, seq: int, channel: str, parts: Parts) -> None:
+        if self._replies is None or channel not in ROUTED:
+            self._bridge.deliver(seq, channel, parts)
+        self._meet()
+
+    def _deliver_reply(self, seq: int, channel: str, parts: Parts) -> None:
+        if channel in ROUTED:
+            self._bridge.deliver(seq, channel, parts)
+        self._meet()
+
+    def _meet(self) -> None:
+        """Where output has come as far as replies, they go on together."""
+        if self._replies and not self._is_held and self._all.next_seq == self._replies.next_seq:
+            self._all.early |= self._replies.early
+            self._replies.close()
+            self._replies = None

@@ -1,0 +1,290 @@
+"""What was run on a kernel, in a file on this machine: the record lies on the node, and goes with it.
+
+One line per request, in the order asked; the first bytes of a line are its state and how much it has put out, and are
+rewritten in place by a single call. So a server that is killed leaves each line old or new, and a torn last line at the
+worst. What a node took with it is moved to a second file, which waits for the user's answer.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+from urllib.parse import quote
+
+from jupyter_tpu.files import write_whole
+from jupyter_tpu.journal.paths import data_dir
+
+log = logging.getLogger(__name__)
+
+State = Literal["queued", "running", "ok", "error", "aborted"]
+
+MOST_CODE = 256 * 1024
+MOST_BYTES = 16 * 1024 * 1024
+
+_OVER = frozenset({"ok", "error", "aborted"})
+_MOST_OUTPUTS = 10**9 - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedRun:
+    """One execute_request of a page or program.
+
+    Attributes:
+        cell_id: the notebook's cell; None for what was no cell.
+        code: its first `MOST_CODE` characters at the most.
+        is_whole: whether that is all of it.
+        outputs: how many messages with output have come.
+        node: the worker that it ran on, by the name of its host key.
+    """
+
+    msg_id: str
+    cell_id: str | None
+    code: str
+    is_whole: bool = True
+    node: str = ""
+    state: State = "queued"
+    outputs: int = 0
+
+    @property
+    def is_over(self) -> bool:
+        return self.state in _OVER
+
+    def to_line(self) -> bytes:
+        rest = json.dumps({name: value for name, value in asdict(self).items() if name not in ("state", "outputs")})
+        return _head(self.state, self.outputs) + rest[1:].encode() + b"\n"
+
+    @classmethod
+    def from_line(cls, line: bytes) -> NotedRun:
+        """The inverse of `to_line`.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        data = json.loads(line)
+        return cls(**{**data, "state": data["state"].strip()})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostRuns:
+    """What had run on a kernel when its node was taken away.
+
+    Attributes:
+        lost_at: Unix seconds.
+        reason: why it is gone, for people.
+        runs: in the order asked.
+        has_successor: whether the kernel was started again since, on another node.
+    """
+
+    lost_at: float
+    reason: str
+    runs: tuple[NotedRun, ...]
+    has_successor: bool = False
+
+
+def _head(state: str, outputs: int) -> bytes:
+    """Of the same length for all states and counts."""
+    return f'{{"state": "{state:<7}", "outputs": {min(outputs, _MOST_OUTPUTS):9d}, '.encode()
+
+
+def runs_folder() -> Path:
+    """Where the files lie.
+
+    Raises:
+        JournalUnwritable: our data folder cannot be made.
+    """
+    return data_dir() / "runs"
+
+
+class ExecutionLog:
+    """The file of one kernel; every method reads or writes the disk, and none raises: a kernel runs without it too.
+
+    Args:
+        folder: where the files lie.
+
+    Attributes:
+        ran_on: the worker of the newest run, which may be lost with nothing after it; empty when there is none.
+    """
+
+    def __init__(self, folder: Path, kernel_id: str, *, most_bytes: int = MOST_BYTES) -> None:
+        name = quote(kernel_id, safe="")
+        self._path = folder / f"{name}.log"
+        self._lost_path = folder / f"{name}.lost"
+        self._most_bytes = most_bytes
+        self._file: Any = None
+        self._size = 0
+        self._open: dict[str, tuple[int, NotedRun]] = {}
+        self._has_failed = False
+        self.ran_on = ""
+
+    def begin(self) -> None:
+        """Forget what was run: a new process knows nothing of it."""
+        self._guarded(self._rewrite, [])
+
+    def go_on(self) -> None:
+        """Take up the file that an earlier server has left."""
+        self._guarded(lambda: self._rewrite(_read_runs(self._path)))
+        lost = self.lost()
+        if lost and lost.runs and not lost.has_successor:
+            self.ran_on = self.ran_on or lost.runs[0].node
+
+    def succeed(self) -> None:
+        """The kernel was started again after its node was lost."""
+        if lost := self.lost():
+            self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
+
+    def add(self, run: NotedRun) -> None:
+        """A request was made."""
+        if self._file and run.msg_id not in self._open:
+            short = replace(run, code=run.code[:MOST_CODE], is_whole=run.is_whole and len(run.code) <= MOST_CODE)
+            self._guarded(self._append, short)
+
+    def is_open(self, msg_id: str) -> bool:
+        """Whether the request is known and not over yet."""
+        return msg_id in self._open
+
+    def outputs_of(self, msg_id: str) -> int:
+        """How much an open request has put out."""
+        return self._open[msg_id][1].outputs
+
+    def move(self, msg_id: str, state: State | None = None, *, outputs: int = 0) -> None:
+        """A request is in another state now, or has put out more."""
+        if self._file and msg_id in self._open:
+            place, run = self._open[msg_id]
+            run = replace(run, state=state or run.state, outputs=run.outputs + outputs)
+            self._open[msg_id] = place, run
+            self._guarded(self._write_at, place, _head(run.state, run.outputs))
+            if run.is_over:
+                del self._open[msg_id]
+
+    def lose(self, reason: str, at: float) -> None:
+        """The node is gone, and all that was run there with it. What an earlier one took still waits behind that."""
+        self._guarded(self._lose, reason, at)
+
+    def lost(self) -> LostRuns | None:
+        """What waits to be run again."""
+        return _read_lost(self._lost_path)
+
+    def settle(self) -> None:
+        """The user has answered: nothing waits any more."""
+        with suppress(OSError):
+            self._lost_path.unlink(missing_ok=True)
+
+    def close(self) -> None:
+        """Stop writing; the files stay."""
+        if self._file:
+            self._file.close()
+            self._file = None
+
+    def remove(self) -> None:
+        """The kernel is done with."""
+        self.close()
+        self._open.clear()
+        for path in (self._path, self._lost_path):
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
+
+    # -- the file ------------------------------------------------------------------------------------------------------
+
+    def _guarded(self, work: Any, *arguments: Any) -> None:
+        try:
+            work(*arguments)
+        except OSError as error:
+            self.close()
+            if not self._has_failed:
+                self._has_failed = True
+                log.warning("What is run is not noted any more, and cannot be offered again: %s", error)
+
+    def _append(self, run: NotedRun) -> None:
+        line = run.to_line()
+        if self._size + len(line) > self._most_bytes:
+            self._rewrite(_newest(_read_runs(self._path), self._most_bytes // 2 - len(line)))
+        self._write_at(self._size, line)
+        self.ran_on = run.node
+        if not run.is_over:
+            self._open[run.msg_id] = self._size, run
+        self._size += len(line)
+
+    def _write_at(self, place: int, data: bytes) -> None:
+        self._file.seek(place)
+        if self._file.write(data) != len(data):
+            raise OSError("the disk is full")
+
+    def _rewrite(self, runs: Iterable[NotedRun]) -> None:
+        """A file with these, written beside the old one and put in its place."""
+        self.close()
+        kept = list(runs)
+        lines = [run.to_line() for run in kept]
+        _write(self._path, b"".join(lines))
+        self._file = self._path.open("r+b", buffering=0)
+        self._size, self._open = 0, {}
+        self.ran_on = kept[-1].node if kept else ""
+        for run, line in zip(kept, lines, strict=True):
+            if not run.is_over:
+                self._open[run.msg_id] = self._size, run
+            self._size += len(line)
+
+    def _lose(self, reason: str, at: float) -> None:
+        runs = _read_runs(self._path)
+        if not runs:
+            return
+        lost = LostRuns(lost_at=at, reason=reason, runs=_behind(runs, self.lost()))
+        _write_lost(self._lost_path, lost)
+        self._rewrite([])
+
+
+def _behind(runs: list[NotedRun], earlier: LostRuns | None) -> tuple[NotedRun, ...]:
+    """The cells that were lost before and have not been run again since come last."""
+    again = {run.cell_id for run in runs if run.cell_id} | {run.msg_id for run in runs}
+    left = [run for run in (earlier.runs if earlier else ()) if run.cell_id not in again and run.msg_id not in again]
+    return (*runs, *left)
+
+
+def _newest(runs: list[NotedRun], most_bytes: int) -> list[NotedRun]:
+    """Those at the end that have room."""
+    kept: list[NotedRun] = []
+    for run in reversed(runs):
+        most_bytes -= len(run.to_line())
+        if most_bytes < 0:
+            break
+        kept.append(run)
+    return kept[::-1]
+
+
+def _read_runs(path: Path) -> list[NotedRun]:
+    """All lines that are whole."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    runs: list[NotedRun] = []
+    for line in lines:
+        with suppress(KeyError, TypeError, ValueError, AttributeError, RecursionError):
+            runs.append(NotedRun.from_line(line))
+    return runs
+
+
+def _read_lost(path: Path) -> LostRuns | None:
+    try:
+        data = json.loads(path.read_bytes())
+        runs = tuple(NotedRun(**run) for run in data["runs"])
+        lost_at, has_successor = float(data["lost_at"]), bool(data.get("has_successor"))
+        return LostRuns(lost_at=lost_at, reason=str(data["reason"]), runs=runs, has_successor=has_successor)
+    except FileNotFoundError:
+        return None
+    except (OSError, KeyError, TypeError, ValueError, RecursionError) as error:
+        log.warning("%s cannot be used: %s", path, error)
+        return None
+
+
+def _write_lost(path: Path, lost: LostRuns) -> None:
+    _write(path, json.dumps(asdict(lost)).encode())
+
+
+def _write(path: Path, content: bytes) -> None:
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, content)

@@ -1,0 +1,117 @@
+"""Notes what is run on a kernel as its live messages pass, whoever asked for it.
+
+On the path of every message: a parent header is parsed only when it differs from the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from jupyter_tpu.agent.recording.jupyter_messages import header_place, json_object, text_of
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.messages.execution_log import ExecutionLog, NotedRun, State
+
+log = logging.getLogger(__name__)
+
+Call = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+
+# the request itself, that it is busy, and its input
+_MESSAGES_BEFORE_OUTPUT = 3
+_OUTPUTS = (b'"stream"', b'"display_data"', b'"execute_result"', b'"error"')
+_STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted", "abort": "aborted"}
+
+
+class ExecutionWatch:
+    """Hears a kernel's messages in the order of its record, and writes down what they say of runs.
+
+    Attributes:
+        node: gives the worker that the kernel is on, see `NotedRun.node`.
+    """
+
+    def __init__(self, runs: ExecutionLog) -> None:
+        self.node: Callable[[], str] = str
+        self._runs = runs
+        self._last_parent = b""
+        self._last_id = ""
+
+    @property
+    def ran_on(self) -> str:
+        """The worker of the newest run; empty when nothing has run."""
+        return self._runs.ran_on
+
+    def begin(self) -> None:
+        """A new process knows nothing of what was run."""
+        self._runs.begin()
+
+    def go_on(self) -> None:
+        """The kernel was started by a server that is gone."""
+        self._runs.go_on()
+
+    def lose(self, reason: str, at: float) -> None:
+        """See `ExecutionLog.lose`."""
+        self._runs.lose(reason, at)
+
+    def succeed(self) -> None:
+        """See `ExecutionLog.succeed`."""
+        self._runs.succeed()
+
+    def lost_code(self) -> tuple[str, ...]:
+        """The cells that had run to their end on a lost node, until the user has answered."""
+        lost = self._runs.lost()
+        return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
+
+    async def take_stock(self, call: Call) -> None:
+        """Learn from the record what has become of runs while no server looked; the log says if that fails."""
+        try:
+            requests = (await call("list_requests", {}))["requests"]
+            for each in requests:
+                self._learn(each["msg_id"], each["state"], each["status"], int(each["messages"]))
+        except (TpuError, KeyError, TypeError, ValueError) as error:
+            log.info("what has run meanwhile is not known: %s", error)
+
+    def _learn(self, msg_id: str, state: str, status: str | None, messages: int) -> None:
+        if not self._runs.is_open(msg_id):
+            return
+        if state == "done":
+            self._runs.move(msg_id, _STATES.get(status or "", "error"))
+        elif state == "running":
+            more = messages - _MESSAGES_BEFORE_OUTPUT - self._runs.outputs_of(msg_id)
+            self._runs.move(msg_id, "running", outputs=max(more, 0))
+
+    def hear(self, channel: str, parts: Sequence[bytes]) -> None:
+        """A message of the kernel, or of somebody to the kernel."""
+        place = 0 if channel == "event" else header_place(parts)
+        if place and channel == "request":
+            self._asked(parts[place : place + 4])
+        elif place and channel in ("iopub", "shell"):
+            self._answered(channel, parts[place : place + 4])
+
+    def _asked(self, frames: Sequence[bytes]) -> None:
+        header = json_object(frames[0])
+        if header.get("msg_type") != "execute_request":
+            return
+        content = json_object(frames[3])
+        code = text_of(content, "code")
+        if code.strip() and not content.get("silent") and content.get("store_history", True):
+            cell_id = text_of(json_object(frames[2]), "cellId") or None
+            msg_id = text_of(header, "msg_id")
+            self._runs.add(NotedRun(msg_id=msg_id, cell_id=cell_id, code=code, node=self.node()))
+
+    def _answered(self, channel: str, frames: Sequence[bytes]) -> None:
+        msg_id = self._parent_id(frames[1])
+        if not self._runs.is_open(msg_id):
+            return
+        if channel == "shell":
+            status = text_of(json_object(frames[3]), "status")
+            self._runs.move(msg_id, _STATES.get(status, "error"))
+        elif b'"execute_input"' in frames[0]:
+            self._runs.move(msg_id, "running")
+        elif any(kind in frames[0] for kind in _OUTPUTS):
+            self._runs.move(msg_id, outputs=1)
+
+    def _parent_id(self, parent: bytes) -> str:
+        if parent != self._last_parent:
+            self._last_parent, self._last_id = parent, text_of(json_object(parent), "msg_id")
+        return self._last_id

@@ -1,0 +1,187 @@
+"""Follows a kernel from another event loop than the link's: batches out, messages in, nothing piles up in between."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Literal, NamedTuple
+
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq, Subscriber
+from jupyter_tpu.kernels.messages.not_run import not_run
+from jupyter_tpu.kernels.messages.notices import unreadable_event
+from jupyter_tpu.link import refuse_too_large
+
+log = logging.getLogger(__name__)
+
+FULL_BYTES = 4 * 1024 * 1024
+_LOW_BYTES = 1024 * 1024
+_BATCH_BYTES = 1024 * 1024
+_OBJECT_BYTES = 1000  # what Python spends on a message besides its bytes
+
+
+class KernelMessage(NamedTuple):
+    """A message of a kernel's record.
+
+    Attributes:
+        seq: its place in the record, counted from 1; for an event that is in no record, the seq before it.
+        channel: shell, control, stdin, iopub, request, or event (one part, a JSON object).
+        parts: as they came from the kernel's socket: routing identities, ``<IDS|MSG>``, signature, header, …
+        is_early: whether it has overtaken messages that come later; its seq is then no place to go on from.
+    """
+
+    seq: int
+    channel: str
+    parts: list[bytes]
+    is_early: bool = False
+
+
+Deliver = Callable[[list[KernelMessage]], Awaitable[None] | None]
+Send = Callable[[str, Sequence[bytes]], None]
+
+
+class LoopBridge:
+    """Made by `TPUProvisioner.follow` in the loop in which `deliver` is to be called.
+
+    `deliver` gets messages in batches, each once and in order; the next batch comes when the awaitable that it returned
+    is done. A batch at which it raises comes again, message by message. Besides the record's own
+    events there are some that stand in no record:
+
+    - ``cut`` {first_seq, last_seq}: these messages are not kept any more
+    - ``new_record`` {}: the kernel's record was removed; seqs begin anew
+    - ``gone`` {message, error}: the worker knows no such kernel; after a restart seqs begin anew
+    - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
+    - ``unsent`` {channel, message}: what was sent to the kernel could not be: too much waits for a link that is down
+    - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
+    - ``unreadable`` {seq}: `deliver` has raised at this message alone, which is left out
+    - ``closed`` {}: the kernel was shut down; nothing will follow
+
+    Attributes:
+        first_seq: the seq it begins with; None while only the worker knows where the record ends.
+    """
+
+    def __init__(self, deliver: Deliver) -> None:
+        self._deliver = deliver
+        self._loop = asyncio.get_running_loop()
+        self._links: asyncio.AbstractEventLoop | None = None
+        self._send: Send | None = None
+        self._queue: deque[KernelMessage] = deque()
+        self._news = asyncio.Event()
+        self._is_waking = False
+        self._undelivered = 0
+        self._reader: Subscriber | None = None
+        self._is_closed = False
+        self.first_seq: int | None = None
+        self._pump = asyncio.create_task(self._deliver_all())
+
+    def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
+        """Send a signed message: identity, ``<IDS|MSG>``, signature, header, parent header, metadata, content, buffers.
+
+        Returns at once. The answer comes with the same identity.
+
+        Raises:
+            BadInput: the message is larger than the link carries.
+        """
+        refuse_too_large(parts)
+        self._call_there(self._pass_on, channel, parts)
+
+    async def close(self) -> None:
+        """Stop; `deliver` is cancelled and not called again. Harmless when repeated, or called by `deliver` itself."""
+        self._is_closed = True
+        self._call_there(self._leave)
+        if self._pump is not asyncio.current_task():
+            self._pump.cancel()
+            await asyncio.wait([self._pump])
+
+    async def _deliver_all(self) -> None:
+        while not self._is_closed:
+            await self._news.wait()
+            self._news.clear()
+            while not self._is_closed and (batch := self._next_batch()):
+                await self._deliver_one(batch)
+
+    async def _deliver_one(self, batch: list[KernelMessage]) -> None:
+        if not await self._is_taken(batch):
+            for message in batch:  # the fault of one must not take its neighbours along
+                if not await self._is_taken([message]):
+                    log.error("message %s was left out", message.seq)
+                    event = json.dumps(unreadable_event(message.seq)).encode()
+                    await self._is_taken([KernelMessage(message.seq, "event", [event], message.is_early)])
+        self._call_there(self._delivered, sum(map(_size, batch)))
+
+    async def _is_taken(self, batch: list[KernelMessage]) -> bool:
+        try:
+            delivered = self._deliver(batch)
+            if delivered is not None:
+                await delivered
+        except Exception:  # the consumer's fault must not end the consumer's output
+            log.exception("messages %s to %s were not taken", batch[0].seq, batch[-1].seq)
+            return False
+        return True
+
+    def _next_batch(self) -> list[KernelMessage]:
+        batch: list[KernelMessage] = []
+        size = 0
+        while self._queue and size < _BATCH_BYTES:
+            batch.append(self._queue.popleft())
+            size += _size(batch[-1])
+        return batch
+
+    def _call_there(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self._links:
+            with suppress(RuntimeError):  # the link thread has ended, and the kernel with it
+                self._links.call_soon_threadsafe(function, *arguments)
+
+    def _wake(self) -> None:
+        self._is_waking = False
+        self._news.set()
+
+    # -- in the link's loop ----------------------------------------------------------------------------------------
+
+    def begin(self, following: RecordFanout, from_seq: Seq, send: Send) -> None:
+        """Follow from `from_seq`, or from what comes next."""
+        self._links, self._send = asyncio.get_running_loop(), send
+        if not self._is_closed:  # looked at after `_links` was set: `close` does it the other way round
+            self._reader = following.read(self._take, from_seq)
+            self.first_seq = self._reader.next_seq
+
+    def _leave(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader:
+            reader.close()
+
+    def _pass_on(self, channel: str, parts: Sequence[bytes]) -> None:
+        if self._reader is None or self._send is None:
+            return
+        try:
+            self._send(channel, parts)
+        except TpuError as error:
+            event = not_run(parts, error) or {"event": "unsent", "channel": channel, "message": str(error)}
+            self._reader.tell([json.dumps(event).encode()])
+
+    def _take(self, seq: int, channel: str, parts: list[bytes]) -> None:
+        is_early = self._reader is not None and seq >= (self._reader.next_seq or 1)
+        message = KernelMessage(seq, channel, parts, is_early)
+        self._queue.append(message)
+        self._undelivered += _size(message)
+        if self._reader and self._undelivered > FULL_BYTES:
+            self._reader.pause()
+        if not self._is_waking:
+            self._is_waking = True
+            try:
+                self._loop.call_soon_threadsafe(self._wake)
+            except RuntimeError:  # its loop has ended without a word
+                self._leave()
+
+    def _delivered(self, size: int) -> None:
+        self._undelivered -= size
+        if self._reader and self._undelivered <= _LOW_BYTES:
+            self._reader.resume()
+
+
+def _size(message: KernelMessage) -> int:
+    return sum(map(len, message.parts)) + _OBJECT_BYTES

@@ -1,0 +1,48 @@
+"""Cells that no kernel will run: each gets an error, the word that it is over, and a reply, as from a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from jupyter_tpu.agent.recording.jupyter_messages import header_place, is_execute_request, json_object
+from jupyter_tpu.errors import TpuError, error_from_json
+
+NOT_RUN = "not_run"
+
+
+class Answer(NamedTuple):
+    """One message about a cell."""
+
+    channel: str
+    msg_type: str
+    content: dict[str, Any]
+
+
+def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
+    """The event that a request to run a cell was not sent to its kernel; None for any other message."""
+    if not is_execute_request(parts):
+        return None
+    place = header_place(parts)
+    asked = [part.hex() for part in parts[: place - 2]]
+    return {"event": NOT_RUN, "asked": asked, "header": json_object(parts[place]), "error": error.to_json()}
+
+
+def asked_by(event: Mapping[str, Any]) -> list[bytes]:
+    """The routing identities of the request."""
+    return [bytes.fromhex(part) for part in event["asked"]]
+
+
+def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
+    """What is said of the cell; the parent of each is the event's ``header``."""
+    error = error_from_json(event["error"])
+    content = {
+        "ename": type(error).__name__,
+        "evalue": error.message,
+        "traceback": ["The cell was not run.", *str(error).splitlines()],
+    }
+    return (
+        Answer("iopub", "error", content),
+        Answer("iopub", "status", {"execution_state": "idle"}),
+        Answer("shell", "execute_reply", {"status": "error", **content}),
+    )

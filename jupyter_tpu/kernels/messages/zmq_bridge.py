@@ -1,0 +1,259 @@
+"""The local end of a kernel: sockets that behave as the kernel's own, joined to its stream from the worker.
+
+Requests go to the worker as they are, with the routing identities that bring the replies back to the right client.
+The heartbeat is answered here: it says that this process lives, never how the network is. Nothing here looks into
+messages, except that a new subscriber is welcomed as ipykernel does, and that what is said of the link goes to the cell
+that spoke last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import zmq
+from jupyter_client.session import DELIM, Session
+
+from jupyter_tpu.agent.recording.jupyter_messages import json_object
+from jupyter_tpu.kernels.messages.local_ports import Addresses
+from jupyter_tpu.kernels.messages.not_run import NOT_RUN, answers, asked_by
+from jupyter_tpu.kernels.messages.notices import event_words
+from jupyter_tpu.kernels.messages.publisher import Publisher
+from jupyter_tpu.kernels.messages.sockets import LoopSocket, Parts
+
+_IOPUB_QUEUE = 200  # messages, and with that some MiB of a flood; ZMQ counts no bytes
+_READER_COMES_S = 2.0
+_STATUS_BYTES = 64
+PATIENCE_S = 10.0
+ROUTED = ("shell", "control", "stdin")
+
+
+class Stream(Protocol):
+    """Where requests go and messages come from."""
+
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None: ...
+    def hold(self) -> None: ...
+    def resume(self) -> None: ...
+    def let_replies_pass(self) -> None: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secrets:
+    """What a connection file holds of keys.
+
+    Attributes:
+        key: the HMAC key; empty = messages are not signed.
+        curve: public and secret key of the sockets if they are encrypted (CurveZMQ).
+    """
+
+    key: bytes
+    signature_scheme: str = "hmac-sha256"
+    curve: tuple[bytes, bytes] | None = None
+
+
+class Bridge:
+    """Five sockets at `addresses`; `open` binds them in the running loop.
+
+    Requests that come before `join` wait, so clients may speak before the kernel is up.
+
+    Args:
+        patience_s: how long a client may read no output at all before others are more important.
+    """
+
+    def __init__(
+        self,
+        addresses: Addresses,
+        secrets: Secrets,
+        context: zmq.Context[zmq.Socket[bytes]],
+        *,
+        patience_s: float = PATIENCE_S,
+    ) -> None:
+        self._addresses = addresses
+        self._secrets = secrets
+        self._context = context
+        self._session = Session(key=secrets.key, signature_scheme=secrets.signature_scheme, username="kernel")
+        self._sockets: dict[str, LoopSocket] = {}
+        self._waiting: list[tuple[str, Parts]] = []
+        self._last_parent = b""
+        self._stream: Stream | None = None
+        self._foretold: Mapping[str, Any] | None = None
+        self._has_reader = asyncio.Event()
+        self._iopub = Publisher(self._hold, self._resume, self._starve, patience_s)
+
+    def open(self) -> None:
+        """Bind and publish the sockets.
+
+        Raises:
+            PortTaken: another process has a port; nothing is open then, and this may be called again.
+        """
+        try:
+            for channel in ROUTED:
+                self._open(channel, zmq.ROUTER, self._taker_of(channel))
+            self._open("hb", zmq.ROUTER, lambda parts: self._deliver_to("hb", parts))
+            self._open("iopub", zmq.XPUB, self._subscribed)
+        except BaseException:
+            self.close()
+            raise
+        self._iopub.socket = self._sockets["iopub"]
+        self.publish()
+
+    def publish(self) -> None:
+        """Renew the sockets' public names."""
+        self._addresses.publish()
+
+    def join(self, stream: Stream, foretold: Mapping[str, Any] | None = None) -> None:
+        """Give requests to `stream` from now on, those that waited first.
+
+        Args:
+            foretold: what the kernel will answer to a kernel_info_request. Until something else was asked or the kernel
+                has spoken, that is answered here: it saves who waits for a kernel a round trip, and is true.
+        """
+        self._stream, self._foretold = stream, foretold
+        waiting, self._waiting = self._waiting, []
+        for channel, parts in waiting:
+            self._pass_on(stream, channel, parts)
+
+    async def wait_for_reader(self) -> None:
+        """Wait until somebody listens to output, for a moment at most."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_READER_COMES_S):
+                await self._has_reader.wait()
+
+    def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
+        """Give a message of the kernel to the clients."""
+        if channel in ("iopub", *ROUTED):
+            self._foretold = None
+        if channel == "iopub":
+            self._last_parent = _parent_header(parts)
+            self._sockets["iopub"].read_now()  # who has just subscribed is welcomed before anything else
+            self._iopub.send(parts)
+            if _says_starting(parts):
+                self._publish("status", {"execution_state": "idle"})
+        elif channel in ROUTED:
+            self._deliver_to(channel, parts)
+        elif channel == "event":
+            self._learn(json_object(parts[0]))
+
+    def _learn(self, event: Mapping[str, Any]) -> None:
+        if event.get("event") == NOT_RUN:
+            for answer in answers(event):
+                if answer.channel == "iopub":
+                    self._publish(answer.msg_type, answer.content, parent=event["header"])
+                else:
+                    reply = self._session.msg(answer.msg_type, answer.content, parent=event["header"])
+                    self._deliver_to(answer.channel, [*asked_by(event), *self._session.serialize(reply)])
+        elif words := event_words(event):
+            self.say(words)
+
+    def say(self, text: str) -> None:
+        """Print `text` to whoever listens, in the cell that the kernel spoke of last: front ends show nothing else."""
+        self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
+
+    def close(self) -> None:
+        """Close the sockets and take their names away; harmless when repeated."""
+        self._iopub.close()
+        for socket in self._sockets.values():
+            socket.close()
+        self._addresses.remove()
+
+    def _open(self, channel: str, kind: int, on_message: Callable[[Parts], None]) -> None:
+        socket: zmq.Socket[bytes] = self._context.socket(kind)
+        try:
+            _set_options(socket, kind, self._secrets.curve)
+            self._addresses.bind(socket, channel)
+        except BaseException:
+            socket.close(0)
+            raise
+        on_writable = self._iopub.flush if channel == "iopub" else lambda: None
+        self._sockets[channel] = LoopSocket(socket, on_message, on_writable)
+
+    def _taker_of(self, channel: str) -> Callable[[Parts], None]:
+        def take(parts: Parts) -> None:
+            if self._stream:
+                self._pass_on(self._stream, channel, parts)
+            else:
+                self._waiting.append((channel, parts))
+
+        return take
+
+    def _pass_on(self, stream: Stream, channel: str, parts: Parts) -> None:
+        if self._foretold is not None and self._answer(channel, parts, self._foretold):
+            return
+        self._foretold = None
+        stream.send(channel, parts)
+
+    def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:
+        """Answer a kernel_info_request as the kernel would; whether it was one."""
+        try:
+            identities, rest = self._session.feed_identities(parts)
+            request = self._session.deserialize(rest)
+        except (ValueError, TypeError, KeyError, RecursionError):  # the kernel shall judge it
+            return False
+        if request["msg_type"] != "kernel_info_request":
+            return False
+        header = request["header"]
+        self._publish("status", {"execution_state": "busy"}, parent=header)
+        reply = self._session.msg("kernel_info_reply", dict(kernel_info), parent=header)
+        self._deliver_to(channel, [*identities, *self._session.serialize(reply)])
+        self._publish("status", {"execution_state": "idle"}, parent=header)
+        return True
+
+    def _deliver_to(self, channel: str, parts: Parts) -> None:
+        self._sockets[channel].send(parts)
+
+    def _subscribed(self, parts: Parts) -> None:
+        wish = parts[0]
+        self._iopub.subscriptions += 1 if wish[:1] == b"\x01" else -1
+        if wish[:1] == b"\x01":
+            self._has_reader.set()
+            self._publish("iopub_welcome", {"subscription": wish[1:].decode(errors="replace")}, topic=wish[1:])
+
+    def _publish(
+        self, kind: str, content: dict[str, Any], *, topic: bytes = b"", parent: dict[str, Any] | None = None
+    ) -> None:
+        message = self._session.msg(kind, content, parent=parent)
+        parts = self._session.serialize(message)
+        self._iopub.send([topic, *parts] if topic else parts)
+
+    def _hold(self) -> None:
+        if self._stream:
+            self._stream.hold()
+
+    def _starve(self) -> None:
+        if self._stream:
+            self._stream.let_replies_pass()
+
+    def _resume(self) -> None:
+        if self._stream:
+            self._stream.resume()
+
+
+def _says_starting(parts: Parts) -> bool:
+    """Whether the kernel says that it has started. It can be asked from then on, and says no more until it is.
+
+    Where nobody asks, as after a death with no page open, it would be listed as starting for ever.
+    """
+    return len(parts[-1]) < _STATUS_BYTES and json_object(parts[-1]).get("execution_state") == "starting"
+
+
+def _parent_header(parts: Parts) -> bytes:
+    """The header, as JSON, of the request that a message answers; empty where it answers none."""
+    place = parts.index(DELIM) + 3 if DELIM in parts else len(parts)
+    return parts[place] if place < len(parts) else b""
+
+
+def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes] | None) -> None:
+    if kind == zmq.XPUB:
+        socket.set(zmq.XPUB_VERBOSER, 1)  # tell of each that comes or goes, also of a second one to the same topic
+        socket.set(zmq.XPUB_NODROP, 1)
+        socket.set(zmq.SNDHWM, _IOPUB_QUEUE)
+    else:
+        socket.set(zmq.ROUTER_HANDOVER, 1)  # a client that comes back under its name replaces its old connection
+        socket.set(zmq.SNDHWM, 0)
+    if curve:
+        socket.set(zmq.CURVE_SERVER, 1)
+        socket.set(zmq.CURVE_PUBLICKEY, curve[0])
+        socket.set(zmq.CURVE_SECRETKEY, curve[1])

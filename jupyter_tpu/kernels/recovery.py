@@ -1,0 +1,42 @@
+"""Whether the node of a lost kernel is on its way back by its user's standing choice, so that the kernel may wait."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from jupyter_tpu.kernels.connections.preemption import standing_choice
+from jupyter_tpu.kernels.connections.worker import WorkerKey, alias_of_uid
+from jupyter_tpu.kernels.kernel_host import Loss
+
+if TYPE_CHECKING:
+    from jupyter_tpu.lifecycle.recoveries import Recovery
+
+Comeback = Literal["no", "coming", "ready"]
+
+_SEEN_S = 300.0
+"""How long it may take until those who make nodes again have seen that one is gone."""
+
+
+def comeback(key: WorkerKey, loss: Loss, now: float) -> Comeback:
+    """How far it has come. Blocks on the disk."""
+    return judge(standing_choice(key.endpoint, key.node), loss, key.worker_id, now)
+
+
+def judge(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> Comeback:
+    """The same, by the choice as it is laid down; None = there is none."""
+    if choice is None or not choice.is_on:
+        return "no"
+    if choice.is_being_made:
+        return "coming"
+    if choice.phase != "watching" or not choice.was_ready:
+        return "no"
+    if _is_another(choice, loss, worker_id):
+        return "ready"
+    return "coming" if now - loss.known_at < _SEEN_S else "no"
+
+
+def _is_another(choice: Recovery, loss: Loss, worker_id: int) -> bool:
+    """Whether the node that is watched now is not the one that was lost."""
+    if not loss.was_on:
+        return choice.since > loss.known_at
+    return alias_of_uid(choice.uid, worker_id) != loss.was_on

@@ -1,0 +1,217 @@
+"""What this machine keeps of each kernel that a Jupyter server has started, so that the next server can give it back.
+
+One file per kernel, closed to other users: it holds the key that signs the kernel's messages. Everything else about a
+kernel is asked of the agent, which knows it better. A note belongs to the server that wrote it for as long as that
+process lives.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import re
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jupyter_tpu.files import write_whole
+from jupyter_tpu.journal.owner import is_gone, new_owner
+from jupyter_tpu.journal.paths import data_dir
+
+if sys.platform != "win32":
+    import fcntl
+
+log = logging.getLogger(__name__)
+
+VERSION = 1
+_KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
+_LONGEST_NOTE = 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotedSession:
+    """A session of the Jupyter server: what a front end has open on the kernel."""
+
+    session_id: str
+    path: str | None = None
+    name: str | None = None
+    type: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisteredKernel:
+    """A kernel on a node, and whose it is.
+
+    Attributes:
+        key: the HMAC key of the kernel's messages.
+        root_dir: the server's folder of notebooks; only a server of the same folder gives the kernel back.
+        owner: the process that the kernel belongs to, as `jupyter_tpu.journal.owner` writes it.
+        is_ended: whether its user has ended it while its node could not be reached; it may run on there until then.
+    """
+
+    kernel_id: str
+    kernel_name: str
+    node: str
+    endpoint: str = ""
+    worker_id: int = 0
+    python: str = ""
+    key: str = field(repr=False)
+    signature_scheme: str = "hmac-sha256"
+    extra_arguments: tuple[str, ...] = ()
+    root_dir: str = ""
+    owner: str = ""
+    sessions: tuple[NotedSession, ...] = ()
+    is_ended: bool = False
+
+    def with_session(self, session: NotedSession) -> RegisteredKernel:
+        """The same with a session that is new or has changed."""
+        return replace(self, sessions=tuple({each.session_id: each for each in (*self.sessions, session)}.values()))
+
+    def to_json(self) -> dict[str, Any]:
+        return {"version": VERSION, **asdict(self)}
+
+    @classmethod
+    def from_json(cls, data: dict[str, Any]) -> RegisteredKernel:
+        """The inverse of `to_json`.
+
+        Raises:
+            KeyError, TypeError, ValueError: it is none.
+        """
+        note = cls(**{**{name: value for name, value in data.items() if name != "version"}, **_tuples(data)})
+        if not all(isinstance(getattr(note, name), kind) for name, kind in _KINDS.items()):
+            raise TypeError("a field has the wrong type")
+        return note
+
+
+_TEXTS = ("kernel_id", "kernel_name", "node", "endpoint", "python", "key", "signature_scheme", "root_dir", "owner")
+_KINDS: dict[str, type] = {**dict.fromkeys(_TEXTS, str), "worker_id": int, "is_ended": bool}
+
+
+def _tuples(data: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "extra_arguments": tuple(map(str, data["extra_arguments"])),
+        "sessions": tuple(NotedSession(**each) for each in data["sessions"]),
+    }
+
+
+@cache
+def this_process() -> str:
+    """The owner of the notes that this process writes."""
+    return new_owner()
+
+
+class KernelRegistry:
+    """The notes of this user on this machine; every method reads or writes the disk.
+
+    Args:
+        folder: where they lie; ``kernels`` in our data folder if not told.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+
+    @property
+    def folder(self) -> Path:
+        return self._folder or data_dir() / "kernels"
+
+    def write(self, note: RegisteredKernel) -> None:
+        """Write or renew a note; a crash in between leaves the old one.
+
+        Raises:
+            OSError: the disk is full, or may not be written.
+            ValueError: the kernel's id cannot be the name of a file.
+        """
+        path = self._path(note.kernel_id)
+        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, json.dumps(note.to_json()).encode(), is_durable=True)
+
+    def remove(self, kernel_id: str) -> None:
+        """Remove a note; harmless when there is none."""
+        self._path(kernel_id).unlink(missing_ok=True)
+
+    def find(self, kernel_id: str) -> RegisteredKernel | None:
+        """The note of one kernel, if there is one that can be used."""
+        return _read(self._path(kernel_id)) if _KERNEL_ID.fullmatch(kernel_id) else None
+
+    def list(self) -> tuple[RegisteredKernel, ...]:
+        """All notes that can be used; the log says which cannot, and they stay as they are."""
+        found = map(_read, sorted(self.folder.glob("*.json")))
+        return tuple(note for note in found if note)
+
+    def claim(self, root_dir: str) -> tuple[RegisteredKernel, ...]:
+        """Make the notes of `root_dir` whose servers have ended those of this process, and return them.
+
+        Of two servers that start at once one gets each note.
+        """
+        if not any(self.folder.glob("*.json")):
+            return ()
+        with self._locked():
+            free = [note for note in self.list() if note.root_dir == root_dir and is_gone(note.owner)]
+            return tuple(filter(None, map(self._claim, free)))
+
+    def _claim(self, note: RegisteredKernel) -> RegisteredKernel | None:
+        ours = replace(note, owner=this_process())
+        try:
+            self.write(ours)
+        except OSError as error:
+            log.warning("The kernel %s is left alone: its note cannot be renewed (%s).", note.kernel_id, error)
+            return None
+        return ours
+
+    def _path(self, kernel_id: str) -> Path:
+        if not _KERNEL_ID.fullmatch(kernel_id):
+            raise ValueError(f"{kernel_id[:70]!r} cannot be the id of a kernel")
+        return self.folder / f"{kernel_id}.json"
+
+    @contextmanager
+    def _locked(self) -> Iterator[None]:
+        lock_file = self.folder / ".lock"
+        lock_file.touch(mode=0o600)
+        with lock_file.open("w") as lock:
+            if sys.platform != "win32":
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+
+def _read(path: Path) -> RegisteredKernel | None:
+    try:
+        data = json.loads(_content(path))
+        if data["version"] > VERSION:
+            log.info("%s was written by a newer version of jupyter-tpu, which can give its kernel back.", path)
+            return None
+        note = RegisteredKernel.from_json(data)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        log.warning(
+            "%s cannot be used (%s); its kernel may run on, see `jupyter tpu kernels`. Remove the file to read this no "
+            "more.",
+            path,
+            error or type(error).__name__,
+        )
+        return None
+    return note if f"{note.kernel_id}.json" == path.name else None
+
+
+def _content(path: Path) -> str:
+    """What the file holds, if nobody else can have written it. One that others can read is closed to them."""
+    # a named pipe would keep whoever opens it waiting for a writer
+    flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+    with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
+        status = os.fstat(file.fileno())
+        if sys.platform != "win32":
+            if status.st_uid != os.geteuid() or status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+                raise PermissionError("others may have written it")
+            if status.st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+                log.warning("%s was open to other users; it is closed to them now.", path)
+                os.fchmod(file.fileno(), stat.S_IRUSR | stat.S_IWUSR)
+        text = file.read(_LONGEST_NOTE + 1)
+    if len(text) > _LONGEST_NOTE:
+        raise ValueError("it is too long")
+    return text

@@ -1,0 +1,478 @@
+"""One kernel on a worker, from this side: started, ended, and reported dead only when somebody who knows has said so.
+
+Lives in the loop of its link. `exit_code` is a field that any thread may read: asking whether the kernel lives costs no
+network and never takes a cut link for a death.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+from jupyter_tpu.agent.recording.jupyter_messages import asks_to_restart, date_of, json_object
+from jupyter_tpu.errors import (
+    LONGEST_WORDS,
+    NEEDS_REPAIR,
+    EnvironmentFailed,
+    KernelFailed,
+    NodeNotFound,
+    TpuError,
+    WorkerUnreachable,
+    WrongState,
+    error_from_json,
+    harmless,
+)
+from jupyter_tpu.kernels.launch import Launch
+from jupyter_tpu.kernels.messages.fanout import RecordFanout, Seq
+from jupyter_tpu.kernels.messages.not_run import not_run
+from jupyter_tpu.kernels.messages.sockets import Parts
+from jupyter_tpu.kernels.registry.exit_status import ending, exit_code_of, last_words_of
+from jupyter_tpu.link import KernelStream, Link, OnMessage
+
+log = logging.getLogger(__name__)
+
+Tell = Callable[[Mapping[str, Any]], None]
+
+FIRST_SIGN_S = 30
+ANSWER_S = 5
+ANSWER_WHILE_CUT_S = 1
+START_S = 60
+START_WHILE_CUT_S = 15
+
+LOST = -signal.SIGKILL
+
+_HEAD_PARTS = 8
+"""Identities, delimiter, signature and header are among these."""
+_READY = {"phase": "ready", "message": "The kernel runs", "fraction": 1.0}
+_MAY_RUN_ON = (
+    "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is killed there: %s"
+)
+_WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program still runs then."
+
+
+class RemoteKernel:
+    """A kernel that the agent behind `link` owns; what it says goes to `following`, which outlives the link.
+
+    Args:
+        tell: called when the kernel is ready, and when it has died: ``{"phase", "message", "fraction", "error_code"}``.
+        owner: by what the agent knows whose start the last one was; a late wish to end an older one does nothing.
+        generation: how often the kernel is known to have been started.
+
+    Attributes:
+        exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
+        reason: why it is gone, in words.
+        is_asked_to_end: whether the user wanted its end; another end is a death.
+        is_gone: whether nothing is left to come back to: no such node or kernel, or somebody else has ended it.
+        generation: how often it is known to have been started.
+        refused_restart: when the worker has refused to end the process for another one (monotonic seconds), and why.
+        foretold: what the kernel will answer to a kernel_info_request, if that is known before it has spoken.
+    """
+
+    def __init__(
+        self, link: Link, following: RecordFanout, tell: Tell, *, owner: str = "", generation: int = 0
+    ) -> None:
+        self.exit_code: int | None = None
+        self.reason = ""
+        self.is_asked_to_end = False
+        self.is_gone = False
+        self.refused_restart: tuple[float, TpuError] | None = None
+        self._link = link
+        self._following = following
+        self._tell = tell
+        self._owner = owner
+        self._kernel_id = ""
+        self.generation = generation
+        self.foretold: Mapping[str, Any] | None = None
+        self._asked_generation = generation + 1
+        self._seen_generation = 0
+        self._abort_until: int | None = None
+        self._launched_at = datetime.min.replace(tzinfo=UTC)
+        self._starting: asyncio.Task[None] | None = None
+        self._asked_ahead: list[Sequence[bytes]] = []
+        self._held_cells: list[tuple[Any, Sequence[bytes]]] | None = None
+        self._is_up = False
+        self._first_sign = asyncio.Event()
+        self._ended = asyncio.Event()
+
+    async def start(self, launch: Launch) -> None:
+        """Have the kernel started, and read what it says; `wait_until_up` follows.
+
+        Raises:
+            KernelFailed: it cannot be started.
+            WorkerUnreachable: the link was lost meanwhile.
+        """
+        if launch.replaces:
+            await self._clear_away(launch.kernel_id)
+        await self._launch("start_kernel", launch)
+
+    async def restart(self, launch: Launch) -> None:
+        """End the process if it still runs and start another one; clients keep their sockets and the record goes on."""
+        await self._launch("restart_kernel", launch)
+
+    def find(self, kernel_id: str) -> None:
+        """Take up a kernel that was started by a process that is gone; what it says from now on is read."""
+        self._kernel_id = kernel_id
+        self._is_up = True
+        self._first_sign.set()
+        self._following.begin_at_end()
+        self._following.connect(self._attach, self._receive)
+
+    async def learn_state(self) -> Mapping[str, Any]:
+        """What the agent says of a kernel that was found, once the link is there; empty if nobody knows it any more."""
+        try:
+            info = await self.call("kernel_info", {})
+        except TpuError as error:
+            self.lose(str(error), is_gone=isinstance(error, (KernelFailed, NodeNotFound, WrongState)))
+            return {}
+        self.generation = max(self.generation, int(info["generation"]))
+        if not info["alive"] and self.exit_code is None:
+            ended = info.get("exit") or {}
+            self.is_gone = bool(ended.get("asked"))
+            self._die(exit_code_of(ended), last_words_of(ended))
+        return info
+
+    async def wait_until_up(self) -> None:
+        """Wait for the first sign of life, unless the kernel is trusted to come: then requests may follow at once.
+
+        Raises:
+            KernelFailed: the kernel died instead.
+        """
+        if self._starting:
+            return
+        try:
+            async with asyncio.timeout(FIRST_SIGN_S):
+                await self._first_sign.wait()
+        except TimeoutError:
+            log.warning("kernel %s has said nothing for %s s", self._kernel_id, FIRST_SIGN_S)
+        if self.exit_code is not None:
+            raise KernelFailed(
+                f"The kernel died as it started ({ending(self.exit_code)}).",
+                exists="The node runs on and is billed.",
+                hint=self.reason or "Look at the Python environment on the worker.",
+                raw=self.reason,
+            )
+        self._is_up = True
+        self._tell(_READY)
+
+    @property
+    def has_died(self) -> bool:
+        """Whether it ended though nobody had asked it to."""
+        return self.exit_code is not None and not self.is_asked_to_end
+
+    def expect_end(self) -> None:
+        """The kernel is being asked to end; one that has died already is in its user's hands from now on."""
+        self.is_asked_to_end = True
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs."""
+        await self._ask("interrupt")
+
+    async def send_signal(self, number: int) -> None:
+        """Send a signal to the kernel's process; a kernel that is gone is left alone."""
+        if self.exit_code is None:
+            await self._ask("kill_kernel", signal=int(number))
+
+    async def kill(self) -> None:
+        """End the process. If the worker does not answer the kernel counts as ended here, and the log says so."""
+        if self.exit_code is not None:
+            return
+        self.expect_end()
+        try:
+            await self._ask("kill_kernel", signal=int(signal.SIGKILL))
+        except TpuError as error:
+            log.warning("kernel %s could not be ended and may run on: %s", self._kernel_id, error)
+            self.lose(str(error))
+
+    async def terminate(self) -> None:
+        """Ask the process to end; `kill` follows if that does not help."""
+        self.expect_end()
+        try:
+            await self.send_signal(signal.SIGTERM)
+        except TpuError as error:
+            log.warning("kernel %s cannot be asked to end: %s", self._kernel_id, error)
+
+    async def wait(self) -> int:
+        """Wait for the end and return the exit code."""
+        await self._ended.wait()
+        assert self.exit_code is not None
+        return self.exit_code
+
+    async def forget(self) -> None:
+        """End the kernel and have its record removed, once. While the link is cut that waits, and the log says so."""
+        kernel_id, self._kernel_id = self._kernel_id, ""
+        if not kernel_id:
+            return
+        self._stop_starting()
+        waiting = asyncio.get_running_loop().call_later(self._patience_s, log.warning, _MAY_RUN_ON, kernel_id, _WAITS)
+        try:
+            await self._link.call("forget_kernel", {"kernel_id": kernel_id, "owner": self._owner})
+        except (KernelFailed, NodeNotFound, WrongState) as error:
+            log.info("nothing is left of kernel %s: %s", kernel_id, error)
+        except TpuError as error:
+            log.warning(_MAY_RUN_ON, kernel_id, error)
+        finally:
+            waiting.cancel()
+
+    def lose(self, reason: str, *, is_gone: bool = False, with_node: bool = False) -> None:
+        """The kernel is gone, or out of reach for good; `with_node` where the node's end was the kernel's."""
+        self.is_gone = self.is_gone or is_gone
+        if self.exit_code is None:
+            self._die(LOST, reason, with_node=with_node)
+
+    async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Call a method of the agent for this kernel; over a cut the call waits.
+
+        Raises:
+            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+        """
+        return await self._link.call(method, {**params, "kernel_id": self._kernel_id})
+
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None:
+        """What a client says. Interrupts for a dead kernel are dropped, or its successor would get them.
+
+        Raises:
+            BadInput: the message is larger than the link carries.
+            TpuError: a cell is to be run, and nothing is there that could run it, or it cannot be reached.
+        """
+        if channel == "control" and self._is_late_goodbye(parts):
+            return
+        if self.is_gone and _asks_to_run(channel, parts):
+            raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
+        if (refusal := self.refusal) and _asks_to_run(channel, parts):
+            raise refusal
+        stream = self._following.stream
+        if (stream is None or stream.is_closed) and _asks_to_run(channel, parts):
+            raise KernelFailed("The kernel does not run.", exists=self.reason, hint="Restart it.")
+        if self._held_cells is not None and _asks_to_run(channel, parts):
+            self._held_cells.append((channel, parts))
+        elif stream and not (channel == "control" and self.exit_code is not None):
+            stream.send(channel, parts)
+            if self._is_on_its_way and _asks_to_run(channel, parts):
+                self._asked_ahead.append(parts)
+
+    def hold_cells(self) -> None:
+        """Keep the cells that are sent from now on for the next process: the user has asked for a restart.
+
+        The process that is about to end would take a cell in and never answer it.
+        """
+        if self._held_cells is None:
+            self._held_cells = []
+
+    def release_cells(self) -> None:
+        """Send the cells that were held: to the next process, or to the old one if the restart was refused."""
+        held, self._held_cells = self._held_cells or [], None
+        for channel, parts in held:
+            try:
+                self.send(channel, parts)
+            except TpuError as error:
+                self._refuse([parts], error)
+
+    def close(self) -> None:
+        """Leave the kernel; it goes on."""
+        self._stop_starting()
+        self._following.disconnect()
+
+    async def _launch(self, method: str, launch: Launch) -> None:
+        self._stop_starting()
+        self._kernel_id = launch.kernel_id
+        self._asked_generation = self.generation + 1
+        self._is_up = self.is_asked_to_end = False
+        self._revive()
+        self._launched_at = datetime.now(UTC)
+        self._abort_until = None
+        if method == "restart_kernel" and self._following.stream:
+            self._abort_until = self._following.stream.take_back()  # also the message that asked the process to end
+        if self._is_trusted_to_come(method, launch):
+            await self._trust(method, launch)
+        else:
+            await self._make_sure(method, launch)
+        if self._following.stream is None:
+            self._following.connect(self._attach, self._receive)
+
+    def _is_late_goodbye(self, parts: Sequence[bytes]) -> bool:
+        """Whether this asked the process before the last launch to end, and was slower than the launch.
+
+        Jupyter does not wait for a dead process to hear it. Both times are of one program: it sends and it launches.
+        """
+        asked_at = date_of(parts) if asks_to_restart(parts) else None
+        return asked_at is not None and asked_at < self._launched_at
+
+    def _is_trusted_to_come(self, method: str, launch: Launch) -> bool:
+        """A spare that waits on the worker saves a round trip; a wish to restart outlives a cut of the link."""
+        if not self._link.is_up:
+            return method == "restart_kernel"
+        spare = self._link.spare
+        return spare is not None and not (launch.extra_arguments or launch.replaces or launch.python)
+
+    async def _trust(self, method: str, launch: Launch) -> None:
+        self.foretold = (self._link.spare or {}).get("kernel_info")
+        self._is_up = True
+        self._asked_ahead = []
+        self._starting = asyncio.create_task(self._start_behind(method, launch))
+        await asyncio.sleep(0)  # so that the call goes out before everything that follows it
+
+    async def _start_behind(self, method: str, launch: Launch) -> None:
+        """Start in the background. A failure ends the kernel, unless the old process of a restart still runs."""
+        try:
+            self._has_started(await self._link.call(method, self._params(launch)))
+            if self._following.stream is None:  # the record had gone, and the kernel has begun another one
+                self._following.connect(self._attach, self._receive)
+            await self._first_sign.wait()
+        except TpuError as error:
+            is_refusal = method == "restart_kernel" and isinstance(error, (EnvironmentFailed, KernelFailed))
+            if not (is_refusal and await self._goes_on()):
+                self._die(LOST, str(error))
+                self._refuse(self._asked_ahead, error)
+            self._following.tell("words", message=str(error))
+        self._asked_ahead = []
+        if self.exit_code is None:
+            self._tell(_READY)
+
+    async def _goes_on(self) -> bool:
+        """Whether the old process still runs: the agent refused the restart before ending it, and aborted the cells."""
+        try:
+            is_alive = bool((await self.call("kernel_info", {}))["alive"])
+        except TpuError:
+            return False
+        if is_alive:
+            self._asked_generation = self.generation
+            self._first_sign.set()
+        return is_alive
+
+    @property
+    def _is_on_its_way(self) -> bool:
+        """Whether a start that nobody waits for is under way."""
+        return self._starting is not None and not self._starting.done()
+
+    @property
+    def refusal(self) -> TpuError | None:
+        """Why nobody gets to the worker until a person has mended something; None while it is only out of reach."""
+        error = None if self._link.is_up else self._link.error
+        return error if isinstance(error, NEEDS_REPAIR) else None
+
+    def refuse_waiting(self, error: TpuError) -> None:
+        """Answer the cells that wait for a link which will not come, or not soon."""
+        if stream := self._following.stream:
+            cells = stream.take_back_cells()
+            self._asked_ahead = [asked for asked in self._asked_ahead if asked not in cells]
+            self._refuse(cells, error)
+
+    def _refuse(self, asked: Sequence[Sequence[bytes]], error: TpuError) -> None:
+        """Answer the cells among these requests, which the kernel does not get."""
+        for parts in asked:
+            if event := not_run(parts, error):
+                self._following.tell(**event)
+
+    async def _make_sure(self, method: str, launch: Launch) -> None:
+        self.foretold = None
+        try:
+            self._has_started(await self._call_to_start(method, launch))
+        except TpuError as error:
+            self.lose(str(error))
+            raise
+
+    def _has_started(self, answer: Mapping[str, Any]) -> None:
+        self._advance(int(answer["generation"]))
+        if answer.get("execution_state") in ("idle", "busy"):  # a spare, which has spoken long ago
+            self._first_sign.set()
+
+    def _params(self, launch: Launch) -> dict[str, Any]:
+        params = {**launch.to_params(), "owner": self._owner}
+        return params if self._abort_until is None else {**params, "abort_until": self._abort_until}
+
+    def _stop_starting(self) -> None:
+        if self._starting:
+            self._starting.cancel()
+            self._starting = None
+
+    def _attach(self, from_seq: Seq, on_message: OnMessage, on_express: OnMessage) -> KernelStream:
+        return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message, on_express=on_express)
+
+    async def _clear_away(self, kernel_id: str) -> None:
+        self._kernel_id = kernel_id
+        with suppress(KernelFailed):  # there is none
+            await self._ask("forget_kernel")
+
+    async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
+        """Not for as long as the link may take to come back: somebody is waiting for the kernel."""
+        try:
+            async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
+                return await self._link.call(method, self._params(launch))
+        except TimeoutError:
+            raise self._link.error or WorkerUnreachable(
+                "The worker did not answer.",
+                exists="The node may run on and be billed.",
+                hint="Try again when the link is back, or look at the node in the TPU panel.",
+            ) from None
+
+    @property
+    def _patience_s(self) -> float:
+        return ANSWER_S if self._link.is_up else ANSWER_WHILE_CUT_S
+
+    async def _ask(self, method: str, **params: Any) -> None:
+        patience_s = self._patience_s
+        try:
+            async with asyncio.timeout(patience_s):
+                await self._link.call(method, {"kernel_id": self._kernel_id, **params})
+        except TimeoutError as error:
+            raise WorkerUnreachable(
+                f"The worker did not answer within {patience_s} s.", hint="Try again when the link is back."
+            ) from error
+
+    def _receive(self, _seq: int, channel: str, parts: Parts) -> None:
+        if channel == "event":
+            self._learn(json_object(parts[0]))
+            return
+        is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
+        if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
+            self._first_sign.set()
+
+    def _learn(self, event: Mapping[str, Any]) -> None:
+        kind = event.get("event")
+        if kind == "started":
+            self._seen_generation = int(event["generation"])
+            self._advance(self._seen_generation)
+        elif kind == "exited" and int(event["generation"]) >= max(self.generation, self._asked_generation):
+            self.is_gone = bool(event.get("asked")) and not self.is_asked_to_end
+            self._die(exit_code_of(event), last_words_of(event))
+        elif kind == "restart_refused":
+            self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
+        elif kind == "gone" and self._is_on_its_way:  # the start tells why it fails, or begins another record
+            self.generation, self._seen_generation, self._asked_generation = 0, 0, 1
+        elif kind == "gone":
+            self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
+
+    def _advance(self, generation: int) -> None:
+        """A newer process runs: whatever was known of an end was of an older one."""
+        if generation > self.generation:
+            self.generation = generation
+            self._revive()
+
+    def _revive(self) -> None:
+        self.exit_code, self.reason, self.is_gone = None, "", False
+        self._first_sign.clear()
+        self._ended.clear()
+
+    def _die(self, exit_code: int, reason: str, *, with_node: bool = False) -> None:
+        self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_WORDS)
+        self._first_sign.set()
+        self._ended.set()
+        if exit_code and self._is_up and not self.is_asked_to_end:
+            died = f"The kernel died ({ending(exit_code)}). " if self.generation and not with_node else ""
+            message = f"{died}{self.reason}".strip()
+            self._tell({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
+
+
+def _is_sign_of_life(channel: str, parts: Parts) -> bool:
+    """Whether this is a status or a reply. Other messages come earlier, from ipykernel's output thread."""
+    return channel != "request" and any(b'"status"' in part for part in parts)
+
+
+def _asks_to_run(channel: str, parts: Sequence[bytes]) -> bool:
+    return channel == "shell" and any(b'"execute_request"' in part for part in parts[:_HEAD_PARTS])

@@ -1,0 +1,110 @@
+"""Examines the worker that it runs on, in the kernels' Python: gathers facts, then judges them. Judging is pure.
+
+Nothing is started, imported or changed by it. As a program it prints its findings as one JSON line, for the agent.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+from shutil import disk_usage
+from typing import Any
+
+from jupyter_tpu.errors import TpuError, WorkerUnreachable
+from jupyter_tpu.findings import Finding
+from jupyter_tpu.notebook.doctor.checks import examine_agent, examine_environment, examine_machine
+from jupyter_tpu.notebook.doctor.facts import Facts
+from jupyter_tpu.notebook.node.agent_call import ask_all
+from jupyter_tpu.notebook.node.worker import this_worker
+from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
+from jupyter_tpu.notebook.tpu_init.versions import installed_versions, requirements_of
+
+_CLOCK_S = 1.5
+_QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "status": ("status", {}),
+    "who": ("who", {}),
+    "activity": ("activity", {}),
+    "node": ("told", {"kind": "node"}),
+}
+
+
+def examine(environ: Mapping[str, str] = os.environ) -> list[Finding]:
+    """All checks, within about 2 s."""
+    facts = gather(environ)
+    return [*examine_agent(facts), *examine_environment(facts), *examine_machine(facts)]
+
+
+def gather(environ: Mapping[str, str]) -> Facts:
+    """Look at this machine, this process and what the agent says."""
+    worker, installed, clock = this_worker(environ), installed_frameworks(), list[float]()
+    asking = threading.Thread(target=_read_clock, args=(environ, clock), daemon=True)
+    if worker.is_on_node:
+        asking.start()
+    answers, disks = _ask(environ), _disks()
+    if worker.is_on_node:
+        asking.join(_CLOCK_S)
+    return Facts(
+        worker=worker,
+        environ=dict(environ),
+        python=sys.version_info[:2],
+        executable=sys.executable,
+        pid=os.getpid(),
+        installed=installed,
+        versions={name: installed_versions(name) for name in installed},
+        requirements={name: requirements_of(name) for name in installed},
+        platforms=_platforms(),
+        disks=disks,
+        read_only=[folder for folder in disks if not os.access(folder, os.W_OK)],
+        clock_ahead_s=clock[0] if clock else None,
+        answers=answers,
+    )
+
+
+def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuError]:
+    try:
+        return ask_all(_QUESTIONS, environ)
+    except WorkerUnreachable as error:
+        return dict.fromkeys(_QUESTIONS, error)
+
+
+def _platforms() -> dict[str, str]:
+    """Of JAX only if it has started: asking it would start it."""
+    if "jax" in imported_frameworks():
+        bridge = sys.modules.get("jax._src.xla_bridge")
+        with suppress(AttributeError, RuntimeError):
+            if getattr(bridge, "_backends", None):
+                return {"jax": str(sys.modules["jax"].default_backend())}
+    return {}
+
+
+def _disks() -> dict[str, tuple[int, int]]:
+    found = dict[str, tuple[int, int]]()
+    for folder in (Path.home(), Path("/tmp")):
+        with suppress(OSError):
+            usage = disk_usage(folder)
+            found[str(folder)] = usage.free, usage.total
+    return found
+
+
+def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
+    """By the date of an answer of the machine's metadata server, which is to the second."""
+    host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
+    request = urllib.request.Request(
+        f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}
+    )
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_CLOCK_S) as answer:
+        found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())
+
+
+def main() -> None:
+    """Print the findings of this machine."""
+    sys.stdout.write(json.dumps([each.to_json() for each in examine()]) + "\n")

@@ -1,0 +1,4 @@
+"""``%tpu`` and its words.
+
+Start with `table`: each word, what it does and its help. `commands` registers the magics in IPython.
+"""

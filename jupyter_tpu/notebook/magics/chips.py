@@ -1,0 +1,269 @@
+"""``%tpu top``, ``%tpu ps`` and ``%tpu release``: the chips of this worker and who holds them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+
+from jupyter_tpu.brakes import span_text
+from jupyter_tpu.errors import AgentBroken
+from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
+from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, said
+from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Word, take_apart, whole_number
+
+FREE_S = 10.0
+"""What freeing may take: a process is given 3 s to end by itself, and the agent promises 5 s in all."""
+
+NOW = ("metrics", {"history_s": 0, "points": 1})
+"""The question for a sample."""
+
+_MOST_PID = 2**22
+_GIB = 2**30
+_FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
+    ("tensorcore_percent", "TensorCore", lambda core: percent(core.tensorcore_percent)),
+    ("hbm_used_bytes", "HBM used", lambda core: of_bytes(core.hbm_used_bytes, core.hbm_total_bytes)),
+    ("hbm_bandwidth_percent", "HBM bandwidth", lambda core: percent(core.hbm_bandwidth_percent)),
+    ("idle_s", "idle for", lambda core: UNKNOWN if core.idle_s is None else span_text(core.idle_s)),
+    ("queued", "queued", lambda core: UNKNOWN if core.queued is None else str(core.queued)),
+)
+_TITLES = {
+    "duty_percent": "load",
+    "hbm_total_bytes": "HBM in all",
+    **{name: title for name, title, _ in _FIELDS},
+}
+_LONGEST_COMMAND = 80
+_ITSELF = "This kernel itself uses the chips. Restart it to release them."
+
+
+def sample_of(said_by_agent: Answer) -> Sample:
+    """The sample in an answer to ``metrics``.
+
+    Raises:
+        AgentBroken: there is none that this version understands.
+    """
+    try:
+        return Sample.from_json(said_by_agent["sample"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _strange("the load of the chips", error) from error
+
+
+def _strange(what: str, error: Exception) -> AgentBroken:
+    return AgentBroken(
+        f"The agent tells {what} in a way that this version does not understand.",
+        hint="It may be of another version: restart it with `jupyter tpu` on your own machine.",
+        raw=f"{type(error).__name__}: {error}",
+    )
+
+
+def percent(value: float | None) -> str:
+    return UNKNOWN if value is None else f"{value:.0f} %"
+
+
+def of_bytes(used: float | None, total: float | None) -> str:
+    """``3.2 of 16.0 GiB``."""
+    if used is None:
+        return UNKNOWN
+    return f"{used / _GIB:.1f} GiB" if total is None else f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB"
+
+
+# -- top
+
+
+def top(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+    take_apart(words)
+    sample = sample_of(here.ask(*NOW))
+    age = age_text(sample.at, here.now)
+    return MagicOutput(
+        sections=[chips_section(sample, age), host_section(sample.host, age), held_section(sample, here.now)]
+    )
+
+
+def chips_section(sample: Sample, age: str) -> Section:
+    """Load and memory, core by core; what no core tells is left out of the table, with its reason below."""
+    lines = list(_why_not(sample))
+    if not sample.cores:
+        rows = [(str(chip.chip), percent(chip.duty_percent)) for chip in sample.chips]
+        return Section(title="Chips", age=age, lines=lines, header=("chip", "load"), rows=rows)
+    duty = {chip.chip: chip.duty_percent for chip in sample.chips}
+    shown = [field for field in _FIELDS if any(getattr(core, field[0]) is not None for core in sample.cores)]
+    load = "load of the chip" if sample.duty_per == "chip" else "load"
+    of_cores = [
+        (str(core.core), str(core.chip), percent(duty.get(core.chip)), *(text(core) for _, _, text in shown))
+        for core in sample.cores
+    ]
+    return Section(
+        title="Chips",
+        age=age,
+        lines=lines,
+        header=("core", "chip", load, *(title for _, title, _ in shown)),
+        rows=of_cores,
+    )
+
+
+def _why_not(sample: Sample) -> Iterator[str]:
+    if sample.state == IDLE:
+        yield "No process uses the chips, so their load is not known."
+    elif sample.state != MEASURED:
+        yield f"Their load is unknown{_because(sample.reason)}"
+    yield from sample.unknown_lines(_TITLES)
+
+
+def _because(reason: str) -> str:
+    return f": {reason}" if reason else "."
+
+
+def host_section(host: Host, age: str) -> Section:
+    return Section(
+        title="Host",
+        age=age,
+        lines=[
+            f"CPU: {percent(host.cpu_percent)} of {UNKNOWN if host.cpus is None else host.cpus} CPUs",
+            f"memory: {of_bytes(host.memory_used_bytes, host.memory_total_bytes)}",
+            f"disk: {of_bytes(host.disk_used_bytes, host.disk_total_bytes)}",
+        ],
+    )
+
+
+def held_section(sample: Sample, now: float) -> Section:
+    return holders_section(sample.holders, now, age=age_text(sample.at, now))
+
+
+# -- who
+
+
+def who(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+    take_apart(words)
+    told = here.ask("who", {})
+    lines = list(_lock_lines(told))
+    section = holders_section(_holders(told, "holders"), here.now)
+    return MagicOutput(sections=[section, Section(lines=lines)] if lines else [section])
+
+
+def _holders(told: Answer, name: str) -> list[Holder]:
+    try:
+        return [Holder.from_json(each) for each in told[name]]
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _strange("which processes use the chips", error) from error
+
+
+def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
+    title = "TPU processes"
+    if not holders:
+        return Section(title=title, age=age, lines=["No process that the agent can see."])
+    rows = [(str(each.pid), each.user or UNKNOWN, _of(each), _since(each, now), _command(each)) for each in holders]
+    return Section(title=title, age=age, header=("pid", "user", "notebook", "for", "command"), rows=rows)
+
+
+def _of(holder: Holder) -> str:
+    where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "none of ours")
+    if _is_self(holder):
+        return f"{where} (this one)"
+    return where if holder.is_kernel or not holder.kernel_id else f"started by {where}"
+
+
+def _command(holder: Holder) -> str:
+    """The paths of a kernel of ours are long, and say nothing."""
+    command = "ipykernel" if "kernel_bootstrap.py" in holder.command else holder.command
+    return command if len(command) <= _LONGEST_COMMAND else f"{command[:_LONGEST_COMMAND]}…"
+
+
+def _since(holder: Holder, now: float) -> str:
+    return UNKNOWN if holder.since is None else span_text(now - holder.since)
+
+
+def _lock_lines(told: Answer) -> Iterator[str]:
+    if told.get("reason"):
+        yield str(told["reason"])
+    lock = told.get("lock_file")
+    if isinstance(lock, dict) and lock.get("is_there"):
+        held = "a process holds it" if lock.get("is_held") else "no process holds it, so it is left over"
+        yield f"Lock file {lock.get('path')}: {held}."
+
+
+# -- free
+
+
+def free(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Ends what uses the chips, after a question; a process of another user only after one of its own."""
+    given = take_apart(words, flags=("--yes",), values=("--pid",))
+    pid = whole_number(given.values["--pid"], _MOST_PID) if "--pid" in given.values else None
+    holders = _holders(here.ask("who", {}), "holders")
+    wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
+    if not wanted:
+        return _nothing_to_free(holders, pid, here.now)
+    others = [each for each in wanted if not _is_self(each)]
+    if not others:
+        return said(f"{_ITSELF} Nothing was done.")
+    shown = _freed(here, [each for each in others if _is_agreed(here, each, is_sure="--yes" in given.flags)])
+    return shown if others == wanted else MagicOutput(sections=[*shown.sections, Section(lines=[_ITSELF])])
+
+
+def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> MagicOutput:
+    if pid is not None:
+        text = f"No process with the pid {pid} uses the chips. Nothing was done."
+    elif holders:
+        text = "Only processes of other users use the chips: name one by --pid. Nothing was done."
+    else:
+        return said("No process that the agent can see uses the chips. Nothing was done.")
+    return MagicOutput(sections=[Section(lines=[text]), *([holders_section(holders, now)] if holders else [])])
+
+
+def _is_agreed(here: MagicContext, holder: Holder, *, is_sure: bool) -> bool:
+    if holder.is_own_user and is_sure:
+        return True
+    what = f"End the process {holder.pid} ({_of(holder)}: {_command(holder)})"
+    if holder.is_own_user:
+        return here.ask_person(plain(f"{what}?"))
+    whose = f"which belongs to the user {holder.user or UNKNOWN}"
+    return here.ask_person(plain(f"{what}, {whose}?"), "Use a front end that can: --yes is not for other users.")
+
+
+def _freed(here: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
+    if not agreed:
+        return said("Nothing was done.")
+    force = any(not each.is_own_user for each in agreed)
+    processes = [{"pid": each.pid, "since": each.since} for each in agreed]
+    by = f"%tpu release in {os.environ.get('JPY_SESSION_NAME') or 'another kernel of this node'}"
+    answer = here.ask("free", {"processes": processes, "force": force, "by": by}, FREE_S)
+    return said(*_free_lines(answer))
+
+
+def _free_lines(answer: Answer) -> Iterator[str]:
+    left = _holders(answer, "left")
+    yield from (f"The process {each.pid} ({_of(each)}) has ended." for each in _holders(answer, "freed"))
+    if answer.get("message"):
+        yield str(answer["message"])
+    yield from (f"The process {each.pid} ({_of(each)}) still uses the chips." for each in left if not _is_self(each))
+    if not left:
+        yield "The chips are free."
+
+
+def _is_self(holder: Holder) -> bool:
+    return holder.pid == os.getpid()
+
+
+WORDS = (
+    Word(
+        name="top",
+        summary="Load and memory of the chips, and of the machine around them.",
+        usage={"%tpu top": "one look"},
+        act=top,
+    ),
+    Word(
+        name="ps",
+        summary="Which processes use the chips, and whose notebooks they are.",
+        usage={"%tpu ps": "all that the agent can see"},
+        act=who,
+    ),
+    Word(
+        name="release",
+        summary="End the processes that use the chips, after asking.",
+        usage={
+            "%tpu release": "every process of yours that holds them",
+            "%tpu release --pid 1234": "this one, also that of another user",
+            "%tpu release --yes": "do not ask about processes of yours",
+        },
+        options=("--pid", "--yes"),
+        act=free,
+    ),
+)

@@ -1,0 +1,78 @@
+"""Completion of ``%tpu`` and ``%tpu_init``: IPython asks for what may stand where the cursor is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+Find = Callable[[str], Sequence[str]]
+"""Words that may stand at the end of a line, from ``%tpu`` to the cursor."""
+
+_NAME = "jupyter_tpu.tpu"
+
+
+def candidates(line: str) -> list[str]:
+    """What may follow on a node."""
+    from jupyter_tpu.notebook.magics.table import HELP, WORDS
+
+    before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]
+    if not before:
+        return [*WORDS, HELP[0]]
+    if before[0] in HELP:
+        return list(WORDS)
+    word = WORDS.get(before[0])
+    return [] if word is None else [each for each in (*word.options, HELP[0]) if each not in before]
+
+
+def register_completion(shell: Any, find: Find = candidates) -> None:
+    """Have IPython ask `find` for lines that begin with ``%tpu``, and nobody else who was registered before.
+
+    A shell that cannot complete goes without.
+    """
+    completer: Any = getattr(shell, "Completer", None)
+    if hasattr(completer, "custom_matchers"):
+        others = [each for each in completer.custom_matchers if getattr(each, "matcher_identifier", "") != _NAME]
+        completer.custom_matchers[:] = [*others, _matcher(find)]
+    elif hasattr(shell, "set_hook"):  # before IPython 8.6
+        shell.set_hook("complete_command", _hook(find), str_key="%tpu")
+
+
+def _matcher(find: Find) -> Any:
+    """One of the second kind of IPython's, which can keep Python's own words out of the line of a magic."""
+
+    def match_tpu(context: Any) -> dict[str, Any]:
+        found = _matches(find, context.text_until_cursor, context.token)
+        return {"completions": [SimpleNamespace(text=each, type="magic") for each in found], "suppress": bool(found)}
+
+    return _marked(match_tpu)
+
+
+def _marked(matcher: Any) -> Any:
+    """What IPython's decorator does, which cannot be imported where there is no IPython."""
+    matcher.matcher_api_version = 2
+    matcher.matcher_priority = 0
+    matcher.matcher_identifier = _NAME
+    return matcher
+
+
+def _hook(find: Find) -> Callable[[Any, Any], list[str]]:
+    def complete(_shell: Any, event: Any) -> list[str]:
+        return _matches(find, event.text_until_cursor, event.symbol)
+
+    return complete
+
+
+def _matches(find: Find, line: str, token: str) -> list[str]:
+    begun = line.lstrip()
+    if begun.startswith("%tpu_init "):
+        return [match for match in _frameworks() if match.startswith(token) and len(begun.split()) < 3]
+    if not begun.startswith(("%tpu ", "%tpu\t")):
+        return []
+    return [match for match in find(begun) if match.startswith(token)]
+
+
+def _frameworks() -> Sequence[str]:
+    from jupyter_tpu.notebook.tpu_init.choice import WORDS
+
+    return WORDS

@@ -1,0 +1,52 @@
+"""``%tpu doctor``: what could keep this kernel from its chips, and the fix of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from jupyter_tpu.findings import FAULT, OK, WARNING, Finding, summary
+from jupyter_tpu.notebook.display import MagicOutput, Section
+from jupyter_tpu.notebook.doctor.examine import examine
+from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
+
+_ORDER = (FAULT, WARNING)
+
+
+def doctor(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+    given = take_apart(words, flags=("--json",))
+    findings = examine(here.environ)
+    return as_json(findings) if "--json" in given.flags else shown(findings)
+
+
+def shown(findings: Sequence[Finding]) -> MagicOutput:
+    """What is wrong first, each with its fix."""
+    rows = [(each.state, each.check, each.text) for each in sorted(findings, key=_rank)]
+    fixes = [f"{each.check}: {each.fix}" for each in findings if each.fix and each.state != OK]
+    found = Section(title=summary(findings), header=("", "check", "finding"), rows=rows)
+    return MagicOutput(sections=[found, *([Section(title="What to do", lines=fixes)] if fixes else [])])
+
+
+def _rank(finding: Finding) -> int:
+    return _ORDER.index(finding.state) if finding.state in _ORDER else len(_ORDER)
+
+
+def as_json(findings: Sequence[Finding]) -> MagicOutput:
+    """The same for programs: one JSON document, whole."""
+    import json
+
+    text = json.dumps([each.to_json() for each in findings], indent=1)
+    return MagicOutput(sections=[Section(verbatim=text.splitlines())])
+
+
+WORDS = (
+    Word(
+        name="doctor",
+        summary="Looks for what could keep this kernel from its chips, and says how to fix it.",
+        usage={
+            "%tpu doctor": "environment, versions, holders, lock file, fall-back, disk, clock, guard and auto-stop",
+            "%tpu doctor --json": "the same for programs",
+        },
+        options=("--json",),
+        act=doctor,
+    ),
+)

@@ -1,0 +1,130 @@
+"""``%tpu``: this node on one screen. Each part says how old it is, or why it is not known."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_tpu.brakes import span_text
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text
+from jupyter_tpu.notebook.magics.autostop import brakes_section
+from jupyter_tpu.notebook.magics.chips import NOW, chips_section, held_section, sample_of
+from jupyter_tpu.notebook.magics.money import grant_lines, nobody_told, node_lines, question, shown, told
+from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
+from jupyter_tpu.notebook.node.agent_call import Call
+
+_CALLS: Mapping[str, Call] = {
+    "metrics": NOW,
+    "brakes": ("activity", {}),
+    **{kind: question(kind) for kind in ("node", "cost", "grant")},
+}
+
+
+@dataclass(frozen=True)
+class AgentAnswers:
+    """What the agent has answered to all questions, and when that was (Unix seconds)."""
+
+    answers: Mapping[str, dict[str, Any] | TpuError]
+    now: float
+
+    def answer(self, name: str) -> dict[str, Any]:
+        """Raises the error that stands in its place."""
+        answer = self.answers[name]
+        if isinstance(answer, TpuError):
+            raise answer
+        return answer
+
+
+def status(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+    take_apart(words)
+    heard = AgentAnswers(here.ask_all(_CALLS), here.now)
+    node = Section(title=_machine(here.environ), lines=[])
+    parts = [_part(title, make, heard) for title, make in _PARTS.items()]
+    return MagicOutput(sections=[node, *_wrong_clock(heard), *(section for part in parts for section in part)])
+
+
+def _wrong_clock(heard: AgentAnswers) -> Sequence[Section]:
+    """Ages are right all the same: they are counted, not read from clocks."""
+    answers = (heard.answers["node"], heard.answers["cost"])
+    ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]
+    known = [float(each) for each in ahead if isinstance(each, (int, float))]
+    if not known:
+        return []
+    which = "ahead of" if known[0] > 0 else "behind"
+    text = f"This worker's clock is wrong by {span_text(abs(known[0]))}: it is {which} that of your own machine."
+    return [Section(title="Clock", lines=[text])]
+
+
+def _machine(environ: Mapping[str, str]) -> str:
+    """What this machine itself says, if nobody has told."""
+    kind = environ.get("TPU_ACCELERATOR_TYPE") or f"accelerator type {UNKNOWN}"
+    emulated = ", emulated" if environ.get("JUPYTER_TPU_EMULATED") == "1" else ""
+    return f"{platform.node()}: {kind}{emulated}"
+
+
+def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], heard: AgentAnswers) -> Sequence[Section]:
+    """A part, or why it is not known."""
+    try:
+        return make(heard)
+    except TpuError as error:
+        return [Section(title=title, lines=[f"{UNKNOWN}: {error.message}"])]
+
+
+def _node(heard: AgentAnswers) -> Sequence[Section]:
+    known = told(heard.answer("node"))
+    if known is None:
+        return [Section(title="Node", lines=nobody_told("list")[:1])]
+    data, age = known.data, age_text(known.as_of, heard.now)
+    return shown(lambda: [Section(title="Node", age=age, lines=[_node_line(data)])]).sections
+
+
+def _node_line(data: Mapping[str, Any]) -> str:
+    health = f", {data['health_description']}" if data["health_description"] else ""
+    return (
+        f"{data['node_id']} in {data['zone']}: {data['accelerator_type']}, {data['provisioning']}, "
+        f"runtime {data['runtime_version']}, {data['state']}{health}"
+    )
+
+
+def _load(heard: AgentAnswers) -> Sequence[Section]:
+    sample = sample_of(heard.answer("metrics"))
+    return [chips_section(sample, age_text(sample.at, heard.now)), held_section(sample, heard.now)]
+
+
+def _brakes(heard: AgentAnswers) -> Sequence[Section]:
+    return [brakes_section(heard.answer("brakes"))]
+
+
+def _spend(heard: AgentAnswers) -> Sequence[Section]:
+    known = told(heard.answer("cost"))
+    if known is None:
+        return [Section(title="Cost", lines=nobody_told("cost")[:1])]
+    age = age_text(known.as_of, heard.now)
+    return shown(lambda: [Section(title="Cost", age=age, lines=list(node_lines(known.data)))]).sections
+
+
+def _grants(heard: AgentAnswers) -> Sequence[Section]:
+    known = told(heard.answer("grant"))
+    if known is None:
+        return [Section(title="Grants and credits", lines=nobody_told("grant")[:1])]
+    age = age_text(known.as_of, heard.now)
+    return shown(lambda: [Section(title="Grants and credits", age=age, lines=_all_grants(known.data))]).sections
+
+
+def _all_grants(data: Mapping[str, Any]) -> list[str]:
+    lines = [f"{grant['name']}: {'; '.join(grant_lines(grant))}" for grant in data["grants"]]
+    return lines or ["None was entered."]
+
+
+_PARTS: Mapping[str, Callable[[AgentAnswers], Sequence[Section]]] = {
+    "Node": _node,
+    "Chips": _load,
+    "Brakes": _brakes,
+    "Cost": _spend,
+    "Grants and credits": _grants,
+}
+
+WORD = Word(name="", summary="This node on one screen.", usage={"%tpu": "what is known, each with its age"}, act=status)

@@ -1,0 +1,79 @@
+"""The table of ``%tpu``: its words, what a line of it does, and the help that follows from both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from difflib import get_close_matches
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.notebook.display import MagicOutput, Section
+from jupyter_tpu.notebook.magics import autostop, chips, doctor, machine, money, status
+from jupyter_tpu.notebook.magics.words import MagicContext, Word
+
+HELP = ("--help", "-h", "help")
+
+WORDS: Mapping[str, Word] = {
+    word.name: word
+    for word in (
+        *chips.WORDS,
+        *autostop.WORDS,
+        *money.WORDS,
+        *machine.WORDS,
+        *doctor.WORDS,
+    )
+}
+"""Those on a node, by name."""
+
+
+_RENAMED: Mapping[str, str] = {"free": "release", "keep": "extend", "who": "ps"}
+"""Words as they were called before; they work for one more minor version."""
+
+
+def perform(line: str, here: MagicContext) -> MagicOutput:
+    """Do what a line of ``%tpu`` says.
+
+    Raises:
+        BadInput: it says nothing that we know.
+        TpuError: it failed.
+    """
+    first, *rest = line.split() or [""]
+    if first in _RENAMED:
+        shown = perform(" ".join([_RENAMED[first], *rest]), here)
+        note = f"%tpu {first} is now %tpu {_RENAMED[first]}. The old name works until the next version."
+        return replace(shown, sections=[*shown.sections, Section(lines=[note])])
+    if first in HELP:
+        return _help_of_all() if not rest or rest[0] in HELP else help_of(_word(rest[0]))
+    word = _word(first)
+    if set(rest) & {"--help", "-h"}:
+        return help_of(word)
+    try:
+        return word.act(here, rest)
+    except BadInput as error:
+        error.hint = error.hint or f"%tpu {word.name} --help says what it takes.".replace("  ", " ")
+        raise
+
+
+def _word(name: str) -> Word:
+    name = _RENAMED.get(name, name)
+    if not name:
+        return status.WORD
+    if name in WORDS:
+        return WORDS[name]
+    near = get_close_matches(name[:40], WORDS, n=1)
+    meant = f"Did you mean %tpu {near[0]}? " if near else ""
+    raise BadInput(f"%tpu does not know {name[:60]!r}.", hint=f"{meant}It knows: {', '.join(WORDS)}.")
+
+
+def help_of(word: Word) -> MagicOutput:
+    """What can be written, and what it does."""
+    return MagicOutput(
+        sections=[Section(lines=[word.summary], header=("line", "meaning"), rows=list(word.usage.items()))]
+    )
+
+
+def _help_of_all() -> MagicOutput:
+    words = (status.WORD, *WORDS.values())
+    rows = [(f"%tpu {word.name}".rstrip(), word.summary) for word in words]
+    last = Section(lines=["%tpu WORD --help says more; %%tpu_time times a cell, %tpu_init makes the chips usable."])
+    return MagicOutput(sections=[Section(header=("line", "meaning"), rows=rows), last])

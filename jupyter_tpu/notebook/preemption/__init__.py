@@ -1,0 +1,1 @@
+"""``%%tpu_on_preempt``: save work when the node is about to be taken away."""

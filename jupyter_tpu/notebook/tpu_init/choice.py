@@ -1,0 +1,81 @@
+"""Which framework a line of ``%tpu_init`` means. Pure, but for looking what is there."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from jupyter_tpu.errors import AcceleratorFailed, BadInput
+from jupyter_tpu.frameworks import FRAMEWORKS, TITLES
+from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.tpu_init.diagnosis import install_command
+
+MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}
+WORDS = ("auto", *FRAMEWORKS)
+"""What ``%tpu_init`` takes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A framework, and why it was chosen; empty where the user has named it."""
+
+    framework: str
+    why: str = ""
+
+
+def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str]) -> Choice | None:
+    """The framework that a line means; None: any would do, and there is none.
+
+    Raises:
+        BadInput: the line is no framework, or ``auto`` cannot tell which one is meant.
+    """
+    word = line.strip() or "auto"
+    if word not in WORDS:
+        raise BadInput(
+            f"{word[:70]!r} is not a framework that %tpu_init knows.", hint=f"Use one of: {', '.join(WORDS)}."
+        )
+    if word != "auto":
+        return Choice(word)
+    if imported:
+        return _only(imported, "imported in this kernel already")
+    return _only(installed, "the one that is installed here") if installed else None
+
+
+def _only(found: Sequence[str], why: str) -> Choice:
+    if len(found) == 1:
+        return Choice(found[0], why)
+    names = [TITLES[each] for each in found]
+    raise BadInput(
+        f"%tpu_init cannot tell which framework is meant: {', '.join(names[:-1])} and {names[-1]} are"
+        f" {'imported' if 'imported' in why else 'installed'}.",
+        exists="The TPU serves one framework per kernel.",
+        hint=f"Name it: {' or '.join(f'%tpu_init {each}' for each in found)}.",
+    )
+
+
+def imported_frameworks() -> list[str]:
+    """Those that this kernel has loaded."""
+    return [framework for framework, module in MODULES.items() if module in sys.modules]
+
+
+def installed_frameworks() -> list[str]:
+    """Those that this kernel could load; nothing is loaded by asking."""
+    importlib.invalidate_caches()  # %pip may have installed one a moment ago
+    return [framework for framework, module in MODULES.items() if _is_there(module)]
+
+
+def _is_there(module: str) -> bool:
+    with suppress(ImportError, ValueError):
+        return importlib.util.find_spec(module) is not None
+    return False
+
+
+def nothing_installed(worker: ThisWorker) -> AcceleratorFailed:
+    return AcceleratorFailed(
+        "No framework for TPUs is installed in this kernel's Python.",
+        hint=f"Install one, JAX for example: {install_command('jax', worker)}, then run %tpu_init again.",
+    )

@@ -1,0 +1,105 @@
+"""``%tpu_init``: choose the framework, start it on this worker's accelerator, show the proof."""
+
+from __future__ import annotations
+
+import os
+import time
+import warnings
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from jupyter_tpu.notebook.node.worker import ThisWorker, this_worker
+from jupyter_tpu.notebook.tpu_init import diagnosis
+from jupyter_tpu.notebook.tpu_init.choice import (
+    Choice,
+    choose_framework,
+    imported_frameworks,
+    installed_frameworks,
+    nothing_installed,
+)
+from jupyter_tpu.notebook.tpu_init.imports import kept_if_started
+from jupyter_tpu.notebook.tpu_init.jax_start import start_jax
+from jupyter_tpu.notebook.tpu_init.ready import Ready
+from jupyter_tpu.notebook.tpu_init.report import Report
+from jupyter_tpu.notebook.tpu_init.tf_start import start_tf
+from jupyter_tpu.notebook.tpu_init.torch_tpu_start import start_torch_tpu
+from jupyter_tpu.notebook.tpu_init.torch_xla_start import start_torch_xla
+from jupyter_tpu.notebook.tpu_init.versions import installed_versions, libtpu_mismatch, requirements_of
+from jupyter_tpu.notebook.tpu_init.xla_flags import refuse_unknown_flags
+
+STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {
+    "jax": start_jax,
+    "torch_xla": start_torch_xla,
+    "torch_tpu": start_torch_tpu,
+    "tf": start_tf,
+}
+NAME = "tpu"
+"""What the notebook finds devices, mesh and strategy under."""
+
+
+class _Running:
+    """The framework that has the chips in this process; libtpu serves no second one."""
+
+    framework = ""
+
+
+def tpu_init(line: str, shell: Any) -> None:
+    """Perform a line of ``%tpu_init`` in an IPython shell.
+
+    Raises:
+        BadInput: the line does not say which framework to start.
+        AcceleratorFailed: the framework cannot use the accelerator.
+    """
+    worker = this_worker(os.environ)
+    began = time.monotonic()
+    choice = choose_framework(line, imported_frameworks(), installed_frameworks())
+    if choice is None:
+        raise nothing_installed(worker)
+    _refuse_if_vain(choice.framework, worker)
+    ready, explained = _started(choice.framework, worker)
+    _Running.framework = choice.framework
+    shell.push({NAME: ready.tpu})
+    report = _report(worker, choice, ready, explained, time.monotonic() - began)
+    shell.display_pub.publish(data=report.to_mimebundle())
+
+
+def _refuse_if_vain(framework: str, worker: ThisWorker) -> None:
+    if _Running.framework not in ("", framework):
+        raise diagnosis.another_framework(_Running.framework, framework)
+    if worker.workers > 1 and not worker.is_emulated:
+        raise diagnosis.needs_all_workers(worker, framework)
+    if not _Running.framework:
+        refuse_unknown_flags(framework)
+
+
+def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
+    """The framework, and what those of its warnings mean that we know; all others are passed on."""
+    with warnings.catch_warnings(record=True) as caught, kept_if_started():
+        warnings.simplefilter("always")
+        ready = STARTS[framework](worker)
+    explained = dict.fromkeys(filter(None, (_explained(each, worker, framework) for each in caught)))
+    return ready, " ".join(explained)
+
+
+def _explained(warning: warnings.WarningMessage, worker: ThisWorker, framework: str) -> str:
+    told = diagnosis.explain_warning(str(warning.message), worker, framework)
+    if not told:
+        warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return told
+
+
+def _report(worker: ThisWorker, choice: Choice, ready: Ready, explained: str, seconds: float) -> Report:
+    framework = choice.framework
+    versions = installed_versions(framework)
+    mismatch = libtpu_mismatch(framework, versions, requirements_of(framework))
+    return Report(
+        worker=worker,
+        framework=framework,
+        why=choice.why,
+        devices=ready.devices,
+        proof=ready.proof,
+        versions=versions,
+        remark=ready.note,
+        warning=" ".join(filter(None, (mismatch, explained))),
+        seconds=seconds,
+    )

@@ -1,0 +1,194 @@
+"""What frameworks and libtpu say when they cannot use the accelerator: each text, what it means, the way out. Pure.
+
+The texts were recorded with JAX 0.10.2 and libtpu 0.0.42, torch_xla 2.9.0, torch_tpu 0.2.0 and TensorFlow 2.21; older
+ones are from issue reports. ``{framework}`` stands for what people call the framework, ``{install}`` for the command
+that installs it with the libtpu it was made for, ``{runtime_versions}`` for those that fit the node's type.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+RESTART = "Restart the kernel and run %tpu_init before anything else that uses the accelerator."
+REINSTALL = "Install a matching set with: {install}, then restart the kernel."
+NO_CHIP_FIX = (
+    "The node may be under maintenance, which passes, or was made with an unsuitable runtime version: then recreate it"
+    " with {runtime_versions}."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """One way to be refused.
+
+    Attributes:
+        name: a stable word for it.
+        text: a regular expression that finds it in what was said.
+        means: what has happened.
+        fix: what to do.
+        is_busy: another process holds the accelerator.
+        is_elsewhere: what it means off a TPU node is that this is none.
+        is_harmless: the framework starts all the same.
+    """
+
+    name: str
+    text: str
+    means: str
+    fix: str
+    is_busy: bool = False
+    is_elsewhere: bool = False
+    is_harmless: bool = False
+
+
+REFUSALS: tuple[Refusal, ...] = (
+    Refusal(
+        name="held",
+        text=r"already in use by process with pid (?P<pid>\d+)",
+        means="The TPU is in use by {holder}.",
+        fix="",
+        is_busy=True,
+    ),
+    Refusal(
+        name="locked",
+        text=r"multi-process lockfile",
+        means="libtpu's lock file {lock_file} is held by another process.",
+        fix="",
+        is_busy=True,
+    ),
+    Refusal(
+        name="held-by-somebody",
+        text=r"already in use by another process",
+        means="The TPU is in use by another process, probably of another user of this machine.",
+        fix="Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must end, or give the chips"
+        " back, before %tpu_init can have them.",
+        is_busy=True,
+    ),
+    Refusal(
+        name="shadowed-libtpu",
+        text=r"module 'libtpu' has no attribute 'get_library_path'",
+        means="Two packages bring a libtpu into this Python, and the older one, of tensorflow-tpu, hides JAX's.",
+        fix="Give each framework an environment of its own; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
+        " {install}, then restart the kernel.",
+    ),
+    Refusal(
+        name="libtpu-newer",
+        text=r"PJRT_Plugin_Attributes_Args size|Mismatched PJRT plugin",
+        means="The versions of {framework} and libtpu do not fit together: libtpu is of another time than the"
+        " framework.",
+        fix=REINSTALL,
+    ),
+    Refusal(
+        name="parts-differ",
+        text=r"incompatible with jax|jaxlib version .* newer than",
+        means="The versions of jax and jaxlib do not fit together.",
+        fix=REINSTALL,
+    ),
+    Refusal(
+        name="chip-without-libtpu",
+        text=r"A Google TPU may be present .*Falling back to (?P<platform>\w+)",
+        means="JAX sees a TPU chip, but its TPU library (libtpu) is missing, so it fell back to the CPU.",
+        fix="Install it with: {install}, then restart the kernel.",
+    ),
+    Refusal(
+        name="libtpu-missing",
+        text=r"Failed to open libtpu|libtpu not found|No module named 'libtpu'",
+        means="{framework} is installed without its TPU library (libtpu).",
+        fix="Install it with: {install}, then restart the kernel.",
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="no-chip",
+        text=r"No jellyfish device found|No TPU Platform available|not in the list of known backends",
+        means="{framework} found no TPU chip on this machine.",
+        fix=NO_CHIP_FIX,
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="cpu-by-default",
+        text=r"Defaulting to PJRT_DEVICE=CPU",
+        means="PyTorch/XLA saw no TPU chip when it started, and took the CPU.",
+        fix=RESTART + " It sets PJRT_DEVICE=TPU, with which PyTorch/XLA fails rather than fall back.",
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="no-metadata",
+        text=r"expected string or bytes-like object, got 'NoneType'|Failed to get TPU metadata"
+        r"|Failed to parse TPU version",
+        means="PyTorch/XLA sees a chip but cannot read of which type it is: the machine's metadata is not asked or does"
+        " not answer.",
+        fix="Take TPU_SKIP_MDS_QUERY out of the kernel's environment, or set TPU_ACCELERATOR_TYPE to the node's type"
+        " (such as v5litepod-8); then restart the kernel.",
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="no-tpu-platform",
+        text=r"No TPU platform found\. Platform manager status",
+        means="This TensorFlow was built without TPUs, or with another libtpu than the installed one.",
+        fix=REINSTALL,
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="tensorflow-without-tpu",
+        text=r"TPUs not found in the cluster|Op 'ConfigureDistributedTPU'",
+        means="This TensorFlow has no code for TPUs: tensorflow and tensorflow-cpu are built without, tensorflow-tpu"
+        " with it.",
+        fix="%pip uninstall -y tensorflow tensorflow-cpu, then {install}, then restart the kernel.",
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="tpu-unnamed",
+        text=r"Please provide a TPU Name to connect to",
+        means="TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the one of the machine is called “local”.",
+        fix='Use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="tpu-name-unknown",
+        text=r"Name or service not known|Temporary failure in name resolution",
+        means="TensorFlow was given the name of a TPU and asked the cloud for it, but this machine cannot.",
+        fix='On a TPU VM use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="torch-for-gpus",
+        text=r"lib\w+\.so\.\*?\S* not found in the system path",
+        means="This PyTorch was built for NVIDIA's GPUs, and its libraries are missing.",
+        fix="Install PyTorch with all that it asks for, or one built for the CPU: {install}, then restart the kernel.",
+    ),
+    Refusal(
+        name="torch-without-tpu",
+        text=r"Expected one of cpu, cuda\b",
+        means="PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or saw no chip when it was.",
+        fix=NO_CHIP_FIX + " With chips there: {install}, then restart the kernel.",
+        is_elsewhere=True,
+    ),
+    Refusal(
+        name="too-late",
+        text=r"Virtual devices cannot be modified after being initialized"
+        r"|Can't change device type after XLA runtime is initialized",
+        means="{framework} was started in this kernel before %tpu_init, and keeps the devices that it has.",
+        fix=RESTART,
+    ),
+    Refusal(
+        name="slow-pages",
+        text=r"Transparent hugepages are not enabled",
+        means="Transparent huge pages are off on this machine: the TPU starts and ends more slowly, nothing else.",
+        fix='To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"',
+        is_harmless=True,
+    ),
+)
+"""In the order in which they are looked for: the surest first."""
+
+
+def recognise(said: str) -> tuple[Refusal, re.Match[str]] | None:
+    """The refusal that a text tells of, and where; None: nobody has seen it yet."""
+    for refusal in REFUSALS:
+        if found := re.search(refusal.text, said):
+            return refusal, found
+    return None
+
+
+def named(name: str) -> Refusal:
+    """The refusal of that name."""
+    return next(refusal for refusal in REFUSALS if refusal.name == name)

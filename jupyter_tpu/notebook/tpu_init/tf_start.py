@@ -1,0 +1,87 @@
+"""Make TensorFlow run on this worker's accelerator, and prove that it does.
+
+On an emulated worker, where TPUStrategy cannot run, a MirroredStrategy over devices of the CPU stands in for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.tpu_init import diagnosis
+from jupyter_tpu.notebook.tpu_init.imports import import_framework
+from jupyter_tpu.notebook.tpu_init.ready import VALUES_PER_DEVICE, Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.tpu_init.report import Device
+from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
+
+NOTE = "make models under: with tpu.strategy.scope()"
+STAND_IN = f"a MirroredStrategy over devices of the CPU stands in for TPUStrategy here; {NOTE}"
+
+
+class _Started:
+    """The strategy of this process: to start the TPU again would lose the variables that are on it."""
+
+    strategy: Any = None
+
+
+def start_tf(worker: ThisWorker) -> Ready:
+    """Start TensorFlow on the devices of `worker` and run one operation over all of them.
+
+    Raises:
+        AcceleratorFailed: it is missing, has no TPU, was started before, or computes nonsense.
+        AcceleratorBusy: another process holds the TPU.
+    """
+    tf = import_framework("tf", "tensorflow", worker)
+    claim_chips(worker, "tf")
+    if _Started.strategy is None:
+        _Started.strategy = _start(tf, worker)
+    strategy = _Started.strategy
+    devices = tuple(tf.config.list_logical_devices("CPU" if worker.is_emulated else "TPU"))
+    _check_devices(len(devices), strategy.num_replicas_in_sync, worker)
+    _prove(tf, strategy)
+    tpu = Tpu(
+        framework="tf", devices=devices, device=devices[0].name, strategy=strategy, is_emulated=worker.is_emulated
+    )
+    described = tuple(Device(id=number, kind=each.device_type) for number, each in enumerate(devices))
+    note = STAND_IN if worker.is_emulated else NOTE
+    return Ready(tpu=tpu, devices=described, proof=proof_words(len(devices)), note=note)
+
+
+def _start(tf: Any, worker: ThisWorker) -> Any:
+    try:
+        return _stand_in(tf, worker.jax_devices or 1) if worker.is_emulated else _on_tpu(tf)
+    except (RuntimeError, ValueError, OSError, tf.errors.OpError) as error:
+        raise diagnosis.diagnose_start(str(error), worker, "tf") from error
+
+
+def _on_tpu(tf: Any) -> Any:
+    resolver = tf.distribute.cluster_resolver.TPUClusterResolver("local")
+    tf.config.experimental_connect_to_cluster(resolver)
+    tf.tpu.experimental.initialize_tpu_system(resolver)
+    return tf.distribute.TPUStrategy(resolver)
+
+
+def _stand_in(tf: Any, count: int) -> Any:
+    processor = tf.config.list_physical_devices("CPU")[0]
+    tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
+    return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(count)])
+
+
+def _check_devices(count: int, replicas: int, worker: ThisWorker) -> None:
+    if count == 0:
+        raise diagnosis.fell_back_to_cpu("tf.config.list_logical_devices('TPU') is empty", worker, "tf")
+    expected = worker.jax_devices if worker.jax_devices is not None else count
+    if (count, replicas) != (expected, expected):
+        raise diagnosis.wrong_devices(min(count, replicas), worker, "tf")
+
+
+def _prove(tf: Any, strategy: Any) -> None:
+    def add_up() -> Any:
+        place = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
+        return tf.reduce_sum(tf.range(VALUES_PER_DEVICE) + VALUES_PER_DEVICE * place)
+
+    parts = tf.function(lambda: strategy.run(add_up))()
+    total = int(strategy.reduce("SUM", parts, axis=None))
+    _, exact = expected_sum(strategy.num_replicas_in_sync)
+    if total != exact:
+        raise diagnosis.wrong_sum(total, exact)

@@ -1,0 +1,102 @@
+"""Make TorchTPU run on a chip of this worker, and prove that it does.
+
+TorchTPU serves one chip per process. A kernel is one process, so it has one chip; the others are for processes that the
+notebook starts.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_tpu.errors import AcceleratorFailed
+from jupyter_tpu.notebook.node.worker import ThisWorker
+from jupyter_tpu.notebook.tpu_init import diagnosis
+from jupyter_tpu.notebook.tpu_init.imports import import_framework, set_environment
+from jupyter_tpu.notebook.tpu_init.ready import Ready, Tpu, expected_sum, proof_words
+from jupyter_tpu.notebook.tpu_init.report import Device
+from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
+
+GENERATIONS = ("v4", "v5e", "v5p", "v6e")
+"""Those of the Cloud TPU API whose chips torch_tpu 0.2.0 knows (its _internal/utils/hardware.py)."""
+
+_ONE_CHIP = {
+    "TPU_VISIBLE_CHIPS": "0",
+    "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1",
+    "TPU_PROCESS_BOUNDS": "1,1,1",
+}
+
+
+def start_torch_tpu(worker: ThisWorker) -> Ready:
+    """Start TorchTPU on the first chip of `worker` and run one operation on it.
+
+    Raises:
+        AcceleratorFailed: it is missing, finds no chip, or computes nonsense.
+        AcceleratorBusy: another process holds the TPU.
+    """
+    _refuse_where_it_cannot(worker)
+    set_environment(torch_tpu_variables(worker))
+    torch = import_framework("torch_tpu", "torch", worker)  # loads torch_tpu by itself, unless told not to
+    import_framework("torch_tpu", "torch_tpu", worker)
+    claim_chips(worker, "torch_tpu")
+    _check_device(torch, worker)
+    device = torch.device("tpu")
+    _prove(torch, device, worker)
+    tpu = Tpu(framework="torch_tpu", devices=(device,), device=device)
+    return Ready(tpu=tpu, devices=(Device(id=0, kind=_kind(worker)),), proof=proof_words(1), note=_note(worker))
+
+
+def torch_tpu_variables(worker: ThisWorker) -> dict[str, str]:
+    """One chip of several, and TorchTPU loaded with ``import torch``."""
+    autoload = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
+    if worker.visible_chips is not None or _chips(worker) == 1:
+        return autoload
+    return {**autoload, **_ONE_CHIP}
+
+
+def _refuse_where_it_cannot(worker: ThisWorker) -> None:
+    if worker.is_emulated:
+        raise AcceleratorFailed(
+            "TorchTPU runs on real chips only: nothing can stand in for them on an emulated node.",
+            hint="To try a notebook here use JAX, PyTorch/XLA or TensorFlow; on a real node %tpu_init torch_tpu works.",
+        )
+    kind = worker.accelerator
+    if kind is not None and kind.generation not in GENERATIONS:
+        raise AcceleratorFailed(
+            f"TorchTPU does not know the chips of {kind.type}: it serves TPU {', '.join(GENERATIONS)} and newer ones.",
+            hint="On TPU v2 and v3 use PyTorch/XLA: %tpu_init torch_xla.",
+        )
+
+
+def _check_device(torch: Any, worker: ThisWorker) -> None:
+    """Where it sees no chip it says nothing, and PyTorch goes on with the CPU."""
+    found = torch.accelerator.current_accelerator()
+    if found is None or found.type != "tpu":
+        raise diagnosis.without_tpu(f"torch.accelerator.current_accelerator() is {found}", worker)
+
+
+def _prove(torch: Any, device: Any, worker: ThisWorker) -> None:
+    count, exact = expected_sum(1)
+    try:
+        total = int(torch.arange(count, dtype=torch.int32, device=device).sum().cpu())
+    except RuntimeError as error:
+        raise diagnosis.diagnose_start(str(error), worker, "torch_tpu") from error
+    if total != exact:
+        raise diagnosis.wrong_sum(total, exact)
+
+
+def _kind(worker: ThisWorker) -> str:
+    return f"TPU {worker.accelerator.generation}" if worker.accelerator else "TPU"
+
+
+def _chips(worker: ThisWorker) -> int | None:
+    return worker.accelerator.chips_per_worker if worker.accelerator else None
+
+
+def _note(worker: ThisWorker) -> str:
+    if _chips(worker) == 1:
+        return ""
+    of = f" of {_chips(worker)}" if _chips(worker) else ""
+    return (
+        f"TorchTPU serves one chip{of} per process, and this kernel is one process. For all chips start a process per"
+        " chip from a fresh kernel (torch.tpu.distributed.set_tpu_launch_env() and torch.multiprocessing.spawn)"
+    )

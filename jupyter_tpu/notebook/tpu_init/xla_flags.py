@@ -1,0 +1,59 @@
+"""XLA ends the process in which ``XLA_FLAGS`` has a flag that it does not know, so another process tries them first."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from jupyter_tpu.notebook.tpu_init import diagnosis
+
+_PATIENCE_S = 120
+_REFUSED = re.compile(r"parse_flags_from_env\.cc:\d+\] (.*XLA_FLAGS.*)")
+
+
+@dataclass(frozen=True)
+class _Trial:
+    """A program that makes a framework read its flags, on the CPU."""
+
+    program: str
+    variables: Mapping[str, str]
+
+
+# TensorFlow reads them too, but not before a function is compiled by XLA.
+_TRIALS = {
+    "jax": _Trial("import jax; jax.devices()", {"JAX_PLATFORMS": "cpu"}),
+    "torch_xla": _Trial("import torch_xla; torch_xla.device()", {"PJRT_DEVICE": "CPU"}),
+}
+
+
+def refuse_unknown_flags(framework: str) -> None:
+    """Try what ``XLA_FLAGS`` says; costs the start of a process, and only where the variable is set.
+
+    Raises:
+        AcceleratorFailed: XLA does not know one of the flags.
+    """
+    trial = _TRIALS.get(framework)
+    if trial is None or not os.environ.get("XLA_FLAGS"):
+        return
+    if refused := _REFUSED.search(_said_by(trial)):
+        raise diagnosis.unknown_flags(framework, refused[1])
+
+
+def _said_by(trial: _Trial) -> str:
+    """What the program wrote; nothing of one that hangs, for then it is not the flags that are refused."""
+    try:
+        run = subprocess.run(
+            [sys.executable, "-c", trial.program],
+            env={**os.environ, **trial.variables},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return run.stderr.decode(errors="replace")

@@ -1,0 +1,89 @@
+"""The view behind `TpuMonitor`: the chips and cores of this worker, and its machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from jupyter_tpu.accelerators import find_accelerator
+from jupyter_tpu.metrics import Core, Holder, Sample
+from jupyter_tpu.notebook.display import UNKNOWN
+from jupyter_tpu.notebook.magics.chips import NOW, top
+from jupyter_tpu.notebook.widgets.view import Ask, Data, View
+
+_WITH_HISTORY = ("metrics", {"history_s": 600, "points": 120})
+_MOST_HOLDERS = 4
+_NAMES = {
+    "cores": "Cores",
+    "chips": "Chips",
+    "duty_percent": "Duty cycle",
+    "tensorcore_percent": "TensorCore load",
+    "hbm_used_bytes": "Used HBM",
+    "hbm_total_bytes": "HBM",
+}
+
+
+def look(ask: Ask, whole: bool) -> Data:
+    """The newest sample, in few bytes: lists instead of records, and which processes use the chips in words.
+
+    Its percentages come whole: the page rounds them as the panel does, so that both show the same.
+    """
+    answer = ask(*(_WITH_HISTORY if whole else NOW))
+    sample = Sample.from_json(answer["sample"])
+    accelerator_type = str(answer["worker"].get("accelerator_type") or "")
+    seen = {
+        "at": sample.at,
+        "type": accelerator_type,
+        "place": _place(accelerator_type),
+        "host": str(answer["worker"].get("hostname") or ""),
+        "state": sample.state,
+        "reason": sample.reason,
+        "duty_per": sample.duty_per,
+        "chips": [[chip.chip, chip.duty_percent] for chip in sample.chips],
+        "cores": [_core(core) for core in sample.cores],
+        "unknown": [f"{text}: {sample.unknown[name]}" for name, text in _NAMES.items() if name in sample.unknown],
+        "machine": asdict(sample.host),
+        "holders": [_holder(holder) for holder in sample.holders[:_MOST_HOLDERS]],
+    }
+    return {**seen, "history": _history(answer["history"], sample.cores)} if whole and answer["history"] else seen
+
+
+def _place(accelerator_type: str) -> str:
+    kind = find_accelerator(accelerator_type)
+    return f"This worker only, one of {kind.workers}; the TPU panel shows all." if kind and kind.workers > 1 else ""
+
+
+def _core(core: Core) -> list[Any]:
+    return [core.core, core.chip, core.tensorcore_percent, core.hbm_used_bytes, core.hbm_total_bytes]
+
+
+def _history(history: Mapping[str, Any], cores: Sequence[Core]) -> dict[str, Any]:
+    """Duty cycle and share of HBM in use, in percent, by the ids of the chips as texts."""
+    duty = {chip: [_rounded(percent) for percent in row] for chip, row in (history.get("duty_percent") or {}).items()}
+    used = history.get("hbm_used_bytes") or {}
+    hbm = {str(chip): _shares([core for core in cores if core.chip == chip], used) for chip in _chips(cores)}
+    return {"at": [round(at, 1) for at in history["at"]], "duty": duty, "hbm": hbm}
+
+
+def _chips(cores: Sequence[Core]) -> list[int]:
+    return sorted({core.chip for core in cores})
+
+
+def _shares(cores: Sequence[Core], used: Mapping[str, Sequence[int | None]]) -> list[float | None]:
+    """Of all cores of a chip together, moment by moment."""
+    total = sum(core.hbm_total_bytes or 0 for core in cores)
+    moments = zip(*(used.get(str(core.core), ()) for core in cores), strict=False)
+    return [None if None in moment or not total else round(100 * sum(moment) / total, 1) for moment in moments]
+
+
+def _rounded(percent: float | None) -> float | None:
+    return None if percent is None else round(percent, 1)
+
+
+def _holder(holder: Holder) -> str:
+    name = holder.notebook or holder.command or "a process"
+    return f"{name[:80]} (pid {holder.pid}{'' if holder.is_own_user else f', of {holder.user or UNKNOWN}'})"
+
+
+MONITOR = View(title="TPU monitor", script="monitor.js", every_s=1.0, look=look, words=(top,))

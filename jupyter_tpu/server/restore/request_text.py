@@ -1,0 +1,98 @@
+"""The whole text that a request printed, straight from the record, as fast as its reader takes it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from jupyter_tpu.kernels.messages.loop_bridge import KernelMessage, LoopBridge
+from jupyter_tpu.kernels.messages.notices import event_words
+from jupyter_tpu.outputs.items import stream_text
+from jupyter_tpu.outputs.parsing import Malformed, json_object, parse
+from jupyter_tpu.server.restore.request_listing import Listed
+
+_PATIENCE_S = 60
+_ENDS = ("gone", "lost", "closed", "new_record")
+
+
+class Source(Protocol):
+    """What is needed of a kernel's provisioner."""
+
+    async def follow(self, from_seq: int, deliver: Callable[[list[KernelMessage]], Awaitable[None]]) -> LoopBridge: ...
+
+
+async def text_of(source: Source, request: Listed) -> AsyncGenerator[bytes, None]:
+    """What the request has printed up to now, in UTF-8; what is missing leaves a word in its place.
+
+    The record is read no faster than the pieces are taken. Close the iterator when it is not read to its end.
+    """
+    reader = _Reader(request)
+    follower = await source.follow(request.first_seq, reader.deliver)
+    try:
+        while (piece := await reader.next_piece()) is not None:
+            yield piece
+    except TimeoutError:
+        yield b"\n[The worker does not answer. The rest is kept there: ask again when the link is back.]\n"
+    finally:
+        await follower.close()
+
+
+class _Reader:
+    """Between the follower, which delivers, and the iterator, which asks."""
+
+    def __init__(self, request: Listed) -> None:
+        self._request = request
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self._is_over = False
+
+    async def deliver(self, batch: list[KernelMessage]) -> None:
+        """The next batch comes when this one's text was taken."""
+        if self._is_over:
+            return
+        text = await asyncio.to_thread(_text_in, batch, self._request)
+        if text:
+            await self._pieces.put(text)
+        if any(_is_end(message, self._request) for message in batch):
+            self._is_over = True
+            await self._pieces.put(None)
+
+    async def next_piece(self) -> bytes | None:
+        """None at the end.
+
+        Raises:
+            TimeoutError: nothing has come for long.
+        """
+        async with asyncio.timeout(_PATIENCE_S):
+            return await self._pieces.get()
+
+
+def _text_in(batch: Sequence[KernelMessage], request: Listed) -> bytes:
+    name = request.msg_id.encode()
+    return b"".join(_text_of(message, name) for message in batch if message.seq <= request.last_seq)
+
+
+def _text_of(message: KernelMessage, name: bytes) -> bytes:
+    with suppress(Malformed):
+        if message.channel == "event":
+            words = event_words(json_object(message.parts[0]))
+            return f"{words}\n".encode() if words else b""
+        if message.channel == "iopub" and any(name in part for part in message.parts[:5]):
+            return _printed(message, name.decode())
+    return b""
+
+
+def _printed(message: KernelMessage, msg_id: str) -> bytes:
+    parsed = parse(message.seq, message.parts)
+    if parsed.kind != "stream" or parsed.parent.get("msg_id") != msg_id:
+        return b""
+    return stream_text(parsed)[1].encode("utf-8", "replace")
+
+
+def _is_end(message: KernelMessage, request: Listed) -> bool:
+    if message.channel != "event":
+        return message.seq >= request.last_seq and not message.is_early
+    with suppress(Malformed):
+        return message.seq >= request.last_seq or json_object(message.parts[0]).get("event") in _ENDS
+    return False

@@ -1,0 +1,36 @@
+"""The route of the audit log."""
+
+from __future__ import annotations
+
+import asyncio
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.journal.audit import Audit
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_MOST = 1000
+
+
+class AuditHandler(TpuHandler):
+    """Who did what with money and access, the newest first."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        limit = self._limit()
+        opened = await self.app.fleet.get()
+        audit = Audit(opened.journal, endpoint=opened.settings.endpoint, project=opened.settings.project)
+        entries = await asyncio.to_thread(audit.newest, limit)
+        self.write_json({"entries": [entry.to_json() for entry in entries]})
+
+    def _limit(self) -> int:
+        text = self.get_query_argument("limit", "100")
+        if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= _MOST):
+            raise BadInput("The parameter 'limit' is no number of entries.", hint=f"Send a number from 1 to {_MOST}.")
+        return int(text)
+
+
+AUDIT_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = ((r"/jupyter-tpu/v1/audit", AuditHandler),)

@@ -1,0 +1,138 @@
+"""The routes of auto-stop: when nodes stop by themselves, and keeping one running."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.brakes import ACTIONS, LENGTHS, LONGEST_S, NO_KEEP, Keep
+from jupyter_tpu.errors import BadInput, NodeNotFound
+from jupyter_tpu.fleet.assembly import OpenFleet
+from jupyter_tpu.fleet.autostop.views import brake_view, brakes_view
+from jupyter_tpu.models import Node
+from jupyter_tpu.server.routes.bodies import json_object
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_RULES = (*LENGTHS, "action")
+_KEEP = ("for_s", "until", "while_busy")
+
+
+class AutostopHandler(TpuHandler):
+    """All nodes with their auto-stop rules."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        opened = await self.app.fleet.get()
+        snapshot = opened.fleet.snapshot()
+        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
+            snapshot = await opened.fleet.refresh()
+        brakes = await opened.braking.look(snapshot.nodes)
+        self.write_json(brakes_view(brakes, as_of=snapshot.as_of_here))
+
+
+class NodeAutostopHandler(TpuHandler):
+    """The rules of one node."""
+
+    @web.authenticated
+    @authorized
+    async def put(self, zone: str, node_id: str) -> None:
+        changes = rules_from_body(self.request.body)
+        opened = await self.app.fleet.get()
+        node = await _node(self, opened, zone, node_id)
+        self.write_json(brake_view(await opened.braking.set_rules(node, changes)))
+
+
+class AutostopHistoryHandler(TpuHandler):
+    """What the guard of one node saw in the last hour; looking is no activity and opens no connection."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, zone: str, node_id: str) -> None:
+        opened = await self.app.fleet.get()
+        node = await _node(self, opened, zone, node_id)
+        self.write_json(await opened.braking.past(node))
+
+
+class ExtendHandler(TpuHandler):
+    """Keeps one node, or no longer."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, zone: str, node_id: str) -> None:
+        keep = keep_from_body(self.request.body, time.time())
+        opened = await self.app.fleet.get()
+        node = await _node(self, opened, zone, node_id)
+        self.write_json(brake_view(await opened.braking.keep(node, keep)))
+
+
+async def _node(handler: TpuHandler, opened: OpenFleet, zone: str, node_id: str) -> Node:
+    name = await handler.node_name(zone, node_id)
+    node = opened.fleet.snapshot().node(name) or (await opened.fleet.refresh()).node(name)
+    if node is None:
+        raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
+    return node
+
+
+def rules_from_body(body: bytes) -> dict[str, Any]:
+    """Read the body of ``PUT brakes``: the rules that change.
+
+    Raises:
+        BadInput: it is not the JSON object that rest-api.yml describes.
+    """
+    data = _object(body, _RULES)
+    for name in LENGTHS:
+        if data.get(name) is not None:
+            data[name] = _number(data, name)
+    if "action" in data and data["action"] not in ACTIONS:
+        raise BadInput("The field 'action' is no action.", hint=f"Send {' or '.join(ACTIONS)}.")
+    return data
+
+
+def keep_from_body(body: bytes, now: float) -> Keep:
+    """Read the body of ``POST keep``: for how long, until when, or while a cell runs; nothing takes it back.
+
+    Raises:
+        BadInput: it is not the JSON object that rest-api.yml describes.
+    """
+    data = _object(body, _KEEP)
+    if len(data) > 1:
+        raise BadInput("The node can be kept in one way at a time.", hint=f"Send one of {', '.join(_KEEP)}.")
+    if "while_busy" in data:
+        if data["while_busy"] is not True:
+            raise BadInput("The field 'while_busy' can only be true.", hint="Send {} to take a keep back.")
+        return Keep(while_busy=True)
+    if not data:
+        return NO_KEEP
+    until = now + _number(data, "for_s") if "for_s" in data else _number(data, "until")
+    if not now < until <= now + LONGEST_S:
+        raise BadInput("A node is kept until a time to come.", hint="Say how long, at most 400 days.")
+    return Keep(until=until)
+
+
+def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
+    data = json_object(body, ", ".join(fields))
+    unknown = sorted(set(data) - set(fields))
+    if unknown:
+        raise BadInput(f"The request body has unknown fields: {unknown[0][:40]!r}.", hint=f"Send {', '.join(fields)}.")
+    return data
+
+
+def _number(data: dict[str, Any], name: str) -> float:
+    value = data[name]
+    if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
+        raise BadInput(f"The field {name!r} is not a number.", hint=f"Send {name!r} in seconds.")
+    return float(value)
+
+
+AUTOSTOP_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/autostop", AutostopHandler),
+    (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/autostop", NodeAutostopHandler),
+    (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/autostop/history", AutostopHistoryHandler),
+    (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/extend", ExtendHandler),
+)
+"""Path pattern (below the server's base URL) and handler."""

@@ -1,0 +1,174 @@
+"""The routes to a node where capacity is scarce: searches, and the queue of the cloud."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.accelerators import canonical_type
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.capacity.queued_resources import VALID_FOR_S
+from jupyter_tpu.fleet.capacity.ranking import by_cost
+from jupyter_tpu.fleet.capacity.views import queue_view, queued_view, search_view, searches_view
+from jupyter_tpu.lifecycle.search import MOST_CANDIDATES
+from jupyter_tpu.lifecycle.searches import Candidate
+from jupyter_tpu.models import NodeName, NodeSpec, QueuedName
+from jupyter_tpu.provisioning import Provisioning, flags_of
+from jupyter_tpu.server.routes.bodies import (
+    at_once,
+    flag_field,
+    json_object,
+    number_field,
+    provisioning_field,
+    refuse_unknown_fields,
+    text_field,
+)
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_SEARCH_FIELDS = ("node_id", "candidates", "queue_minutes", "accept_unknown_price")
+_CANDIDATE_FIELDS = ("zone", "accelerator_type", "runtime_version", "spot", "provisioning", "internal_ips")
+_QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "reservation", "accept_unknown_price")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WantedSearch:
+    """The body of ``POST searches``."""
+
+    node_id: str
+    candidates: tuple[Candidate, ...]
+    for_s: float | None
+    accept_unknown_price: bool
+
+
+def search_from_body(body: bytes) -> WantedSearch:
+    """Read the body of ``POST searches``.
+
+    Raises:
+        BadInput: it is not the JSON object that rest-api.yml describes.
+    """
+    data = json_object(body, ", ".join(_SEARCH_FIELDS))
+    refuse_unknown_fields(data, _SEARCH_FIELDS)
+    rows = data.get("candidates")
+    if not isinstance(rows, list) or not 0 < len(rows) <= MOST_CANDIDATES or not all(isinstance(r, dict) for r in rows):
+        raise BadInput(
+            f"The field 'candidates' is not a list of 1 to {MOST_CANDIDATES} objects.",
+            hint=f"Send what you would accept, each with {', '.join(_CANDIDATE_FIELDS)}.",
+        )
+    minutes = number_field(data, "queue_minutes")
+    return WantedSearch(
+        node_id=text_field(data, "node_id"),
+        candidates=tuple(map(_candidate, rows)),
+        for_s=None if minutes is None else minutes * 60,
+        accept_unknown_price=flag_field(data, "accept_unknown_price"),
+    )
+
+
+def _candidate(row: dict[str, Any]) -> Candidate:
+    refuse_unknown_fields(row, _CANDIDATE_FIELDS)
+    return _candidate_on(row, at_once(provisioning_field(row)))
+
+
+def _candidate_on(row: dict[str, Any], provisioning: Provisioning) -> Candidate:
+    return Candidate(
+        zone=text_field(row, "zone"),
+        accelerator_type=canonical_type(text_field(row, "accelerator_type")),
+        runtime_version=text_field(row, "runtime_version"),
+        **flags_of(provisioning),
+        internal_ips=flag_field(row, "internal_ips"),
+    )
+
+
+def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
+    provisioning = provisioning_field(data)
+    if provisioning == "flex-start" and run_for_s is None:
+        raise BadInput("A flex-start node has an end.", hint="Send 'run_for_s', the seconds that it is to run for.")
+    return provisioning
+
+
+class SearchesHandler(TpuHandler):
+    """All searches, and the beginning of a new one."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        opened = await self.app.fleet.get()
+        self.write_json(searches_view(await opened.searches.all()))
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        wanted = search_from_body(self.request.body)
+        opened = await self.app.fleet.get()
+        search = await opened.searches.begin(
+            wanted.node_id,
+            await by_cost(opened.fleet, opened.journal, opened.settings, wanted.candidates),
+            for_s=wanted.for_s,
+            accept_unknown_price=wanted.accept_unknown_price,
+        )
+        self.write_json(search_view(search), status=202)
+
+
+class SearchHandler(TpuHandler):
+    """One search."""
+
+    @web.authenticated
+    @authorized
+    async def delete(self, search_id: str) -> None:
+        opened = await self.app.fleet.get()
+        self.write_json(search_view(await opened.searches.cancel(search_id)), status=202)
+
+
+class QueueHandler(TpuHandler):
+    """The queued resources of the project, and the door to a new one."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        opened = await self.app.fleet.get()
+        self.write_json(queue_view(await opened.queue.list()))
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        data = json_object(self.request.body, ", ".join(_QUEUE_FIELDS))
+        refuse_unknown_fields(data, _QUEUE_FIELDS)
+        run_for_s = number_field(data, "run_for_s")
+        wanted = _candidate_on(data, _queued_on(data, run_for_s))
+        opened = await self.app.fleet.get()
+        spec = NodeSpec(
+            name=NodeName(project=opened.settings.project, zone=wanted.zone, node_id=text_field(data, "node_id")),
+            accelerator_type=wanted.accelerator_type,
+            runtime_version=wanted.runtime_version,
+            **flags_of(wanted.provisioning),
+            internal_ips=wanted.internal_ips,
+        )
+        queued = await opened.queue.add(
+            spec,
+            valid_for_s=number_field(data, "valid_for_s") or VALID_FOR_S,
+            run_for_s=run_for_s,
+            reservation=text_field(data, "reservation") if data.get("reservation") is not None else "",
+            accept_unknown_price=flag_field(data, "accept_unknown_price"),
+        )
+        self.write_json(queued_view(queued), status=202)
+
+
+class QueuedHandler(TpuHandler):
+    """One queued resource."""
+
+    @web.authenticated
+    @authorized
+    async def delete(self, zone: str, queued_id: str) -> None:
+        opened = await self.app.fleet.get()
+        name = QueuedName(project=opened.settings.project, zone=zone, queued_id=queued_id)
+        self.write_json(queued_view(await opened.queue.remove(name)))
+
+
+CAPACITY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/searches", SearchesHandler),
+    (r"/jupyter-tpu/v1/searches/(?P<search_id>[^/]+)", SearchHandler),
+    (r"/jupyter-tpu/v1/queue", QueueHandler),
+    (r"/jupyter-tpu/v1/queue/(?P<zone>[^/]+)/(?P<queued_id>[^/]+)", QueuedHandler),
+)

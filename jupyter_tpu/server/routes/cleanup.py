@@ -1,0 +1,84 @@
+"""The routes that show and delete all that costs or holds quota, and the one that stops all spending."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.errors import BadInput, TpuError
+from jupyter_tpu.fleet.cleanup.stop_all import panic
+from jupyter_tpu.fleet.cleanup.sweep import delete_items, marked, no_sweep_view, results_view, sweep_view
+from jupyter_tpu.fleet.reconciler.inventory import look_at_all
+from jupyter_tpu.server.routes.bodies import json_object
+from jupyter_tpu.server.routes.nodes import TpuHandler
+from jupyter_tpu.server.routes.quota import QuotaRoute
+
+_REASON = "The user swept the project in the panel."
+_MOST_NAMES = 500
+
+
+class CleanupHandler(QuotaRoute):
+    """Everything in the project; and the deletion of what is named, item by item."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        try:
+            opened = await self.app.fleet.get()
+        except TpuError as error:  # polled: an answer, not a failed request
+            self.write_json(no_sweep_view(error))
+            return
+        self.write_json(sweep_view(await look_at_all(opened.cloud)))
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        names = names_from_body(self.request.body)
+        opened = await self.app.fleet.get()
+        chosen = marked(await look_at_all(opened.cloud), names)
+        results = await delete_items(opened, chosen, reason=_REASON, wait=False)
+        self.desk(opened).forget_use()
+        self.write_json(results_view(results))
+
+
+class StopAllHandler(QuotaRoute):
+    """Stops or deletes every node that costs, and calls off what would become one."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        opened = await self.app.fleet.get()
+        results = await panic(opened)
+        self.desk(opened).forget_use()
+        self.write_json(results_view(results))
+
+
+def names_from_body(body: bytes) -> list[str]:
+    """Read the body of ``POST sweep``.
+
+    Raises:
+        BadInput: it is not a list of names; there is no word for everything.
+    """
+    data: dict[str, Any] = json_object(body, "names")
+    names = data.get("names")
+    if set(data) != {"names"} or not isinstance(names, list) or not names or not all(map(_is_name, names)):
+        raise BadInput(
+            "The field 'names' is missing or is not a list of names.",
+            exists="Nothing was deleted.",
+            hint="Send the full name of each item that is to be deleted; there is no word for all of them.",
+        )
+    if len(names) > _MOST_NAMES:
+        raise BadInput(f"More than {_MOST_NAMES} names were sent.", exists="Nothing was deleted.", hint="Send fewer.")
+    return names
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+CLEANUP_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/cleanup", CleanupHandler),
+    (r"/jupyter-tpu/v1/stop-all", StopAllHandler),
+)

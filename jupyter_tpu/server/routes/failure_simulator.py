@@ -1,0 +1,62 @@
+"""The routes of the fault switchboard: they exist only where the cloud is emulated, and only pass on."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Protocol, cast
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.server.routes.bodies import json_object
+from jupyter_tpu.server.routes.emulator_client import ALLOWED, EmulatorClient
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset"])
+
+
+class EmulatedApp(Protocol):
+    """What these routes need of the extension besides."""
+
+    emulator: EmulatorClient
+
+    def look_again(self) -> None: ...
+
+
+class FailureSimulatorHandler(TpuHandler):
+    """One part of the emulated cloud: what it is now, and how it is changed."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, part: str) -> None:
+        await self._pass_on(part)
+
+    @web.authenticated
+    @authorized
+    async def post(self, part: str) -> None:
+        await self._pass_on(part, json_object(self.request.body, "the fields of the control API"))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, part: str) -> None:
+        item = self.get_argument("id", "")
+        if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
+            raise BadInput("The id is not a number.", hint="Take one from the state.")
+        await self._pass_on(part, item=item)
+
+    async def _pass_on(self, part: str, body: dict[str, Any] | None = None, *, item: str = "") -> None:
+        verb = str(self.request.method)
+        if part not in ALLOWED[verb]:
+            raise web.HTTPError(404 if not any(part in parts for parts in ALLOWED.values()) else 405)
+        app = cast(EmulatedApp, self.app)
+        answer = await app.emulator.ask(verb, part, body, item=item)
+        if part in _CHANGES_NODES:  # whoever turned a switch wants to see it in the panel now
+            app.look_again()
+        self.write_json(answer)
+
+
+SIMULATOR_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/emulator/(?P<part>[a-z]+)", FailureSimulatorHandler),
+)
+"""As `nodes.NODE_ROUTES`; added to them where `emulator_client.emulator_address` gives an address."""

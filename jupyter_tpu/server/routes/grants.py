@@ -1,0 +1,108 @@
+"""The routes of grants and of what they cover."""
+
+from __future__ import annotations
+
+import asyncio
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.accelerators import canonical_type
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.assembly import OpenFleet
+from jupyter_tpu.fleet.spend.grants import GrantBook, read_grant_book
+from jupyter_tpu.journal.grants import Grants
+from jupyter_tpu.money.coverage import Request
+from jupyter_tpu.money.grants import grant_from_json
+from jupyter_tpu.money.trc_mail import read_trc_mail
+from jupyter_tpu.server.routes.bodies import json_object, provisioning_asked
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+
+class GrantRoute(TpuHandler):
+    """What these routes share."""
+
+    def written(self, opened: OpenFleet) -> Grants:
+        settings = opened.settings
+        return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
+
+    async def book(self) -> GrantBook:
+        """The grants against the nodes as last seen."""
+        opened = await self.app.fleet.get()
+        snapshot = opened.fleet.snapshot()
+        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
+            snapshot = await opened.fleet.refresh()
+        return await read_grant_book(opened.journal, opened.settings, snapshot)
+
+
+class GrantsHandler(GrantRoute):
+    """All grants."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.write_json((await self.book()).to_json())
+
+
+class GrantMailHandler(GrantRoute):
+    """Reads a pasted mail; writes nothing down."""
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        text = json_object(self.request.body, "text").get("text")
+        if not isinstance(text, str):
+            raise BadInput("The field 'text' is missing or is not text.", hint="Send the text of the mail.")
+        self.write_json((await asyncio.to_thread(read_trc_mail, text)).to_json())
+
+
+class GrantHandler(GrantRoute):
+    """One grant."""
+
+    @web.authenticated
+    @authorized
+    async def put(self, name: str) -> None:
+        body = json_object(self.request.body, "kind, starts_on, days or ends_on, and rows or usd")
+        grant = grant_from_json(name, body)
+        written = self.written(await self.app.fleet.get())
+        await asyncio.to_thread(written.put, grant, now=await self.cloud_now())
+        self.write_json((await self.book()).view_of(name))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, name: str) -> None:
+        books = await self.books()
+        await asyncio.to_thread(books.remove_grant, name, now=await self.cloud_now())
+        self.set_status(204)
+        self.finish()
+
+
+class CoverageHandler(GrantRoute):
+    """Who would pay for a node, asked before it is created."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        provisioning = provisioning_asked(
+            self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
+        )
+        request = Request(
+            accelerator_type=canonical_type(self._text("accelerator_type")),
+            zone=self._text("zone"),
+            provisioning=provisioning,
+        )
+        self.write_json((await self.book()).coverage(request).to_json())
+
+    def _text(self, name: str) -> str:
+        value = self.get_query_argument(name, "")
+        if not value or len(value) > 128 or not value.isprintable():
+            raise BadInput(f"The parameter {name!r} is missing, too long or no plain text.", hint="Send a name.")
+        return value
+
+
+GRANT_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/grants", GrantsHandler),
+    (r"/jupyter-tpu/v1/grants/parse", GrantMailHandler),
+    (r"/jupyter-tpu/v1/grants/(?P<name>[^/]+)", GrantHandler),
+    (r"/jupyter-tpu/v1/coverage", CoverageHandler),
+)

@@ -1,0 +1,119 @@
+"""The routes of a kernel on a node: how it is reached, and what its record holds."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from dataclasses import asdict
+from importlib.util import find_spec
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+from tornado.iostream import StreamClosedError
+
+from jupyter_tpu.errors import OutputsNotFound
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.server.restore.kernel_outputs import joined, outputs_of
+from jupyter_tpu.server.restore.request_listing import Listed, list_requests
+from jupyter_tpu.server.restore.request_text import text_of
+from jupyter_tpu.server.routes.nodes import TpuHandler
+from jupyter_tpu.server.websocket.kernel_socket import cursors_of
+
+
+class KernelHandler(TpuHandler):
+    """What the routes of one kernel share."""
+
+    # Jupyter's own word: who may not read a kernel must not read the code that it ran, nor what came of it
+    auth_resource = "kernels"
+
+    def provisioner_of(self, kernel_id: str) -> TPUProvisioner:
+        """The provisioner of a kernel on a node.
+
+        Raises:
+            OutputsNotFound: there is no such kernel, or it runs elsewhere.
+        """
+        kernels = self.kernel_manager
+        died = TPUProvisioner.started.get(kernel_id)  # for good, with the record of what it has put out still there
+        provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else died
+        if not isinstance(provisioner, TPUProvisioner):
+            raise OutputsNotFound(
+                "This kernel does not run on a Cloud TPU node.", hint="Only there is a record kept of what it puts out."
+            )
+        return provisioner
+
+    def compute_etag(self) -> None:
+        """Nobody asks twice for the same, and hashing megabytes would keep others waiting."""
+
+    async def send(self, piece: bytes) -> None:
+        """Write a piece and wait until the client has taken it."""
+        self.write(piece)
+        try:
+            await self.flush()
+        except StreamClosedError:  # it does not want the rest
+            raise web.Finish from None
+
+
+class KernelOutputsHandler(KernelHandler):
+    """What the cells of a kernel's notebook have put out."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, kernel_id: str) -> None:
+        provisioner, only = self.provisioner_of(kernel_id), self.get_arguments("msg_id")
+        pages_draw_widgets = find_spec("jupyterlab_widgets") is not None
+        cursors = cursors_of(self.settings) if pages_draw_widgets else None
+        pieces = await outputs_of(provisioner, kernel_id, only, cursors)
+        self.set_header("Content-Type", "application/json")
+        for piece in joined(pieces):
+            await self.send(piece)
+        self.finish()
+
+
+class KernelLinkHandler(KernelHandler):
+    """How a kernel's worker is reached now, as the events tell it when that changes."""
+
+    auth_resource = "tpu"
+
+    @web.authenticated
+    @authorized
+    async def get(self, kernel_id: str) -> None:
+        self.write_json(asdict(self.provisioner_of(kernel_id).link_state))
+
+
+class RequestTextHandler(KernelHandler):
+    """All that a request has printed, as text and nothing else."""
+
+    @property
+    def content_security_policy(self) -> str:
+        return super().content_security_policy + "; sandbox"
+
+    @web.authenticated
+    @authorized
+    async def get(self, kernel_id: str, msg_id: str) -> None:
+        provisioner = self.provisioner_of(kernel_id)
+        request = await _listed(provisioner, msg_id)
+        self.set_header("Content-Type", "text/plain; charset=utf-8")
+        self.set_header("X-Content-Type-Options", "nosniff")
+        if self.get_argument("download", ""):
+            self.set_header("Content-Disposition", f'attachment; filename="output-{request.first_seq}.txt"')
+        await self.flush()
+        async with aclosing(text_of(provisioner, request)) as pieces:
+            async for piece in pieces:
+                await self.send(piece)
+        self.finish()
+
+
+async def _listed(provisioner: TPUProvisioner, msg_id: str) -> Listed:
+    for request in (await list_requests(provisioner)).requests:
+        if request.msg_id == msg_id:
+            return request
+    raise OutputsNotFound("The record holds no such request.", hint="Only the newest 2,000 requests can be read again.")
+
+
+_KERNEL = r"/jupyter-tpu/v1/kernels/(?P<kernel_id>[^/]+)"
+
+KERNEL_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (_KERNEL + "/link", KernelLinkHandler),
+    (_KERNEL + "/outputs", KernelOutputsHandler),
+    (_KERNEL + r"/requests/(?P<msg_id>[^/]+)/text", RequestTextHandler),
+)
+"""As `nodes.NODE_ROUTES`."""

@@ -1,0 +1,133 @@
+"""The routes of what a node's chips do, and of taking them from whoever holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.errors import BadInput, NodeNotFound, TpuError, WorkerUnreachable, WrongState
+from jupyter_tpu.fleet.assembly import OpenFleet
+from jupyter_tpu.kernels.agents.open_links import was_reached
+from jupyter_tpu.kernels.agents.requests import workers_of
+from jupyter_tpu.kernels.connections.metrics_pool import Answer
+from jupyter_tpu.kernels.connections.worker import WorkerKey
+from jupyter_tpu.kernels.metrics_views import freed_view, metrics_view
+from jupyter_tpu.models import Node
+from jupyter_tpu.server.routes.bodies import json_object, refuse_unknown_fields
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_FIELDS = ("worker_id", "pid", "force")
+_FREED_S = 20.0
+_LONGEST_HISTORY_S = 3600
+_MOST_POINTS = 600
+
+
+class ChipsRoute(TpuHandler):
+    """What these routes share."""
+
+    async def node(self, zone: str, node_id: str) -> tuple[OpenFleet, Node]:
+        """The node as it was seen last; the cloud is asked only for one that was never seen."""
+        opened = await self.app.fleet.get()
+        name = await self.node_name(zone, node_id)
+        node = opened.fleet.snapshot().node(name) or (await opened.fleet.refresh()).node(name)
+        if node is None:
+            raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
+        return opened, node
+
+
+class MetricsHandler(ChipsRoute):
+    """The newest samples of all workers of a node; looking is no activity and starts nothing."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, zone: str, node_id: str) -> None:
+        params = {
+            "history_s": _whole(self.get_query_argument("history_s", "0"), "history_s", 0, _LONGEST_HISTORY_S),
+            "points": _whole(self.get_query_argument("points", str(_MOST_POINTS)), "points", 1, _MOST_POINTS),
+        }
+        opened, node = await self.node(zone, node_id)
+        answers = await self._answers(node, opened.settings.endpoint, params)
+        view = await asyncio.to_thread(metrics_view, answers, node.accelerator_type, time.time())
+        self.write_json(view)
+
+    async def _answers(self, node: Node, endpoint: str, params: Mapping[str, Any]) -> list[Answer]:
+        try:
+            keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
+        except TpuError as error:
+            return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
+        return await self.app.looks.look(keys, "metrics", params, uid=node.uid)
+
+
+class ReleaseHandler(ChipsRoute):
+    """Takes the chips of a worker from the processes that hold them, by ending those."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, zone: str, node_id: str) -> None:
+        worker_id, params = free_from_body(self.request.body)
+        opened, node = await self.node(zone, node_id)
+        keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
+        if worker_id >= len(keys):
+            raise BadInput(f"The node {node_id} has no worker {worker_id}; it has {len(keys)}.")
+        (answer,) = await self.app.looks.look([keys[worker_id]], "free", params, uid=node.uid, patience_s=_FREED_S)
+        if answer.error is not None or answer.said is None:
+            raise answer.error or WorkerUnreachable(f"Worker {worker_id} of {node_id} did not answer.")
+        self.write_json(freed_view(answer.said))
+
+
+def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
+    """All workers of a node that this machine has been on before. Blocks on the disk.
+
+    Raises:
+        WrongState: it is not READY.
+        WorkerUnreachable: this machine has never been there, and does not go there just to look.
+    """
+    name = node.name.node_id
+    if node.state != "READY":
+        raise WrongState(f"The node {name} is {node.state}, not READY.", exists="Nothing runs on it.")
+    if not was_reached(node):
+        raise WorkerUnreachable(
+            f"This machine has not been connected to {name} yet.",
+            exists="Looking opens no first connection to a node.",
+            hint="Start a kernel on it, or `jupyter tpu top` it.",
+        )
+    return workers_of(node, endpoint)
+
+
+def free_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
+    """Read the body of ``POST free``: the worker, and what its agent is told.
+
+    Raises:
+        BadInput: it is not the JSON object that rest-api.yml describes.
+    """
+    data = json_object(body, ", ".join(_FIELDS))
+    refuse_unknown_fields(data, _FIELDS)
+    worker_id, pid, force = data.get("worker_id", 0), data.get("pid"), data.get("force", False)
+    if type(worker_id) is not int or worker_id < 0:
+        raise BadInput("The field 'worker_id' is no number of a worker.", hint="Send 0 for the first.")
+    if pid is not None and (type(pid) is not int or pid < 1):
+        raise BadInput("The field 'pid' is no number of a process.", hint="Leave it out for all of your own.")
+    if type(force) is not bool:
+        raise BadInput("The field 'force' is not true or false.")
+    told = {"force": force, "by": "the TPU panel"}
+    return worker_id, told if pid is None else {**told, "pid": pid}
+
+
+def _whole(text: str, name: str, least: int, most: int) -> int:
+    if not text.isdecimal() or not least <= int(text[:9]) <= most:
+        raise BadInput(f"The parameter {name!r} must be a whole number from {least} to {most}.")
+    return int(text[:9])
+
+
+_NODE = r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)"
+
+METRICS_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (_NODE + "/metrics", MetricsHandler),
+    (_NODE + "/release", ReleaseHandler),
+)
+"""Path pattern (below the server's base URL) and handler."""

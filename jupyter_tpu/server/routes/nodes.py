@@ -1,0 +1,237 @@
+"""What all routes under ``/jupyter-tpu/v1`` share, and those of the nodes; ``rest-api.yml`` describes them.
+
+Handlers read the request, ask the fleet and write a view. An exception of our tree becomes a JSON body in one place,
+`TpuHandler.write_error`; none of them writes HTML.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from jupyter_server.auth.decorator import authorized
+from jupyter_server.base.handlers import APIHandler
+from jupyter_server.extension.handler import ExtensionHandlerMixin
+from tornado import web
+
+from jupyter_tpu.errors import IntentNotFound, NodeNotFound, TpuError
+from jupyter_tpu.fleet import Fleet
+from jupyter_tpu.fleet.reconciler.views import intent_view, no_nodes_view, node_view, nodes_view, offers_view
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.money.spending import NodeCosts, node_cost
+from jupyter_tpu.server.routes.bodies import accepts_unknown_price, node_spec_from_body
+
+if TYPE_CHECKING:
+    from jupyter_tpu.kernels.connections.metrics_pool import WorkerLooks
+    from jupyter_tpu.server.kernelspecs import KernelspecKeeper
+    from jupyter_tpu.server.lazy_fleet import LazyFleet
+
+_SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
+
+
+class App(Protocol):
+    """What the routes need of the extension they belong to."""
+
+    fleet: LazyFleet
+    kernelspecs: KernelspecKeeper
+    looks: WorkerLooks
+    billing_export: str
+
+    async def status(self) -> dict[str, Any]: ...
+
+
+class TpuHandler(ExtensionHandlerMixin, APIHandler):
+    """What all routes share: who may ask, what counts as activity, how errors look."""
+
+    auth_resource = "tpu"
+    _track_activity = False
+
+    def initialize(self, name: str, renamed_to: str = "") -> None:
+        """`renamed_to`: how the path ends now, where it is asked for by an old one."""
+        super().initialize(name=name)
+        if renamed_to:
+            self.set_header("Deprecation", "true")
+            self.set_header("Warning", f'299 - "this path ends in {renamed_to} now"')
+
+    async def prepare(self) -> None:  # type: ignore[override]
+        # Only what a person does is activity: a panel that polls must not keep an idle culler from its work.
+        self._track_activity = self.request.method not in _SAFE_VERBS
+        await super().prepare()
+
+    @property
+    def app(self) -> App:
+        return cast(App, self.extensionapp)
+
+    async def fleet(self) -> Fleet:
+        return (await self.app.fleet.get()).fleet
+
+    async def books(self) -> SpendLedger:
+        opened = await self.app.fleet.get()
+        return SpendLedger(opened.journal, opened.settings)
+
+    async def costs(self) -> NodeCosts:
+        """What the nodes have cost."""
+        return await asyncio.to_thread((await self.books()).node_costs, await self.cloud_now())
+
+    async def cloud_now(self) -> float:
+        """Unix seconds by the cloud's clock, for all that has to do with money."""
+        return (await self.app.fleet.get()).cloud.clock.now()
+
+    async def project(self) -> str:
+        return (await self.app.fleet.get()).settings.project
+
+    async def node_name(self, zone: str, node_id: str) -> NodeName:
+        return NodeName(project=await self.project(), zone=zone, node_id=node_id)
+
+    def write_json(self, body: Any, *, status: int = 200) -> None:
+        self.set_status(status)
+        self.finish(json.dumps(body))
+
+    def write_error(self, status_code: int, **kwargs: Any) -> None:
+        error = _tpu_error(kwargs)
+        if error is None:
+            super().write_error(status_code, **kwargs)
+            return
+        self.set_header("Content-Type", "application/json")
+        self.write_json({"message": str(error), "reason": error.code, "error": error.to_json()}, status=error.status)
+
+    def log_exception(
+        self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        if isinstance(value, TpuError):  # the user's to read, not ours to debug: no traceback
+            self.log.warning("%s %s: %r", self.request.method, self.request.path, _shortened(value))
+            return
+        super().log_exception(typ, value, tb)
+
+
+def _tpu_error(kwargs: dict[str, Any]) -> TpuError | None:
+    value = kwargs.get("exc_info", (None, None, None))[1]
+    return value if isinstance(value, TpuError) else None
+
+
+def _shortened(error: TpuError, longest: int = 500) -> str:
+    text = f"{error.code}: {error}"
+    return text if len(text) <= longest else text[:longest] + "…"
+
+
+class StatusHandler(TpuHandler):
+    """Which cloud this server talks to, and whether it can."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.write_json(await self.app.status())
+
+
+class NodesHandler(TpuHandler):
+    """The list of nodes, and the door to a new one."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        try:
+            fleet = await self.fleet()
+        except TpuError as error:  # polled: a list that cannot be had is an answer, not a failed request
+            self.write_json(no_nodes_view(error))
+            return
+        snapshot = fleet.snapshot()
+        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
+            snapshot = await fleet.refresh()
+        self.write_json(nodes_view(snapshot, self.app.kernelspecs.names(), await self.costs()))
+
+    @web.authenticated
+    @authorized
+    async def post(self) -> None:
+        spec = node_spec_from_body(self.request.body, await self.project())
+        accepts = accepts_unknown_price(self.request.body)
+        intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
+        self.write_json(intent_view(intent), status=202)
+
+
+class NodeHandler(TpuHandler):
+    """One node."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, zone: str, node_id: str) -> None:
+        name = await self.node_name(zone, node_id)
+        fleet = await self.fleet()
+        node = fleet.snapshot().node(name) or (await fleet.refresh()).node(name)
+        if node is None:
+            raise NodeNotFound(f"There is no node {name.node_id} in {name.zone}.", hint="See the list of nodes.")
+        kernelspec = self.app.kernelspecs.names().get(str(name))
+        self.write_json(node_view(node, kernelspec=kernelspec, cost_usd=node_cost(await self.costs(), node)))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, zone: str, node_id: str) -> None:
+        name = await self.node_name(zone, node_id)
+        intent = await (await self.fleet()).delete(name)
+        self.write_json(intent_view(intent), status=202)
+
+
+class StopHandler(TpuHandler):
+    """Stops a node: its disk stays, its charge ends."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, zone: str, node_id: str) -> None:
+        name = await self.node_name(zone, node_id)
+        intent = await (await self.fleet()).stop(name)
+        self.write_json(intent_view(intent), status=202)
+
+
+class StartHandler(TpuHandler):
+    """Starts a stopped node again: it is charged for from READY on."""
+
+    @web.authenticated
+    @authorized
+    async def post(self, zone: str, node_id: str) -> None:
+        name = await self.node_name(zone, node_id)
+        intent = await (await self.fleet()).start_node(name)
+        self.write_json(intent_view(intent), status=202)
+
+
+class IntentHandler(TpuHandler):
+    """One intent: how far it is, and the end of it when it failed and was read."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, intent_id: str) -> None:
+        intent = await (await self.fleet()).intent(intent_id)
+        if intent is None:
+            raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
+        self.write_json(intent_view(intent))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, intent_id: str) -> None:
+        await (await self.fleet()).dismiss(intent_id)
+        self.set_status(204)
+        self.finish()
+
+
+class OffersHandler(TpuHandler):
+    """What can be asked for, and what it lists for."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        self.write_json(offers_view())
+
+
+_NODE = r"/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)"
+
+NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/status", StatusHandler),
+    (r"/jupyter-tpu/v1/nodes", NodesHandler),
+    (r"/jupyter-tpu/v1" + _NODE, NodeHandler),
+    (r"/jupyter-tpu/v1" + _NODE + "/stop", StopHandler),
+    (r"/jupyter-tpu/v1" + _NODE + "/start", StartHandler),
+    (r"/jupyter-tpu/v1/intents/(?P<intent_id>[^/]+)", IntentHandler),
+    (r"/jupyter-tpu/v1/offers", OffersHandler),
+)
+"""Path pattern (below the server's base URL) and handler; the version is part of the path."""

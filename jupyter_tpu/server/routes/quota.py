@@ -1,0 +1,65 @@
+"""The routes of quota: limits, what uses them, and what a request would leave."""
+
+from __future__ import annotations
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.fleet.assembly import OpenFleet
+from jupyter_tpu.fleet.spend.quotas import QuotaReport, QuotaService, after_view, no_quota_view, quota_view
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.server.routes.bodies import provisioning_asked
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_DESK = "jupyter_tpu_quota_desk"
+
+
+class QuotaRoute(TpuHandler):
+    """What these routes share: one desk for the whole server, so that polls are cheap."""
+
+    async def report(self) -> QuotaReport:
+        opened = await self.app.fleet.get()
+        nodes = opened.fleet.snapshot().nodes
+        return await self.desk(opened).report(tuple((node.name, node.state, node.uid) for node in nodes))
+
+    def desk(self, opened: OpenFleet) -> QuotaService:
+        desk: QuotaService = self.settings.setdefault(_DESK, QuotaService(opened.cloud))
+        return desk
+
+
+class QuotaHandler(QuotaRoute):
+    """All limits that anybody uses or could use."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        try:
+            report = await self.report()
+        except TpuError as error:  # polled: an answer, not a failed request
+            self.write_json(no_quota_view(error))
+            return
+        self.write_json(quota_view(report))
+
+
+class QuotaAfterHandler(QuotaRoute):
+    """What a node would leave of its quotas."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        zone = self.get_query_argument("zone", "")
+        provisioning = provisioning_asked(
+            self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
+        )
+        NodeName(project=await self.project(), zone=zone, node_id="a")  # refuses what can be no zone
+        report = await self.report()
+        accelerator_type = self.get_query_argument("accelerator_type", "")
+        rows = report.after(zone=zone, accelerator_type=accelerator_type, provisioning=provisioning)
+        self.write_json(after_view(report, rows))
+
+
+QUOTA_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/quota", QuotaHandler),
+    (r"/jupyter-tpu/v1/quota/after", QuotaAfterHandler),
+)

@@ -1,0 +1,71 @@
+"""The routes of the standing choices to make nodes again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.capacity.recreate import choose, recovery_view
+from jupyter_tpu.journal.recoveries import Recoveries
+from jupyter_tpu.lifecycle.recoveries import DEFAULT_ATTEMPTS
+from jupyter_tpu.server.routes.bodies import json_object
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_FIELDS = ("is_on", "max_attempts", "max_usd")
+
+
+class RecoveriesHandler(TpuHandler):
+    """All choices, and how far what they ask for has come."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        opened = await self.app.fleet.get()
+        settings = opened.settings
+        known = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
+        choices = await asyncio.to_thread(known.all)
+        self.write_json({"choices": [recovery_view(each) for each in choices]})
+
+
+class RecoveryHandler(TpuHandler):
+    """The choice for one node."""
+
+    @web.authenticated
+    @authorized
+    async def put(self, zone: str, node_id: str) -> None:
+        asked = choice_from_body(self.request.body)
+        name = await self.node_name(zone, node_id)
+        opened = await self.app.fleet.get()
+        chosen = await choose(opened.cloud, opened.journal, name, now=time.time(), **asked)
+        self.write_json(recovery_view(chosen))
+
+
+def choice_from_body(body: bytes) -> dict[str, Any]:
+    """Read the body of ``PUT recovery``.
+
+    Raises:
+        BadInput: it is not the JSON object that rest-api.yml describes.
+    """
+    data = json_object(body, ", ".join(_FIELDS))
+    unknown = sorted(set(data) - set(_FIELDS))
+    if unknown:
+        raise BadInput(f"The request body has unknown fields: {unknown[0][:40]!r}.", hint=f"Send {', '.join(_FIELDS)}.")
+    if not isinstance(data.get("is_on"), bool):
+        raise BadInput("The field 'is_on' is not true or false.", hint="Send 'is_on' as true or false.")
+    attempts, usd = data.get("max_attempts", DEFAULT_ATTEMPTS), data.get("max_usd")
+    if type(attempts) is not int:
+        raise BadInput("The field 'max_attempts' is not a whole number.", hint="Send 1 or more.")
+    if usd is not None and type(usd) not in (int, float):
+        raise BadInput("The field 'max_usd' is not a number.", hint="Send US dollars, or null for no cap.")
+    return {"is_on": data["is_on"], "max_attempts": attempts, "max_usd": usd}
+
+
+RECOVERY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/recovery", RecoveriesHandler),
+    (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/recovery", RecoveryHandler),
+)

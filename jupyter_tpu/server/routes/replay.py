@@ -1,0 +1,59 @@
+"""The routes of what a node took with it: what had run on a kernel, for its user to run again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.kernels.messages.execution_log import LostRuns, NotedRun
+from jupyter_tpu.server.routes.kernels import KernelHandler
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_STATES = {"running": "cut"}
+
+
+class ReplayHandler(KernelHandler):
+    """What had run when the node was taken away, until its user has answered."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, kernel_id: str) -> None:
+        provisioner = self.provisioner_of(kernel_id)
+        lost = await asyncio.to_thread(provisioner.lost_runs)
+        is_back = provisioner.link_state.state == "live"
+        self.write_json({"kernel_id": kernel_id, "is_back": is_back, **replay_view(lost)})
+
+    @web.authenticated
+    @authorized
+    async def delete(self, kernel_id: str) -> None:
+        await asyncio.to_thread(self.provisioner_of(kernel_id).settle_lost_runs)
+        self.set_status(204)
+        self.finish()
+
+
+def replay_view(lost: LostRuns | None) -> dict[str, Any]:
+    """What was lost as the REST API shows it; what the kernel had refused to run is no part of it."""
+    if lost is None:
+        return {"lost_at": None, "reason": "", "cells": []}
+    cells = [_cell_view(order, run) for order, run in enumerate(lost.runs) if run.state != "aborted"]
+    return {"lost_at": lost.lost_at, "reason": lost.reason, "cells": cells}
+
+
+def _cell_view(order: int, run: NotedRun) -> dict[str, Any]:
+    return {
+        "msg_id": run.msg_id,
+        "cell_id": run.cell_id,
+        "code": run.code,
+        "is_whole": run.is_whole,
+        "state": _STATES.get(run.state, run.state),
+        "outputs": run.outputs,
+        "order": order,
+    }
+
+
+REPLAY_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/kernels/(?P<kernel_id>[^/]+)/replay", ReplayHandler),
+)

@@ -1,0 +1,119 @@
+"""The routes of what nodes have cost and of what they may: the ledger and the budgets."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import cast, get_args
+
+from jupyter_server.auth.decorator import authorized
+from tornado import web
+
+from jupyter_tpu.cloud.services.billing_export import EXPORT_VARIABLE
+from jupyter_tpu.errors import BadInput
+from jupyter_tpu.fleet.spend.billing_export import BillingExport
+from jupyter_tpu.fleet.spend.ledger import SpendLedger
+from jupyter_tpu.money.billed import ExportTable
+from jupyter_tpu.money.budgets import FIELDS
+from jupyter_tpu.money.history import LAST, By
+from jupyter_tpu.money.spending import JSON, budget_view, spend_view
+from jupyter_tpu.server.routes.bodies import json_object
+from jupyter_tpu.server.routes.nodes import TpuHandler
+
+_DESK = "jupyter_tpu_billed_desk"
+
+
+class SpendHandler(TpuHandler):
+    """What nodes have cost, and how far the budgets are used."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        snapshot = (await self.fleet()).snapshot()
+        is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
+        books, now = await self.books(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(_spend, books, now, snapshot.as_of_here, is_complete))
+
+
+class HistoryHandler(TpuHandler):
+    """What was spent hour by hour or day by day."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        by = _by(self.get_query_argument("by", "day"))
+        last = _count(self.get_query_argument("last", str(LAST[by])))
+        books, now = await self.books(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(lambda: books.history(by, last, now=now)))
+
+
+class BurnDownHandler(TpuHandler):
+    """How a budget came to be used."""
+
+    @web.authenticated
+    @authorized
+    async def get(self, name: str) -> None:
+        books, now = await self.books(), await self.cloud_now()
+        self.write_json(await asyncio.to_thread(lambda: books.course(name, now=now)))
+
+
+class BilledHandler(TpuHandler):
+    """What Google has billed, by the configured export."""
+
+    @web.authenticated
+    @authorized
+    async def get(self) -> None:
+        table = ExportTable.parse(self.app.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
+        settings = (await self.app.fleet.get()).settings
+        desk: BillingExport = self.settings.setdefault(_DESK, BillingExport(settings, table))
+        self.write_json(await desk.view())
+
+
+class BudgetHandler(TpuHandler):
+    """One budget."""
+
+    @web.authenticated
+    @authorized
+    async def put(self, name: str) -> None:
+        body = json_object(self.request.body, ", ".join(FIELDS))
+        self.write_json(await asyncio.to_thread(_set, await self.books(), name, body, await self.cloud_now()))
+
+    @web.authenticated
+    @authorized
+    async def delete(self, name: str) -> None:
+        books, now = await self.books(), await self.cloud_now()
+        await asyncio.to_thread(lambda: books.remove_budget(name, now=now))
+        self.set_status(204)
+        self.finish()
+
+
+def _by(text: str) -> By:
+    for by in get_args(By):
+        if text == by:
+            return cast(By, by)
+    raise BadInput("The parameter 'by' must be hour or day.")
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdecimal()):
+        raise BadInput("The parameter 'last' must be a whole number.")
+    return int(text[:9])
+
+
+def _spend(books: SpendLedger, now: float, as_of: float | None, is_complete: bool) -> JSON:
+    return spend_view(books.account(now), as_of=as_of, is_complete=is_complete)
+
+
+def _set(books: SpendLedger, name: str, body: JSON, now: float) -> JSON:
+    budget = books.set_budget(name, body, now=now)
+    account = books.account(now)
+    return budget_view(budget, account.usage(budget), account)
+
+
+SPEND_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    (r"/jupyter-tpu/v1/spend", SpendHandler),
+    (r"/jupyter-tpu/v1/spend/history", HistoryHandler),
+    (r"/jupyter-tpu/v1/billed", BilledHandler),
+    (r"/jupyter-tpu/v1/budgets/(?P<name>[^/]+)", BudgetHandler),
+    (r"/jupyter-tpu/v1/budgets/(?P<name>[^/]+)/course", BurnDownHandler),
+)

@@ -1,0 +1,54 @@
+"""All routes of the extension."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from jupyter_tpu.server.routes.audit import AUDIT_ROUTES
+from jupyter_tpu.server.routes.autostop import AUTOSTOP_ROUTES
+from jupyter_tpu.server.routes.capacity import CAPACITY_ROUTES
+from jupyter_tpu.server.routes.cleanup import CLEANUP_ROUTES
+from jupyter_tpu.server.routes.egress import EGRESS_ROUTES
+from jupyter_tpu.server.routes.failure_simulator import SIMULATOR_ROUTES as SIMULATOR_ROUTES
+from jupyter_tpu.server.routes.grants import GRANT_ROUTES
+from jupyter_tpu.server.routes.kernels import KERNEL_ROUTES
+from jupyter_tpu.server.routes.metrics import METRICS_ROUTES
+from jupyter_tpu.server.routes.nodes import NODE_ROUTES, TpuHandler
+from jupyter_tpu.server.routes.quota import QUOTA_ROUTES
+from jupyter_tpu.server.routes.recovery import RECOVERY_ROUTES
+from jupyter_tpu.server.routes.replay import REPLAY_ROUTES
+from jupyter_tpu.server.routes.spend import SPEND_ROUTES
+
+ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
+    *NODE_ROUTES,
+    *KERNEL_ROUTES,
+    *REPLAY_ROUTES,
+    *GRANT_ROUTES,
+    *EGRESS_ROUTES,
+    *CAPACITY_ROUTES,
+    *AUDIT_ROUTES,
+    *AUTOSTOP_ROUTES,
+    *RECOVERY_ROUTES,
+    *QUOTA_ROUTES,
+    *CLEANUP_ROUTES,
+    *SPEND_ROUTES,
+    *METRICS_ROUTES,
+)
+"""Path pattern (below the server's base URL) and handler; those of the switchboard exist only in a demo."""
+
+_RENAMED: Mapping[str, str] = {
+    "/autostop": "/brakes",
+    "/autostop/history": "/brakes/past",
+    "/cleanup": "/sweep",
+    "/extend": "/keep",
+    "/release": "/free",
+    "/stop-all": "/panic",
+}
+
+OLD_ROUTES: tuple[tuple[str, type[TpuHandler], dict[str, str]], ...] = tuple(
+    (pattern.removesuffix(now) + old, handler, {"renamed_to": now})
+    for pattern, handler in ROUTES
+    for now, old in _RENAMED.items()
+    if pattern.endswith(now)
+)
+"""Routes as they were called before; they work for one more minor version, and their answers say so in a header."""

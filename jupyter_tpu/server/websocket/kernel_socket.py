@@ -1,0 +1,347 @@
+"""The WebSocket of a kernel that runs on a Cloud TPU node; that of any other kernel is Jupyter Server's own.
+
+Jupyter Server makes one connection object per WebSocket. For our kernels no ZMQ socket is opened, nothing is asked of
+the kernel to see whether it listens, and nothing is buffered here while a page is away: each page follows the record.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from jupyter_server.services.kernels.connection.channels import ZMQChannelsWebsocketConnection
+from tornado.iostream import StreamClosedError
+from tornado.websocket import WebSocketClosedError
+from traitlets import Integer
+
+from jupyter_tpu.errors import JournalUnwritable, KernelFailed
+from jupyter_tpu.journal.paths import data_dir
+from jupyter_tpu.kernels.provisioner import TPUProvisioner
+from jupyter_tpu.models import NodeName
+from jupyter_tpu.server.restore.cursors import Cursors
+from jupyter_tpu.server.websocket.messages import KernelHeaders, PageMessage, to_websocket
+from jupyter_tpu.server.websocket.rate_limit import TEXT_LIMIT, RateLimit
+from jupyter_tpu.server.websocket.session import PageGone, PageSession
+from jupyter_tpu.server.websocket.too_large import Refusals
+from jupyter_tpu.server.websocket.truncation import left_out_words, refused_words, text_url
+
+log = logging.getLogger(__name__)
+
+_CURSORS = "jupyter_tpu_cursors"
+_REFUSALS = "jupyter_tpu_refusals"
+_CORK: int | None = getattr(socket, "TCP_CORK", None)
+
+
+def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
+    """Make ours the server's class of kernel connections, unless one was chosen or a gateway runs the kernels.
+
+    To be called while the server loads extensions. It does not read this from ``jupyter_server_config.d``, where only
+    the names of extensions count, and its web application, which takes over `settings`, has the class already.
+    """
+    name = "kernel_websocket_connection_class"
+    if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
+        setattr(serverapp, name, KernelSocket)
+        settings[name] = KernelSocket
+    else:
+        log.warning(
+            "Pages of kernels on nodes may miss outputs while they are away: %s is the class of kernel connections.",
+            getattr(serverapp, name).__name__,
+        )
+
+
+def open_pages(node: NodeName, endpoint: str) -> int:
+    """How many pages show kernels of a node of that cloud now."""
+    sockets = (each for each in KernelSocket._open_sockets if isinstance(each, KernelSocket))
+    return sum(each.shows_kernel_of(node, endpoint) for each in sockets)
+
+
+class KernelSocket(ZMQChannelsWebsocketConnection):
+    """Connects a page with a kernel."""
+
+    page_text_limit = Integer(
+        TEXT_LIMIT,
+        min=1,
+        config=True,
+        help="How many characters of what one cell prints are sent to a page, for kernels on TPU nodes. Of more, the "
+        "page says how much there is and shows the end; all of it stays on the node.",
+    )
+
+    _kernel: TPUProvisioner | None = None
+    _page: PageSession | None = None
+    _task: asyncio.Task[None] | None = None
+    _leaving: PageSession | None = None
+
+    async def prepare(self) -> None:
+        """Called before the WebSocket is accepted; what fails here is answered with an HTTP status."""
+        self._kernel = await self._find_our_kernel()
+        if self._kernel is None:
+            await super().prepare()  # type: ignore[no-untyped-call]
+            return
+        self.session.key = self.kernel_manager.session.key
+
+    def connect(self) -> Any:
+        """Called when the WebSocket is open. Must not wait: until it is done nothing is read from the page."""
+        return self._connect(self._kernel) if self._kernel else super().connect()
+
+    def disconnect(self) -> None:  # type: ignore[override]
+        """Called when the WebSocket is closed, or the server closes it; perhaps both."""
+        if self._kernel is None:
+            super().disconnect()  # type: ignore[no-untyped-call]
+        elif self._page:
+            page, self._page = self._page, None
+            self._disconnect(page)
+
+    def shows_kernel_of(self, node: NodeName, endpoint: str) -> bool:
+        """Whether the page is there, and its kernel on that node."""
+        kernel = self._kernel
+        return bool(self._page and kernel and (kernel.node, kernel.endpoint) == (str(node), endpoint))
+
+    def _send_status_message(self, status: str) -> None:
+        """Called by Jupyter Server when it starts a dead kernel again, and when it gives up."""
+        if self._page:
+            self._page.tell_status(status)
+        elif self._kernel is None:
+            super()._send_status_message(status)  # type: ignore[no-untyped-call]
+
+    # -- for our kernels -----------------------------------------------------------------------------------------------
+
+    async def _find_our_kernel(self) -> TPUProvisioner | None:
+        """Waits for a kernel that is still starting (``use_pending_kernels``). A failed one is Jupyter's to tell.
+
+        One that could not be restarted is ours as before: it may run on.
+        """
+        ready = self.kernel_manager.ready
+        await asyncio.wait([ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready)])
+        provisioner = self.kernel_manager.provisioner
+        if ready.cancelled() or not isinstance(provisioner, TPUProvisioner):
+            return None
+        return provisioner if ready.exception() is None or provisioner.has_process else None
+
+    async def _connect(self, kernel: TPUProvisioner) -> None:
+        await self._replace_stale_connection()
+        manager = self.multi_kernel_manager
+        manager.notify_connect(self.kernel_id)
+        manager.add_restart_callback(self.kernel_id, self.on_kernel_restarted)
+        manager.add_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
+        self._page = page = self._make_page(kernel)
+        for other in self._open_sockets:
+            if isinstance(other, KernelSocket) and other._leaving and other.session_key == self.session_key:
+                page.take_over(other._leaving)
+        self._open_sockets.add(self)
+        self.channels = {name: _Channel(partial(self._ask, page, name)) for name in ("shell", "control", "stdin")}
+        self.websocket_handler.set_nodelay(True)  # or each ping would wait for the answer to what was written before
+        _hear_pongs(self.websocket_handler, page)
+        self._task = asyncio.create_task(self._open(page))
+
+    async def _replace_stale_connection(self) -> None:
+        """Only now: a page may go away in the handshake, and then nobody would take its name off the list again."""
+        stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
+        await self._register_session()  # type: ignore[no-untyped-call]
+        _retire(stale)
+
+    async def _open(self, page: PageSession) -> None:
+        if await self._is_dead_for_good():
+            page.tell_status("dead")
+            page.refuse(KernelFailed("The kernel does not run.", exists=self._why_dead(), hint="Restart it."))
+            return
+        try:
+            await page.open()
+        except Exception:
+            log.exception("A page cannot be connected with kernel %s.", self.kernel_id)
+            self.websocket_handler.close()
+
+    def _ask(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
+        """A page that was told that its kernel is dead learns with what it asks next whether that has changed."""
+        page.ask(channel, parts)
+        if page.waits_to_ask and self._task and self._task.done():
+            self._task = asyncio.create_task(self._open(page))
+
+    def _why_dead(self) -> str:
+        return str(getattr(self.kernel_manager, "reason", "") or (self._kernel.end if self._kernel else ""))
+
+    async def _is_dead_for_good(self) -> bool:
+        """Whether nobody will start it again. A page gives up a kernel of which it hears this.
+
+        The server's list calls a kernel dead for a moment longer when its user has restarted it.
+        """
+        manager = self.kernel_manager
+        is_started_again = manager.autorestart and manager.execution_state != "dead"
+        return not (is_started_again or await manager.is_alive())
+
+    def _disconnect(self, page: PageSession) -> None:
+        manager = self.multi_kernel_manager
+        manager.notify_disconnect(self.kernel_id)
+        if self._open_sessions.get(self.session_key) is self.websocket_handler:
+            self._open_sessions.pop(self.session_key)
+        if self.kernel_id in manager:
+            manager.remove_restart_callback(self.kernel_id, self.on_kernel_restarted)
+            manager.remove_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
+        self.channels = {}
+        page.end(self.websocket_handler.close_code)
+        self._leaving = page
+        self._task = asyncio.create_task(self._close(page, self._task))
+        for other in self._other_pages():
+            other.repeat_question()
+
+    def _other_pages(self) -> list[KernelSocket]:
+        """Of the same kernel."""
+        return [
+            other
+            for other in self._open_sockets
+            if isinstance(other, KernelSocket) and other._page and other.kernel_id == self.kernel_id
+        ]
+
+    def repeat_question(self) -> None:
+        """Somebody has left whom the kernel may have asked something."""
+        if self._page and self._task and self._task.done():
+            self._task = asyncio.create_task(self._page.ask_again())
+
+    async def _close(self, page: PageSession, opening: asyncio.Task[None] | None) -> None:
+        if (
+            page.waits_to_ask
+        ):  # what a page has asked is done, whether it stays or not; a server that ends waits for none
+            self._close_future.set_result(None)
+        elif opening:
+            opening.cancel()
+        if opening:
+            await asyncio.wait([opening])
+        await page.close()
+        self._leaving = None
+        self._open_sockets.discard(self)
+        if not self._close_future.done():
+            self._close_future.set_result(None)
+
+    def _make_page(self, kernel: TPUProvisioner) -> PageSession:
+        base_url = self.websocket_handler.base_url
+        make_header = KernelHeaders(self.session.msg_header)
+
+        def describe(msg_id: str, left_out_bytes: int, last_text: str) -> Mapping[str, str]:
+            return left_out_words(text_url(base_url, self.kernel_id, msg_id), left_out_bytes, last_text)
+
+        return PageSession(
+            kernel,
+            _PageSocket(self),
+            kernel_id=self.kernel_id,
+            session_id=self.session.session,
+            cursors=cursors_of(self.websocket_handler.settings),
+            refusals=self.websocket_handler.settings.setdefault(_REFUSALS, Refusals()),
+            floods=RateLimit(make_header, describe, text_limit=self.page_text_limit),
+            make_header=make_header,
+            is_here=self._is_here,
+            refused_words=partial(refused_words, base_url, self.kernel_id),
+        )
+
+    def _is_here(self, session_id: bytes) -> bool:
+        return f"{self.kernel_id}:{session_id.decode(errors='replace')}" in self._open_sessions
+
+    def hide_traceback(self, message: PageMessage) -> PageMessage:
+        """As Jupyter Server does it where ``allow_tracebacks`` is off."""
+        if self.multi_kernel_manager.allow_tracebacks or message.channel != "iopub" or message.msg_type != "error":
+            return message
+        replaced = {
+            "ename": "ExecutionError",
+            "evalue": "Execution error",
+            "traceback": [self.kernel_manager.traceback_replacement_message],
+        }
+        return message.with_content(replaced)
+
+
+class _PageSocket:
+    """Writes to the page of a connection."""
+
+    def __init__(self, connection: KernelSocket) -> None:
+        self._connection = connection
+        self._last: asyncio.Future[None] | None = None
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        self._cork(True)
+        try:
+            yield
+        finally:
+            self._cork(False)
+
+    def _cork(self, is_corked: bool) -> None:
+        """Where the system can, hold packets back until they are full."""
+        connection: Any = self._connection.websocket_handler.ws_connection
+        if connection and _CORK is not None:
+            with suppress(OSError, AttributeError):  # closed, or no TCP
+                connection.stream.socket.setsockopt(socket.IPPROTO_TCP, _CORK, is_corked)
+
+    def write(self, message: PageMessage) -> None:
+        connection = self._connection
+        data = to_websocket(connection.hide_traceback(message), connection.subprotocol)
+        try:
+            self._last = connection.write_message(data, binary=isinstance(data, bytes))
+        except WebSocketClosedError as error:
+            raise PageGone from error
+        self._last.add_done_callback(_look_at)
+
+    def ping(self, payload: bytes) -> None:
+        try:
+            self._connection.websocket_handler.ping(payload)
+        except (WebSocketClosedError, StreamClosedError) as error:
+            raise PageGone from error
+
+    async def drain(self) -> None:
+        try:
+            if self._last:
+                await asyncio.shield(self._last)
+        except WebSocketClosedError as error:
+            raise PageGone from error
+
+
+class _Channel:
+    """Stands where Jupyter Server keeps a ZMQ socket to the kernel; `Session` sends through it."""
+
+    def __init__(self, ask: Callable[[Sequence[bytes]], None]) -> None:
+        self._ask = ask
+
+    def send_multipart(self, parts: Sequence[bytes], *_flags: Any, **_options: Any) -> None:
+        self._ask([bytes(part) for part in parts])
+
+
+def _retire(stale: Any) -> None:
+    """The page came back before its old connection was seen to be dead: that one ends now, and moves no cursor."""
+    connection = getattr(stale, "connection", None)
+    if isinstance(connection, KernelSocket):
+        connection.disconnect()
+
+
+def _hear_pongs(handler: Any, page: PageSession) -> None:
+    """Tornado gives pongs to the handler, which is Jupyter Server's."""
+    hear = handler.on_pong
+
+    def on_pong(payload: bytes) -> None:
+        hear(payload)
+        page.arrived(payload)
+
+    handler.on_pong = on_pong
+
+
+def cursors_of(settings: dict[str, Any]) -> Cursors:
+    """One file for all connections of a server."""
+    if _CURSORS not in settings:
+        settings[_CURSORS] = Cursors(_cursors_path())
+    cursors: Cursors = settings[_CURSORS]
+    return cursors
+
+
+def _cursors_path() -> Path | None:
+    try:
+        return data_dir() / "kernels" / "cursors.bin"
+    except JournalUnwritable as error:
+        log.warning("%s", error)
+        return None
+
+
+def _look_at(write: asyncio.Future[None]) -> None:
+    """A write that failed with its connection is no news."""
+    if not write.cancelled():
+        write.exception()

@@ -1,0 +1,186 @@
+"""Messages on their way from a kernel's record to a page: parts as the kernel sent them, with the place they have.
+
+A page is what is at the other end of a kernel's WebSocket: a notebook in a browser, VS Code, a script. Nothing here
+reads a message's content or signs anything; a kernel's bytes are passed on as they are.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from jupyter_client.jsonutil import json_default
+from jupyter_client.session import DELIM
+from jupyter_server.services.kernels.connection.base import serialize_binary_message, serialize_msg_to_ws_v1
+
+from jupyter_tpu.agent.recording.jupyter_messages import json_object, text_of
+
+V1_PROTOCOL = "v1.kernel.websocket.jupyter.org"
+
+MakeHeader = Callable[[str], dict[str, Any]]
+"""A fresh header of the given message type, for a message of our own."""
+
+_PARTS = 4
+_CHECKED_BYTES = 1024 * 1024
+
+
+class Unreadable(Exception):
+    """A page could not read this message."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PageMessage:
+    """One message for a page.
+
+    Attributes:
+        seq: its place in the kernel's record; 0 for words of our own.
+        first_seq: where what was merged into it begins; `seq` when nothing was.
+    """
+
+    channel: str
+    header: bytes
+    parent_header: bytes
+    metadata: bytes
+    content: bytes
+    buffers: tuple[bytes, ...] = ()
+    seq: int = 0
+    first_seq: int = 0
+
+    @classmethod
+    def from_parts(cls, seq: int, channel: str, parts: Sequence[bytes]) -> PageMessage | None:
+        """A message of the record; None for what is no Jupyter message."""
+        frames = list(parts[list(parts).index(DELIM) + 2 :]) if DELIM in parts else []
+        if len(frames) < _PARTS:
+            return None
+        header, parent_header, metadata, content, *buffers = frames
+        return cls(
+            channel=channel,
+            header=header,
+            parent_header=parent_header,
+            metadata=metadata,
+            content=content,
+            buffers=tuple(buffers),
+            seq=seq,
+            first_seq=seq,
+        )
+
+    @classmethod
+    def made(
+        cls, header: Mapping[str, Any], parent_header: bytes, content: Mapping[str, Any], channel: str = "iopub"
+    ) -> PageMessage:
+        """A message that no kernel has sent."""
+        return cls(
+            channel=channel,
+            header=_json(header),
+            parent_header=parent_header or b"{}",
+            metadata=b"{}",
+            content=_json(content),
+        )
+
+    @property
+    def msg_type(self) -> str:
+        """Empty when the header is none."""
+        return text_of(json_object(self.header), "msg_type")
+
+    @property
+    def parent_id(self) -> str:
+        """The msg_id of the request that it belongs to; empty for none."""
+        return text_of(json_object(self.parent_header), "msg_id")
+
+    @property
+    def size(self) -> int:
+        """In bytes, about what it takes on its way."""
+        return sum(map(len, (self.header, self.parent_header, self.metadata, self.content, *self.buffers)))
+
+    def at(self, seq: int, first_seq: int = 0) -> PageMessage:
+        """The same message in a place of the record."""
+        return replace(self, seq=seq, first_seq=first_seq or seq)
+
+    def with_content(self, content: Mapping[str, Any], **changes: Any) -> PageMessage:
+        """The same message with another content."""
+        return replace(self, content=_json(content), **changes)
+
+
+class KernelHeaders:
+    """Makes headers for messages of our own, in the name of the kernel's session.
+
+    JupyterLab and VS Code drop what they have not handled yet when a message of another session arrives.
+    """
+
+    def __init__(self, make_header: MakeHeader) -> None:
+        self._make_header = make_header
+        self._last = b""
+
+    def heard(self, header: bytes) -> None:
+        """The header of a message from the kernel."""
+        self._last = header
+
+    def __call__(self, kind: str) -> dict[str, Any]:
+        made = self._make_header(kind)
+        return {**made, "session": text_of(json_object(self._last), "session") or made.get("session")}
+
+
+def small_reply(reply: PageMessage, words: str) -> PageMessage:
+    """A reply without what makes it large: of a cell what came of it, of other requests the words why there is none."""
+    content = json_object(reply.content)
+    small: dict[str, Any] = {"status": "error", "ename": "MessageTooLarge", "evalue": words, "traceback": []}
+    if reply.msg_type == "execute_reply" and content.get("status") == "ok":
+        small = {"status": "ok", "execution_count": content.get("execution_count"), "user_expressions": {}}
+    return reply.with_content({**small, "payload": []}, buffers=())
+
+
+def to_websocket(message: PageMessage, subprotocol: str | None) -> bytes | str:
+    """The message as Jupyter Server writes it: version 1 of the protocol where the page speaks it, else the old one.
+
+    Raises:
+        Unreadable: a page could not read it.
+    """
+    metadata = with_place(message.metadata, message.seq, message.first_seq)
+    frames = [message.header, message.parent_header, metadata, message.content]
+    try:
+        return _serialized(frames, message, subprotocol)
+    except (ValueError, LookupError, TypeError, RecursionError) as error:  # a kernel may send anything
+        raise Unreadable(f"message {message.seq} is malformed") from error
+
+
+def _serialized(frames: list[bytes], message: PageMessage, subprotocol: str | None) -> bytes | str:
+    if subprotocol == V1_PROTOCOL:
+        for frame in frames:
+            if len(frame) <= _CHECKED_BYTES:  # a larger one is not worth the time that all other pages would wait
+                json.loads(frame)
+        whole: bytes = serialize_msg_to_ws_v1([*frames, *message.buffers], message.channel)  # type: ignore[no-untyped-call]
+        return whole
+    header, parent_header, unpacked_metadata, content = (json.loads(frame) for frame in frames)
+    unpacked = {
+        "header": header,
+        "msg_id": header["msg_id"],
+        "msg_type": header["msg_type"],
+        "parent_header": parent_header,
+        "metadata": unpacked_metadata,
+        "content": content,
+        "buffers": list(message.buffers),
+        "channel": message.channel,
+    }
+    if message.buffers:
+        binary: bytes = serialize_binary_message(unpacked)  # type: ignore[no-untyped-call]
+        return binary
+    return json.dumps(unpacked)
+
+
+def with_place(metadata: bytes, seq: int, first_seq: int) -> bytes:
+    """Metadata with ``"jupyter_tpu": {"seq": …}`` as its last key, which wins over one that the kernel wrote.
+
+    Only the end is touched, so nothing is read or written anew however large it is.
+    """
+    stripped = metadata.rstrip()
+    if not seq or not stripped.endswith(b"}"):
+        return metadata
+    body = stripped[:-1].rstrip()
+    place = {"seq": seq} if first_seq in (0, seq) else {"seq": seq, "first_seq": first_seq}
+    return body + (b"" if body.endswith(b"{") else b", ") + b'"jupyter_tpu": ' + _json(place) + b"}"
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return json.dumps(content, default=json_default).encode()

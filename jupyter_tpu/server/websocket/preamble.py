@@ -1,0 +1,123 @@
+"""What a page is told that was not there before: the kernel's true state, and the last request so that it can go on.
+
+JupyterLab and Notebook ignore messages of requests that they did not send; VS Code knows the request that it was
+showing when it closed, and takes it up with the first of these messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from jupyter_tpu.outputs import Request, compact
+from jupyter_tpu.server.restore.output_views import reduced
+from jupyter_tpu.server.restore.request_listing import Excerpt, Listed, Listing, Provisioner, read_request
+from jupyter_tpu.server.websocket.messages import KernelHeaders, MakeHeader, PageMessage
+from jupyter_tpu.wire.entries import EntryDecoder
+from jupyter_tpu.wire.messages import channel_name
+
+
+async def opening_messages(
+    kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int, is_here: Callable[[bytes], bool]
+) -> list[PageMessage]:
+    """The messages, for a page that gets everything from `before_seq` on by itself.
+
+    Args:
+        is_here: whether a page with the given session id is open, which then answers what it was asked.
+
+    Raises:
+        TpuError: the worker does not answer, or answers nonsense.
+    """
+    last = _last_begun(listing.requests, before_seq)
+    if last is None:
+        return [status_message(make_header, told_state(listing.execution_state))]
+    excerpt = await read_request(kernel, last.msg_id)
+    request = await asyncio.to_thread(_reduce, excerpt, before_seq - 1)
+    if request is None:
+        return [status_message(make_header, told_state(listing.execution_state))]
+    parent_header = json.dumps(request.header).encode()
+    compacted = _compacted(request, last.first_seq)
+    if compacted:
+        make_header.heard(compacted[-1].header)
+    return [
+        status_message(make_header, "busy", parent_header),  # the word that makes VS Code take the cell up
+        PageMessage.made(make_header("clear_output"), parent_header, {"wait": False}).at(last.first_seq),
+        *compacted,
+        status_message(
+            make_header,
+            told_state(listing.execution_state),
+            parent_header if listing.execution_state == "busy" else b"{}",
+        ),
+        *_still_open(_question(excerpt, last.input_seq), before_seq, is_here),
+    ]
+
+
+class Question(NamedTuple):
+    """What the kernel waits for, and the session that it has asked."""
+
+    seq: int
+    asked: bytes
+    message: PageMessage
+
+
+async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | None:
+    """The question that waits for an answer.
+
+    Raises:
+        TpuError: the worker does not answer, or answers nonsense.
+    """
+    for each in listing.requests:
+        if each.input_seq is not None:
+            return _question(await read_request(kernel, each.msg_id), each.input_seq)
+    return None
+
+
+def told_state(state: str) -> str:
+    """What a page is told of a kernel that the worker calls starting, idle, busy or dead.
+
+    A kernel that says "starting" can be asked, so a page is told that it is idle. JupyterLab does not count the states
+    around its own first requests: it would show a kernel that nobody has asked anything else yet as starting for ever.
+    And it gives up a kernel of which it hears "dead", while Jupyter Server is about to start it again; where that is
+    not so, the page heard of it before.
+    """
+    return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
+
+
+def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:
+    """What a kernel says of its state."""
+    return PageMessage.made(make_header("status"), parent_header, {"execution_state": state})
+
+
+def _last_begun(requests: Sequence[Listed], before_seq: int) -> Listed | None:
+    begun = (each for each in reversed(requests) if each.state != "queued" and each.first_seq < before_seq)
+    return next(begun, None)
+
+
+def _reduce(excerpt: Excerpt, last_seq: int) -> Request | None:
+    return reduced([excerpt], last_seq).requests.get(excerpt.msg_id)
+
+
+def _compacted(request: Request, first_seq: int) -> list[PageMessage]:
+    return [_from_compacted(message, first_seq) for message in compact(request)]
+
+
+def _from_compacted(message: dict[str, Any], first_seq: int) -> PageMessage:
+    parent_header = json.dumps(message["parent_header"]).encode()
+    made = PageMessage.made(message["header"], parent_header, message["content"])
+    return made.at(int(message["metadata"]["jupyter_tpu"]["seq"]), first_seq)
+
+
+def _question(excerpt: Excerpt, seq: int | None) -> Question | None:
+    for entry in EntryDecoder().feed(excerpt.entries):
+        message = PageMessage.from_parts(entry.seq, channel_name(entry.channel), entry.parts)
+        if entry.seq == seq and message:
+            return Question(seq, entry.parts[0], message)
+    return None
+
+
+def _still_open(question: Question | None, before_seq: int, is_here: Callable[[bytes], bool]) -> list[PageMessage]:
+    """For a page that gets what comes from `before_seq` on by itself."""
+    is_open = question is not None and question.seq < before_seq and not is_here(question.asked)
+    return [question.message] if question and is_open else []

@@ -1,0 +1,92 @@
+"""Repeated outputs, made harmless for a front end that cannot tell them from new ones.
+
+How much of the last messages a page has read, a connection that ends does not say, so they are sent again. A page with
+our front end drops by their seqs what it has. For any other page the cell is cleared behind them and filled as the
+record has it: then it shows each output once, whatever it had read. To a page that goes by seqs this stands for
+messages that it has, and is dropped as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import Sequence
+
+from jupyter_tpu.agent.recording.jupyter_messages import json_object
+from jupyter_tpu.errors import TpuError
+from jupyter_tpu.outputs import Request, compact, render
+from jupyter_tpu.server.restore.output_views import reduced
+from jupyter_tpu.server.restore.request_listing import Excerpt, Provisioner, read_request
+from jupyter_tpu.server.websocket.messages import MakeHeader, PageMessage
+from jupyter_tpu.wire.frames import ProtocolError
+
+log = logging.getLogger(__name__)
+
+_OUTPUTS = ("stream", "display_data", "execute_result", "error", "clear_output")
+
+
+async def with_cells_refilled(
+    kernel: Provisioner,
+    messages: Sequence[PageMessage],
+    repeated_until: int,
+    make_header: MakeHeader,
+    refused_bytes: int = sys.maxsize,
+) -> list[PageMessage]:
+    """The messages, and what refills the cells whose outputs among them the page may have: those up to a seq.
+
+    Args:
+        refused_bytes: a cell with an output of about this size is not refilled: the page would close its connection.
+    """
+    last_outputs = _last_outputs(messages, repeated_until)
+    result = []
+    for message in messages:
+        result.append(message)
+        if last_outputs.get(message.parent_id) is message:
+            filling = await _refill(kernel, message, make_header)
+            result += filling if all(each.size < 0.9 * refused_bytes for each in filling) else []
+    return result
+
+
+def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[str, PageMessage]:
+    """Per request, unless its end comes before: a front end that has seen that takes no more."""
+    found: dict[str, PageMessage] = {}
+    ended: set[str] = set()
+    for message in messages:
+        parent_id = message.parent_id
+        if message.channel == "shell" or _is_idle(message):
+            ended.add(parent_id)
+        elif 0 < message.seq <= repeated_until and message.msg_type in _OUTPUTS and parent_id not in {*ended, ""}:
+            found[parent_id] = message
+    return found
+
+
+async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
+    """Clears a cell and shows what it showed behind its message `last`; nothing where that cannot be told in full."""
+    try:
+        excerpt = await read_request(kernel, last.parent_id)
+        contents = await asyncio.to_thread(_contents, excerpt, last.seq)
+    except (TpuError, ProtocolError) as error:
+        log.info("a page may show outputs of %s twice: %s", last.parent_id, error)
+        return []
+    return [PageMessage.made(make_header(kind), last.parent_header, content).at(last.seq) for kind, content in contents]
+
+
+def _contents(excerpt: Excerpt, last_seq: int) -> list[tuple[str, dict[str, object]]]:
+    request = reduced([excerpt], last_seq).requests.get(excerpt.msg_id)
+    rendered = render(request) if request else None
+    if request is None or rendered is None or not _is_whole(request, rendered.omitted_bytes):
+        return []
+    outputs = [each for each in compact(request, rendered) if each["msg_type"] in _OUTPUTS]
+    will_follow = bool(outputs) and outputs[0]["msg_type"] != "clear_output"  # so that nothing flickers
+    return [("clear_output", {"wait": will_follow}), *((each["msg_type"], each["content"]) for each in outputs)]
+
+
+def _is_whole(request: Request, omitted_bytes: int) -> bool:
+    """Whether all that the cell shows is known, and the cell is where it goes, rather than an Output widget."""
+    has_beginning = request.busy is not None and request.busy.kind == "status"
+    return has_beginning and not (request.captured or request.omitted_bytes or omitted_bytes)
+
+
+def _is_idle(message: PageMessage) -> bool:
+    return message.msg_type == "status" and json_object(message.content).get("execution_state") == "idle"
