@@ -17,11 +17,13 @@ export PATH := $(CURDIR)/$(BIN):$(if $(SYSTEM_NODE),,$(CURDIR)/.make/node:)$(PAT
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test conformance bounds soak bench lint format docs environment system-tools constraints worker-lock clean
+.PHONY: help demo check test nightly static front-end-tests conformance bounds soak bench lint format docs environment system-tools constraints worker-lock clean
 
 help:
 	@echo "make demo          JupyterLab with the TPU panel, on an emulated cloud (no account needed)"
-	@echo "make test          every check of the project"
+	@echo "make check         static checks, the front end's tests and tests of functions: two minutes"
+	@echo "make test          all of check, and each promise of the product from the outside: a quarter of an hour"
+	@echo "make nightly       every test there is, long random plays, and clean installs: hours"
 	@echo "make conformance   the emulator, driven also by clients that are no dependency of ours (SkyPilot, gcloud)"
 	@echo "make bounds        a notebook with the oldest packages that are allowed, and with the newest, each in an own environment"
 	@echo "make soak          two thousand schedules of faults, money, an hour of wear (SCHEDULES=, RUN_ALL=, SEED=, EXAMPLES=, KILLS=, MINUTES=)"
@@ -36,10 +38,30 @@ help:
 demo: environment
 	jupyter tpu demo --dir .demo $(DEMO_ARGUMENTS)
 
-test: environment system-tools lint
-	cd labextension && jlpm test
-	python -m pytest --numprocesses=auto --dist=loadfile $(PYTEST_ARGUMENTS)
+# Tests wait for processes about half of the time, so one more worker than cores keeps the cores busy.
+WORKERS := $(shell expr $$(nproc) + 1)
+PYTEST := python -m pytest --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
+
+# Tests of functions of values: no process, server or node.
+PURE_TESTS := $(addprefix tests/,accelerators brakes frameworks lifecycle local metrics models money outputs wire)
+
+check: environment static
+	$(PYTEST) $(PURE_TESTS) -m "not nightly" $(PYTEST_ARGUMENTS)
+
+test: environment system-tools static
+	$(PYTEST) -m "not nightly" $(PYTEST_ARGUMENTS)
 	@echo "All checks passed."
+
+nightly: environment system-tools static
+	$(PYTEST) $(PYTEST_ARGUMENTS)
+	$(MAKE) conformance bounds soak
+
+# The front end's own tests take a core, the type checker the other.
+static: environment
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint front-end-tests
+
+front-end-tests: environment
+	cd labextension && jlpm test
 
 SCHEDULES := 1000
 RUN_ALL := 1000
@@ -49,7 +71,7 @@ KILLS := 300
 MINUTES := 60
 
 soak: environment system-tools
-	python tests/journeys/soak.py --schedules $(SCHEDULES) --run-all $(RUN_ALL) --seed $(SEED) --examples $(EXAMPLES) --kills $(KILLS) --minutes $(MINUTES) \
+	PYTHONPATH=tests/support python tests/journeys/soak.py --schedules $(SCHEDULES) --run-all $(RUN_ALL) --seed $(SEED) --examples $(EXAMPLES) --kills $(KILLS) --minutes $(MINUTES) \
 	  $(SOAK_ARGUMENTS)
 
 bench: environment system-tools .make/sshpyk

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import WarmPopen
 
 import jupyter_tpu
 from jupyter_tpu.emulator.control.client import EmulatorControl
@@ -89,7 +90,7 @@ class Emulator:
         command += ["--time-scale", str(TIME_SCALE), *self.options, *self._ports]
         log = (self.state_dir / "emulator.log").open("a")
         with log:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment())
+            self._process = WarmPopen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=_environment())
         ready = json.loads(self._ready_line())
         self.grpc, self.rest, self.token_file = ready["grpc"], ready["rest"], ready.get("token_file", "")
         self._ports = ("--port", self.grpc.rpartition(":")[2], "--rest-port", self.rest.rpartition(":")[2])

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import WarmPopen, run_warm
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -32,12 +33,18 @@ class Terminal:
         return EmulatorControl(self.rest)
 
     def tpu(self, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = {**self.environment, **variables}
+        return run_warm(self.command(*argv), env=environment, cwd=self.home, timeout=100)
+
+    def tpu_in_fresh_python(self, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        """The same in an interpreter that has imported nothing, for tests of how a command starts."""
+        environment = {**self.environment, **variables}
         return subprocess.run(
             self.command(*argv),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            env={**self.environment, **variables},
+            env=environment,
             cwd=self.home,
             timeout=100,
         )
@@ -49,7 +56,7 @@ class Terminal:
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
         """A command that the test talks to while it runs."""
-        return subprocess.Popen(
+        return WarmPopen(
             self.command(*argv),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -84,7 +91,7 @@ def run_terminal(*options: str) -> Iterator[Terminal]:
     with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
         at = Terminal(home=Path(folder), environment=environment_in(Path(folder)))
         command = at.command("emulator", "--json", "--time-scale", "200", "--state-dir", f"{folder}/cloud", *options)
-        with subprocess.Popen(command, stdout=subprocess.PIPE, env=at.environment) as emulator:
+        with WarmPopen(command, stdout=subprocess.PIPE, env=at.environment) as emulator:
             assert emulator.stdout is not None
             ready = json.loads(emulator.stdout.readline())
             at.environment.update(JUPYTER_TPU_ENDPOINT=ready["grpc"], JUPYTER_TPU_PROJECT=ready["project"])

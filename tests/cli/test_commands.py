@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from tiers import mostly_nightly
 
 if TYPE_CHECKING:
     from conftest import Terminal
@@ -205,7 +206,7 @@ def test_deleting_asks_and_names_the_cost(terminal: Terminal) -> None:
     assert terminal.tpu_json("list")["nodes"] == []
 
 
-@pytest.mark.parametrize("terms", ["spot", "preemptible"])
+@pytest.mark.parametrize("terms", mostly_nightly(["spot", "preemptible"], count=1))
 def test_stopping_a_node_says_when_it_cannot_be_started_again(terminal: Terminal, terms: str) -> None:
     truth = f"A {terms} node can't be started again. Its disk is kept and billed until you delete the node."
     terminal.tpu("create", "brief", *V5E, "--provisioning", terms)
@@ -257,10 +258,11 @@ def test_a_command_that_is_interrupted_while_it_imports_says_so_in_a_word(
     terminal: Terminal, tmp_path: Path, module: str
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text(_INTERRUPTED_AT_IMPORT)
-    done = terminal.tpu("list", *HERE, PYTHONPATH=str(tmp_path), CTRL_C_AT=module)
+    done = terminal.tpu_in_fresh_python("list", *HERE, PYTHONPATH=str(tmp_path), CTRL_C_AT=module)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
 
 
+@pytest.mark.nightly
 def test_an_interrupted_creation_says_what_exists_and_how_to_delete_it(terminal: Terminal) -> None:
     terminal.cloud.add_fault("CreateNode", "latency", seconds=3)
     with terminal.start("create", "cut", *V5E) as process:
@@ -345,7 +347,7 @@ def test_a_mistyped_command_line_is_exit_code_2(terminal: Terminal, argv: tuple[
 
 
 def test_help_imports_nothing_heavy(terminal: Terminal) -> None:
-    shown = terminal.tpu("--help", PYTHONPROFILEIMPORTTIME="1")
+    shown = terminal.tpu_in_fresh_python("--help", PYTHONPROFILEIMPORTTIME="1")
 
     imported = {line.rpartition("|")[2].strip() for line in shown.stderr.splitlines()}
     assert "jupyter_tpu.cli.command_line" in imported

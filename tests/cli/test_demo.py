@@ -127,6 +127,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
     assert ended(family)
 
 
+@pytest.mark.nightly
 def test_a_terminal_finds_this_environments_jupyter_and_opens_at_the_notebooks(
     terminal: Terminal, folder: Path
 ) -> None:
@@ -153,6 +154,7 @@ async def said_in_a_terminal(demo: Demo, typed: str, pattern: str) -> tuple[str,
     return match.groups()
 
 
+@pytest.mark.nightly
 def test_a_killed_demo_leaves_nothing_running(terminal: Terminal, folder: Path) -> None:
     with running(terminal, folder) as demo:
         family = demo.family()

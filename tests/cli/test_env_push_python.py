@@ -13,7 +13,7 @@ from tiny_wheels import write_index
 if TYPE_CHECKING:
     from conftest import Terminal
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(300)]
 
 ZONE = "us-central1-a"
 MAKE = ("env", "make", "far-node", "jax", "--push")

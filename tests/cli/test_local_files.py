@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tiers import mostly_nightly
 
 if TYPE_CHECKING:
     from conftest import Terminal
@@ -102,6 +103,7 @@ def test_a_damaged_journal_is_told_of_when_a_node_is_looked_for_in_it(terminal: 
     )
 
 
+@pytest.mark.nightly
 def test_what_ends_a_charge_needs_no_folder_of_ours(terminal: Terminal, blocked: str) -> None:
     for name in ("one", "two", "three"):
         assert terminal.tpu("create", name, *V5E).returncode == 0
@@ -131,7 +133,7 @@ CLOSED = ["2>&-", "<&-", ">&-", "<&- >&- 2>&-"]
 """What a shell writes for standard streams that a command is to go without."""
 
 
-@pytest.mark.parametrize("closed", CLOSED)
+@pytest.mark.parametrize("closed", mostly_nightly(CLOSED, count=1))
 def test_what_starts_and_ends_a_charge_needs_no_standard_stream(terminal: Terminal, closed: str) -> None:
     without = f'exec "$@" {closed}'
     created = in_shell(terminal, without, "create", "alone", *V5E, "--yes")

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from tiers import NIGHTLY
 
 if TYPE_CHECKING:
     from conftest import Elsewhere, Terminal
@@ -190,7 +191,7 @@ def test_panic_says_which_node_goes_on_costing(terminal: Terminal, elsewhere: El
     assert terminal.cloud.billing() == [held]
 
 
-@pytest.mark.parametrize("kind", [(), ("--spot",)])
+@pytest.mark.parametrize("kind", [(), pytest.param(("--spot",), marks=NIGHTLY)])
 def test_a_panic_is_not_fobbed_off_with_a_deletion_that_the_cloud_never_began(
     terminal: Terminal, kind: tuple[str, ...]
 ) -> None:

@@ -66,6 +66,7 @@ def test_the_chips_of_a_node_are_shown_named_and_freed(terminal: Terminal) -> No
     terminal.tpu("delete", "busy", "--yes")
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 def test_a_worker_that_does_not_answer_is_waited_for_in_words_and_fails_the_command(terminal: Terminal) -> None:
     terminal.tpu("create", "mute", "--zone", ZONE, "--type", "v5litepod-8", "--yes")

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-pytestmark = [pytest.mark.optional("gcloud"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.nightly, pytest.mark.optional("gcloud"), pytest.mark.timeout(600)]
 
 TPUS = ("compute", "tpus")
 NODE = ("--accelerator-type=v5litepod-8", "--spot")

@@ -24,6 +24,8 @@ from metrics_agree_words import (
 
 from jupyter_tpu.accelerators import accelerator
 
+pytestmark = pytest.mark.nightly
+
 RUN = Path(__file__).with_name("metrics_agree_run.py")
 TYPES = ("v3-8", "v4-8", "v5litepod-8", "v6e-8", "v4-16")
 USE = re.compile(r"\| (\d+) +\| (\d+\.\d+) GiB / (\d+\.\d+) GiB +\| (\d+\.\d+)% +\|")

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 RUN = Path(__file__).with_name("tpu_info_run.py")
 # type → what tpu-info calls a chip, rows of memory and duty, GiB of each, the chips' device files
 EXPECTED = {

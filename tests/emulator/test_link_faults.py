@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncssh
 import pytest
+from warm_python import run_warm
 
 from jupyter_tpu.emulator.control.client import ControlRefused
 
@@ -34,13 +35,8 @@ async def connection(cloud: Any, user_key: Any, login: Any) -> asyncssh.SSHClien
 
 
 def fault(cloud: Any, *argv: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", "emulator", "fault", *argv],
-        env={**os.environ, "JUPYTER_TPU_EMULATOR": cloud.emulator.rest},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-m", "jupyter_tpu.cli", "emulator", "fault", *argv]
+    return run_warm(command, env={**os.environ, "JUPYTER_TPU_EMULATOR": cloud.emulator.rest}, timeout=100)
 
 
 async def test_an_idle_proxy_changes_nothing_for_a_login(cloud: Any, connection: Any) -> None:

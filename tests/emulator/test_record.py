@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from warm_python import WarmPopen, run_warm
 
 from jupyter_tpu.emulator.cli.commands import main
 from jupyter_tpu.emulator.recording.cases import read_cases
@@ -34,7 +35,7 @@ KEY = "AAAAC3NzaC1lZDI1NTE5AAAAIHVPbHJkZXIgdGhhbiBhbnkgb2YgdXMgYWxsIHRvZ2V0"
 
 def emulator_tool(*arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "jupyter_tpu.emulator", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return run_warm(command, timeout=60)
 
 
 def ask(url: str, verb: str, path: str, body: object = None, **headers: str) -> tuple[int, Any]:
@@ -54,7 +55,7 @@ class Recorder:
 
     def __init__(self, upstream: str, folder: Path) -> None:
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "record", "--json", "--out", str(folder)]
-        self._process = subprocess.Popen(
+        self._process = WarmPopen(
             [*command, "--upstream", upstream], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         assert self._process.stdout is not None

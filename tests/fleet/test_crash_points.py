@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.fleet import Fleet, Polling
 from jupyter_tpu.fleet.capacity.recreate import RecreateController, choose
@@ -211,7 +212,7 @@ async def recovered(bench: Any, fleet: Fleet, case: Case) -> None:
 
 
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("verb", STEPS)
+@pytest.mark.parametrize("verb", mostly_nightly(STEPS, count=2))
 async def test_whatever_step_a_process_dies_at_nothing_is_left(bench: Any, verb: str) -> None:
     cases = cases_of(bench, verb)
     await prepare(bench, cases)

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tiers import SSHD_KINDS
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import websocket_connect
+from warm_python import WarmPopen, run_warm
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -41,9 +43,11 @@ class Terminal:
         self, *argv: str, check: bool = True, stdin: str = "", **variables: str
     ) -> subprocess.CompletedProcess[str]:
         environment = {**self.environment, **variables}
-        done = subprocess.run(
-            argv, capture_output=True, text=True, input=stdin, env=environment, cwd=self.home, timeout=110
-        )
+        options: dict[str, Any] = {"input": stdin, "env": environment, "cwd": self.home, "timeout": 110}
+        if argv[:2] == (sys.executable, "-m"):
+            done = run_warm([*argv], **options)
+        else:
+            done = subprocess.run(argv, capture_output=True, text=True, check=False, **options)
         if check and done.returncode:
             raise AssertionError(f"{argv} ended with {done.returncode}\n{done.stdout}\n{done.stderr}")
         return done
@@ -55,7 +59,7 @@ class Terminal:
         return json.loads(self.tpu(*argv, "--json").stdout)
 
     def start(self, *argv: str) -> subprocess.Popen[str]:
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, text=True, env=self.environment, cwd=self.home)
+        process = WarmPopen(argv, stdout=subprocess.PIPE, text=True, env=self.environment, cwd=self.home)
         self.background.append(process)
         return process
 
@@ -67,7 +71,7 @@ class Terminal:
                 process.stdout.close()
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("system", marks=pytest.mark.system("sshd"))])
+@pytest.fixture(scope="module", params=SSHD_KINDS)
 def terminal(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """A terminal whose cloud is an emulator with the given kind of SSH server."""
     home = tmp_path_factory.mktemp("home")
@@ -159,7 +163,7 @@ def start_server(terminal: Terminal) -> Iterator[Callable[..., Server]]:
         ]
         environment = {**terminal.environment, **variables, "JUPYTER_TOKEN": token}
         with log_file.open("wb") as log:
-            process = subprocess.Popen(command, env=environment, cwd=terminal.home, stdout=log, stderr=log)
+            process = WarmPopen(command, env=environment, cwd=terminal.home, stdout=log, stderr=log)
         started.append(process)
         runtime = Path(environment["JUPYTER_RUNTIME_DIR"])
         return Server(_address(process, runtime / f"jpserver-{process.pid}.json", log_file), token, log_file)

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from warm_python import WarmPopen, run_warm
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 from jupyter_tpu.emulator.network_faults.verbs import LinkFault
@@ -68,7 +69,7 @@ class Place:
         command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", "--link-faults"]
         command += ["--state-dir", str(self.folder / "cloud"), *options]
         with self.log_file("emulator").open("ab") as log:
-            self.emulator = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
+            self.emulator = WarmPopen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment)
         assert self.emulator.stdout is not None
         ready = json.loads(self.emulator.stdout.readline())
         self.environment.update(JUPYTER_TPU_ENDPOINT=ready["grpc"], JUPYTER_TPU_PROJECT=ready["project"])
@@ -82,7 +83,7 @@ class Place:
 
     def tpu(self, *argv: str) -> str:
         command = [sys.executable, "-m", "jupyter_tpu.cli", *argv]
-        done = subprocess.run(command, capture_output=True, text=True, env=self.environment, timeout=110, check=False)
+        done = run_warm(command, env=self.environment, timeout=110)
         assert done.returncode == 0, f"{argv}\n{done.stdout}\n{done.stderr}"
         return done.stdout
 
@@ -98,7 +99,7 @@ class Place:
         command += ["--ServerApp.port_retries=0", "--no-browser", "--allow-root", "--expose-app-in-browser"]
         command += [f"--ServerApp.root_dir={self.notebooks}", "--LabApp.news_url=None", *self._server_options]
         with self.log_file("server").open("ab") as log:
-            self.server = subprocess.Popen(command, stdout=log, stderr=log, env=self.environment, cwd=self.notebooks)
+            self.server = WarmPopen(command, stdout=log, stderr=log, env=self.environment, cwd=self.notebooks)
         wait_for(self._server_answers, self.server_log)
 
     def kill_server(self) -> None:

@@ -12,18 +12,16 @@ from journey_place import Place, a_place
 from journey_schedules import LINK_ACTS, SERVER_ACTS, Notebook, play_on_link, play_on_server, schedule
 from run_all_schedules import play_run_all
 from run_all_schedules import schedule as run_all_schedule
+from tiers import SSHD_KINDS, mostly_nightly
 
 pytestmark = [pytest.mark.timeout(300)]
 
-LINK_SEEDS = range(10)
-SERVER_SEEDS = range(10)
 RUN_ALL_SEEDS = {
     27: "server killed, agent killed twice, connection lost, a cell fails",
     41: "server killed",
     48: "agent killed twice, a cell fails",
     28: "dropped before the first pong, second page, home removed, agent stands still",
 }
-SSHD_KINDS = ["embedded", pytest.param("system", marks=pytest.mark.system("sshd"))]
 
 
 @pytest.fixture(scope="module", params=SSHD_KINDS)
@@ -63,7 +61,7 @@ def uncut(place: Place) -> dict[str, Notebook]:
     return {}
 
 
-@pytest.mark.parametrize("seed", LINK_SEEDS)
+@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=2))
 async def test_a_notebook_over_a_link_ends_as_if_nothing_had_happened(
     place: Place, uncut_on_link: Notebook, seed: int
 ) -> None:
@@ -74,7 +72,7 @@ async def test_a_notebook_over_a_link_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-@pytest.mark.parametrize("seed", SERVER_SEEDS)
+@pytest.mark.parametrize("seed", mostly_nightly(range(10), count=2))
 async def test_a_notebook_in_a_page_ends_as_if_nothing_had_happened(
     place_with_server: Place, uncut_on_server: Notebook, seed: int
 ) -> None:
@@ -85,7 +83,7 @@ async def test_a_notebook_in_a_page_ends_as_if_nothing_had_happened(
 
 
 @pytest.mark.parametrize("place", ["embedded"], indirect=True)
-@pytest.mark.parametrize("seed", RUN_ALL_SEEDS)
+@pytest.mark.parametrize("seed", mostly_nightly(RUN_ALL_SEEDS, count=2))
 async def test_a_plain_client_that_runs_all_cells_shows_what_it_would_uncut(
     place_with_server: Place, seed: int
 ) -> None:

@@ -51,6 +51,7 @@ nbformat.write(notebook, sys.argv[3])
 """
 
 
+@pytest.mark.nightly
 def test_nbclient_executes_digits_on_the_node(terminal: Terminal, kernel_name: str) -> None:
     terminal.run(sys.executable, "-c", NBCLIENT, str(DIGITS), kernel_name, "client.ipynb")
 
@@ -69,6 +70,7 @@ def without_provisioner(terminal: Terminal, kernel_name: str) -> str:
     return copy.name
 
 
+@pytest.mark.nightly
 def test_the_argv_launcher_executes_digits_where_provisioners_are_ignored(terminal: Terminal, kernel_name: str) -> None:
     terminal.run(sys.executable, "-c", NBCLIENT, str(DIGITS), without_provisioner(terminal, kernel_name), "argv.ipynb")
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import pytest
 from journey_client import Cell, FrontEnd, open_session
 from journey_place import GATES, Place, a_place
+from tiers import SSHD_KINDS
 
 from jupyter_tpu.emulator.network_faults.proxy import FaultProxy
 from jupyter_tpu.emulator.network_faults.verbs import link_fault_from_json
@@ -27,7 +28,7 @@ come_to(f"{run}-end")
 """
 
 
-@pytest.fixture(scope="module", params=["embedded", pytest.param("system", marks=pytest.mark.system("sshd"))])
+@pytest.fixture(scope="module", params=SSHD_KINDS)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     with a_place("--sshd", request.param) as place:
         place.start_server()

@@ -139,6 +139,7 @@ async def test_a_dropped_connection_that_comes_back_misses_nothing(journey: Jour
     await journey.assert_all_is_there()
 
 
+@pytest.mark.nightly
 async def test_a_tab_that_is_opened_again_shows_everything(journey: Journey) -> None:
     await journey.begin()
     await journey.page.close()
@@ -150,6 +151,7 @@ async def test_a_tab_that_is_opened_again_shows_everything(journey: Journey) -> 
     await journey.assert_all_is_there()
 
 
+@pytest.mark.nightly
 async def test_a_tab_that_is_opened_after_the_cell_has_ended_shows_everything(journey: Journey) -> None:
     await journey.begin()
     await journey.page.close()
@@ -160,6 +162,7 @@ async def test_a_tab_that_is_opened_after_the_cell_has_ended_shows_everything(jo
     await journey.assert_all_is_there()
 
 
+@pytest.mark.nightly
 async def test_a_notebook_that_was_saved_half_way_shows_everything(journey: Journey) -> None:
     await journey.begin()
     await journey.page.evaluate(SAVE)
@@ -171,6 +174,7 @@ async def test_a_notebook_that_was_saved_half_way_shows_everything(journey: Jour
     await journey.assert_all_is_there()
 
 
+@pytest.mark.nightly
 async def test_another_client_in_between_takes_nothing_away(journey: Journey) -> None:
     await journey.begin()
     journey.fault("refuse")
@@ -186,6 +190,7 @@ async def test_another_client_in_between_takes_nothing_away(journey: Journey) ->
     await journey.assert_all_is_there()
 
 
+@pytest.mark.nightly
 async def test_a_half_open_connection_misses_nothing(journey: Journey) -> None:
     await journey.begin()
     journey.fault("black_hole")

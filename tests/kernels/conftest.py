@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from warm_python import WarmPopen
 
 from jupyter_tpu.cloud import CloudApi, CloudSettings, connect_cloud
 from jupyter_tpu.emulator.control.client import EmulatorControl
@@ -113,7 +114,7 @@ def run_cloud(folders: Path, *options: str) -> Iterator[Cloud]:
     command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--state-dir", str(state)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with (folders / "emulator.log").open("a+") as log:
-        process = subprocess.Popen(
+        process = WarmPopen(
             [*command, "--time-scale", "200", *options], stdout=subprocess.PIPE, stderr=log, env=environment
         )
     assert process.stdout is not None

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from jupyter_client.manager import KernelManager
+from warm_python import run_warm
 
 from jupyter_tpu.models import Node
 
@@ -48,13 +49,8 @@ def shown(client: Any, code: str) -> str:
 def doctor(cloud: Cloud, *argv: str, **variables: str) -> subprocess.CompletedProcess[str]:
     settings = cloud.settings
     cloud_is = {"JUPYTER_TPU_PROJECT": settings.project, "JUPYTER_TPU_ENDPOINT": settings.endpoint}
-    return subprocess.run(
-        [sys.executable, "-m", "jupyter_tpu.cli", "doctor", *argv],
-        env={**os.environ, **cloud_is, **variables},
-        capture_output=True,
-        text=True,
-        timeout=100,
-    )
+    command = [sys.executable, "-m", "jupyter_tpu.cli", "doctor", *argv]
+    return run_warm(command, env={**os.environ, **cloud_is, **variables}, timeout=100)
 
 
 def test_a_notebook_is_told_what_is_so_on_its_node(client: Any) -> None:

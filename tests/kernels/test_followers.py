@@ -233,6 +233,7 @@ async def test_the_loss_of_the_node_is_told_and_the_next_kernel_followed(cloud: 
     await front_end.event("closed")
 
 
+@pytest.mark.nightly
 async def test_a_kernel_forgotten_by_somebody_else_is_told_and_the_next_one_followed(
     manager: AsyncKernelManager,
 ) -> None:

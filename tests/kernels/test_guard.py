@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from agent_processes import kill_agent
 from jupyter_client.session import Session
+from tiers import mostly_nightly
 
 from jupyter_tpu.agent.autostop.node_api import API_VARIABLE, CannotEnd, OwnNode
 from jupyter_tpu.errors import BadInput
@@ -62,6 +63,7 @@ async def test_an_idle_node_is_ended_by_its_guard_while_nobody_is_connected(
     await comes_true(lambda: not cloud.is_billed(node))
 
 
+@pytest.mark.nightly
 async def test_a_guard_that_could_open_no_file_for_a_while_still_ends_the_node(
     cloud: Any, make_node: Any, open_link: Any
 ) -> None:
@@ -162,11 +164,14 @@ async def test_a_silent_cell_with_idle_chips_and_nobody_connected_ends_the_node_
 
 @pytest.mark.parametrize(
     ("name", "code", "pages"),
-    [
-        ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0),
-        ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0),
-        ("attended", "while True: pass", 1),
-    ],
+    mostly_nightly(
+        [
+            ("computing", "import emulated_tpu\nemulated_tpu.take()\nwhile True: sum(range(99_999))", 0),
+            ("talking", "import time\nwhile True: print('.'); time.sleep(0.2)", 0),
+            ("attended", "while True: pass", 1),
+        ],
+        count=1,
+    ),
     ids=["chip use", "output", "a page"],
 )
 async def test_a_cell_is_not_unattended_with(

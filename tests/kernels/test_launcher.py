@@ -161,6 +161,7 @@ def test_the_launcher_waits_for_a_port_that_is_still_in_use(
     client.wait_for_ready(timeout=60)
 
 
+@pytest.mark.nightly
 def test_the_launcher_gives_up_by_naming_the_process_that_keeps_its_port(
     port_holder: subprocess.Popen[str], launcher: subprocess.Popen[str], connection_file: Path
 ) -> None:

@@ -188,6 +188,7 @@ async def test_a_flood_of_output_arrives_whole_and_in_order(kernel: tuple[AsyncK
     assert text.split() == [str(n) for n in range(5000)]
 
 
+@pytest.mark.nightly
 async def test_a_client_that_waits_for_its_reply_and_reads_no_output_gets_both(start: Any, kernel_name: str) -> None:
     _, client = await start(kernel_name)
     request = client.execute("for n in range(4000): print(n, 'x' * 4000, flush=True)")

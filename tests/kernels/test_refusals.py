@@ -53,6 +53,7 @@ async def test_a_worker_whose_ssh_server_is_down_is_unreachable(
         cloud.control.open_ssh(str(node.name))
 
 
+@pytest.mark.nightly
 async def test_a_start_does_not_wait_for_ever_for_a_link_that_is_cut(
     cloud: Any, node: Node, manager: AsyncKernelManager, kernel_name: str
 ) -> None:

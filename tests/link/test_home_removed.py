@@ -81,6 +81,7 @@ async def test_what_a_kernel_had_printed_is_kept_when_its_agents_folder_is_remov
     assert later.printed() == "before\nafter\n"
 
 
+@pytest.mark.nightly
 @pytest.mark.timeout(120)
 async def test_a_kernel_that_no_later_agent_can_reach_is_ended_with_words(client: Any, worker: Any) -> None:
     pid = (await client.start())["pid"]
@@ -114,6 +115,7 @@ async def test_kernels_start_after_the_agents_code_was_removed_with_its_folder(c
     assert other.printed() == "it starts\n"
 
 
+@pytest.mark.nightly
 async def test_kernels_start_by_code_that_no_client_can_bring_again(client: Any, worker: Any, open_link: Any) -> None:
     """As after an upgrade of the client: it brings the new agent's code, and the old agent needs its own."""
     await client.start()
@@ -141,6 +143,7 @@ async def test_a_kernel_is_restarted_and_another_starts_right_after_the_agents_f
         assert each.printed() == "False\n"
 
 
+@pytest.mark.nightly
 async def test_a_spare_whose_sockets_were_removed_becomes_no_kernel(client: Any, worker: Any) -> None:
     async with asyncio.timeout(60):
         while client.link.spare is None:  # noqa: ASYNC110 - the link has no way to tell that it was told
@@ -153,6 +156,7 @@ async def test_a_spare_whose_sockets_were_removed_becomes_no_kernel(client: Any,
     assert client.printed() == "it runs on\n"
 
 
+@pytest.mark.nightly
 async def test_a_client_that_comes_before_the_folder_is_restored_gets_no_second_agent(
     client: Any, worker: Any, open_link: Any
 ) -> None:
@@ -170,6 +174,7 @@ async def test_a_client_that_comes_before_the_folder_is_restored_gets_no_second_
     assert link.agent["pid"] == agent.pid
 
 
+@pytest.mark.nightly
 async def test_a_folder_that_is_removed_again_while_it_is_restored_gets_no_second_agent(
     client: Any, worker: Any
 ) -> None:

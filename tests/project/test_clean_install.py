@@ -20,6 +20,8 @@ import pytest
 if TYPE_CHECKING:
     from conftest import Emulator
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 ZONE = "us-central1-a"
 TOKEN = "clean-install"

@@ -24,6 +24,7 @@ from jupyter_client.session import Session
 from jupyter_server.services.kernels.connection.base import deserialize_msg_from_ws_v1, serialize_msg_to_ws_v1
 from tornado.httpclient import HTTPRequest
 from tornado.websocket import WebSocketClientConnection, websocket_connect
+from warm_python import WarmPopen
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -204,7 +205,7 @@ def faulty_cloud() -> Iterator[Cloud]:
 def run_cloud(*options: str) -> Iterator[Cloud]:
     command = [sys.executable, "-m", "jupyter_tpu.emulator", "--json", "--time-scale", "200", *options, "--state-dir"]
     with tempfile.TemporaryDirectory(prefix="jt-", ignore_cleanup_errors=True) as folder:
-        process = subprocess.Popen([*command, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        process = WarmPopen([*command, folder], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         with process:
             assert process.stdout is not None
             ready = json.loads(process.stdout.readline())
@@ -225,7 +226,7 @@ def _started(folder: Path, options: tuple[str, ...], traits: Mapping[str, Any], 
     token = secrets.token_hex(8)
     environment = {**os.environ, **_folders(folder), "JUPYTER_TOKEN": token, "HOME": str(folder), **variables}
     with (folder / "server.log").open("ab") as log:
-        process = subprocess.Popen(
+        process = WarmPopen(
             [sys.executable, "-m", "jupyter_server", "--ServerApp.ip=127.0.0.1", "--ServerApp.port=0", *options],
             env=environment,
             cwd=folder,

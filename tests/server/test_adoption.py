@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, Any
 import psutil
 import pytest
 from jupyter_client.blocking import BlockingKernelClient
+from tiers import mostly_nightly
+from warm_python import run_warm
 
 from jupyter_tpu.cloud import CloudSettings, connect_cloud
 from jupyter_tpu.kernels.registry.notes import KernelRegistry
@@ -74,7 +76,7 @@ class Home:
         environment = {name: str(self.server.folder / folder) for name, folder in folders.items()}
         command = [sys.executable, "-m", "jupyter_tpu.cli", *argv]
         variables = {**os.environ, **environment, **self.cloud.variables}
-        return subprocess.run(command, capture_output=True, text=True, env=variables, timeout=100)
+        return run_warm(command, env=variables, timeout=100)
 
     def end_kernels(self) -> None:
         """End those of servers that run, then those that nobody has."""
@@ -239,7 +241,7 @@ def end_by(number: int) -> EndServer:
     return end
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
+@pytest.mark.parametrize("number", mostly_nightly([signal.SIGKILL, signal.SIGTERM, signal.SIGINT], count=1))
 def test_a_server_gives_back_the_busy_kernel_of_one_that_ended(home: Home, tmp_path: Path, number: int) -> None:
     first = home.next_server("--ServerApp.answer_yes=True")
     session = start_session(first, home)
@@ -291,6 +293,7 @@ def test_a_kernel_that_was_given_back_is_interrupted_restarted_and_ended(
     assert home.notes.list() == ()
 
 
+@pytest.mark.nightly
 def test_all_that_front_ends_have_open_is_given_back(home: Home) -> None:
     first = home.next_server()
     notebook = start_session(first, home, "old name.ipynb")
@@ -325,6 +328,7 @@ def test_a_server_leaves_the_kernels_of_one_that_runs(home: Home) -> None:
     assert value_of(first, session["kernel"]["id"], "6 * 7") == "42"
 
 
+@pytest.mark.nightly
 def test_a_server_of_another_folder_leaves_the_kernels_alone(home: Home, tmp_path: Path) -> None:
     first = home.next_server()
     session = start_session(first, home)
@@ -356,7 +360,10 @@ def test_a_kernel_whose_node_cannot_be_reached_is_given_back_and_comes_alive_lat
 
 @pytest.mark.parametrize(
     ("end", "words"),
-    [(lambda pid: os.kill(pid, signal.SIGKILL), "SIGKILL"), (lambda pid: os.kill(pid, signal.SIGUSR2), "SIGUSR2")],
+    mostly_nightly(
+        [(lambda pid: os.kill(pid, signal.SIGKILL), "SIGKILL"), (lambda pid: os.kill(pid, signal.SIGUSR2), "SIGUSR2")],
+        count=1,
+    ),
     ids=["SIGKILL", "SIGUSR2"],
 )
 async def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_and_can_be_restarted(
@@ -388,7 +395,7 @@ async def test_a_kernel_that_ended_while_no_server_ran_is_dead_with_the_reason_a
     assert [note.kernel_id for note in home.notes.list()] == [kernel_id]
 
 
-@pytest.mark.parametrize("action", ["stop_node", "delete_node"])
+@pytest.mark.parametrize("action", mostly_nightly(["stop_node", "delete_node"], count=1))
 def test_a_kernel_whose_node_is_gone_is_dead_and_its_note_goes(own_home: Home, action: str) -> None:
     first = own_home.next_server()
     kernel_id = start_session(first, own_home)["kernel"]["id"]
@@ -402,6 +409,7 @@ def test_a_kernel_whose_node_is_gone_is_dead_and_its_note_goes(own_home: Home, a
     assert "is gone, and its note with it" in second.log()
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_somebody_else_has_ended_is_not_started_again(home: Home) -> None:
     server = home.next_server()
     kernel_id = start_session(server, home)["kernel"]["id"]
@@ -416,6 +424,7 @@ def test_a_kernel_that_somebody_else_has_ended_is_not_started_again(home: Home) 
     assert home.notes.list() == ()
 
 
+@pytest.mark.nightly
 def test_kernels_end_with_a_server_that_is_to_keep_none(home: Home) -> None:
     server = home.next_server(traits={"keep_kernels": False})
     start_session(server, home)
@@ -426,6 +435,7 @@ def test_kernels_end_with_a_server_that_is_to_keep_none(home: Home) -> None:
     assert home.notes.list() == ()
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_cannot_be_noted_runs_and_ends_with_its_server(home: Home) -> None:
     server = home.next_server()
     kernel_id = "00000000-0000-4000-8000-000000000000"
@@ -442,6 +452,7 @@ def test_a_kernel_that_cannot_be_noted_runs_and_ends_with_its_server(home: Home)
     in_the_way.parent.rmdir()
 
 
+@pytest.mark.nightly
 def test_a_note_that_cannot_be_read_is_named_and_keeps_no_other_from_being_used(home: Home) -> None:
     first = home.next_server()
     kernel_id = start_session(first, home)["kernel"]["id"]
@@ -456,6 +467,7 @@ def test_a_note_that_cannot_be_read_is_named_and_keeps_no_other_from_being_used(
     damaged.unlink()
 
 
+@pytest.mark.nightly
 def test_activity_goes_on_counting_from_what_the_kernel_said_last(home: Home) -> None:
     first = home.next_server()
     kernel_id = start_session(first, home)["kernel"]["id"]
@@ -471,6 +483,7 @@ def test_activity_goes_on_counting_from_what_the_kernel_said_last(home: Home) ->
     assert model["connections"] == 0
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_was_ended_when_its_node_could_not_be_told_is_ended_later(home: Home) -> None:
     first = home.next_server()
     session = start_session(first, home)
@@ -489,6 +502,7 @@ def test_a_kernel_that_was_ended_when_its_node_could_not_be_told_is_ended_later(
     until(lambda: home.notes.list() == ())
 
 
+@pytest.mark.nightly
 def test_an_idle_kernel_that_was_given_back_is_culled_once_it_is_known_to_be_idle(home: Home) -> None:
     first = home.next_server()
     kernel_id = start_session(first, home)["kernel"]["id"]

@@ -43,6 +43,7 @@ def test_without_a_configured_export_it_is_said_how_to_configure_one(server: Ser
     assert "TPUApp.billing_export" in answer.json["error"]["hint"]
 
 
+@pytest.mark.nightly
 def test_an_empty_export_is_an_error_and_a_bill_is_kept_for_an_hour(
     cloud: Cloud, start_lasting_server: StartServer
 ) -> None:

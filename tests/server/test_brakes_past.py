@@ -6,6 +6,7 @@ import asyncio
 from importlib import resources
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import yaml
 from openapi_schema_validator import OAS31Validator
 
@@ -30,6 +31,7 @@ def past_of(server: Server) -> Any:
     return answer
 
 
+@pytest.mark.nightly
 async def test_the_last_hour_of_a_node_is_told_once_its_agent_answers(server: Server) -> None:
     assert server.tpu("GET", f"nodes/{ZONE}/watched/autostop/history").status == 404
     async with server.events() as events:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,11 +14,12 @@ from typing import TYPE_CHECKING
 import pytest
 from tiny_index import TinyIndex
 from tiny_wheels import JAX, write_index
+from warm_python import run_warm
 
 if TYPE_CHECKING:
     from conftest import Cloud, Events, OpenPages, Page, Server, StartServer
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.nightly, pytest.mark.timeout(600)]
 
 ZONE = "us-central1-a"
 NODE = {"zone": ZONE, "accelerator_type": "v5litepod-8", "runtime_version": "v2-alpha-tpuv5-lite", "spot": True}
@@ -110,7 +110,7 @@ def make_environment(server: Server, cloud: Cloud, node_id: str) -> None:
     folders = {"JUPYTER_DATA_DIR": "data", "JUPYTER_TPU_DATA_DIR": "tpu", "HOME": "."}
     variables = {name: str(server.folder / folder) for name, folder in folders.items()}
     command = [sys.executable, "-m", "jupyter_tpu.cli", "env", "make", node_id, "jax"]
-    subprocess.run(command, env={**os.environ, **variables, **cloud.variables}, check=True, timeout=120)
+    run_warm(command, env={**os.environ, **variables, **cloud.variables}, timeout=120).check_returncode()
 
 
 async def printed(page: Page, code: str) -> str:

@@ -48,6 +48,7 @@ def until(server: Server, search_id: str, outcome: str) -> dict[str, Any]:
     raise AssertionError(found)
 
 
+@pytest.mark.nightly
 def test_a_search_finds_the_zone_with_room(server: Server, cloud: Cloud) -> None:
     cloud.control.set_capacity(ZONE, "v5e", 0)
     begun = server.tpu("POST", "searches", {"node_id": "sought", "candidates": WANTED})

@@ -120,6 +120,7 @@ async def test_a_page_that_stays_gets_what_was_said_while_the_link_was_down(
     assert page.text(msg_id) == "before\nafter\n"
 
 
+@pytest.mark.nightly
 async def test_a_restart_over_a_cut_link_happens_once_when_the_link_is_back(
     server: Server, kernel_id: str, network: Network, open_page: OpenPages
 ) -> None:

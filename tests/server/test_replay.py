@@ -114,6 +114,7 @@ async def test_a_kernel_is_started_again_with_its_node(server: Server, cloud: Cl
         await notebook.end(events)
 
 
+@pytest.mark.nightly
 async def test_what_had_run_outlives_a_killed_server(
     start_server: StartServer, cloud: Cloud, open_page: OpenPages
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from tiers import mostly_nightly
 
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.kernels.kernelspecs import write_kernelspec
@@ -36,7 +37,7 @@ def phase_of(server: Server, intent_id: str) -> str:
 
 @pytest.mark.parametrize(
     ("moment", "outcomes"),
-    [("requested", {"failed", "ready"}), ("provisioning", {"ready"})],
+    mostly_nightly([("requested", {"failed", "ready"}), ("provisioning", {"ready"})], count=1),
 )
 async def test_the_next_server_settles_what_a_killed_one_began(
     start_server: StartServer, cloud: Cloud, moment: str, outcomes: set[str]
@@ -61,6 +62,7 @@ async def test_the_next_server_settles_what_a_killed_one_began(
     assert cloud.control.billing() == []
 
 
+@pytest.mark.nightly
 async def test_a_failure_is_told_once_and_not_with_every_look_at_the_journal(
     start_server: StartServer, cloud: Cloud
 ) -> None:

@@ -33,6 +33,7 @@ async def reached(events: Events, phase: str) -> None:
     await events.until(lambda event: event["schema_id"] == FLEET_EVENT and event["phase"] == phase)
 
 
+@pytest.mark.nightly
 async def test_what_a_node_cost_is_in_the_hours_the_days_and_the_course_of_a_budget(
     server: Server, cloud: Cloud
 ) -> None:

@@ -68,6 +68,7 @@ async def test_a_node_that_is_taken_back_is_listed_so_at_once(board: Server) -> 
     board.tpu("POST", "emulator/reset", {})
 
 
+@pytest.mark.nightly
 def test_a_token_that_cannot_be_read_is_told_where_it_is_needed_and_nowhere_else(
     cloud: Cloud, start_server: StartServer, tmp_path: Path
 ) -> None:
@@ -131,6 +132,7 @@ def test_a_page_of_another_site_turns_no_switch(board: Server, cloud: Cloud) -> 
     assert cloud.control.now() < before + 10**6
 
 
+@pytest.mark.nightly
 def test_a_cloud_that_has_ended_is_named(start_server: StartServer) -> None:
     nowhere = {"JUPYTER_TPU_ENDPOINT": "127.0.0.1:9", "JUPYTER_TPU_PROJECT": "demo-project"}
     server = start_server(**nowhere, **{ADDRESS_VARIABLE: "http://127.0.0.1:9"})

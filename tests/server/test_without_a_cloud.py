@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 if TYPE_CHECKING:
     from conftest import StartServer
 
@@ -37,6 +39,7 @@ def test_a_mistyped_endpoint_is_named(start_server: StartServer) -> None:
     assert "HOST:PORT" in error["hint"]
 
 
+@pytest.mark.nightly
 def test_a_cloud_that_does_not_answer_is_an_error_of_the_list(start_server: StartServer) -> None:
     server = start_server(JUPYTER_TPU_ENDPOINT="127.0.0.1:9", JUPYTER_TPU_PROJECT="some-project")
 

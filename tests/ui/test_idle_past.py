@@ -14,7 +14,7 @@ from playwright.sync_api import Locator, Page, expect
 if TYPE_CHECKING:
     from conftest import Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 AXE = Path(__file__).parents[2] / "labextension" / "node_modules" / "axe-core" / "axe.min.js"
 HOUR = "How my-node was used in the last hour"

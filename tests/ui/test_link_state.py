@@ -54,6 +54,7 @@ def test_a_notebook_says_for_how_long_the_link_is_down_and_goes_on_when_it_is_ba
     expect_shown(lab, ["[2]", numbers(0, 30)])
 
 
+@pytest.mark.nightly
 def test_a_page_that_is_opened_while_the_link_is_down_says_so_at_once(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab, cloud: EmulatorControl, picture: Picture
 ) -> None:
@@ -78,6 +79,7 @@ def test_a_page_that_is_opened_while_the_link_is_down_says_so_at_once(
     notebook.pass_gate("a")
 
 
+@pytest.mark.nightly
 def test_a_page_says_that_the_server_does_not_answer_and_connects_again_as_soon_as_it_does(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab, path_to_server: PathToServer, picture: Picture
 ) -> None:

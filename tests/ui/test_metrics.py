@@ -81,6 +81,7 @@ def test_the_notebook_that_holds_the_chips_is_named_and_gives_them_up(
     picture(page, "load-freed")
 
 
+@pytest.mark.nightly
 def test_the_panel_with_all_its_sections_is_for_everybody_in_both_themes(
     write_notebook: Callable[..., Notebook], panel: Locator, picture: Picture
 ) -> None:
@@ -103,6 +104,7 @@ def test_the_panel_with_all_its_sections_is_for_everybody_in_both_themes(
         assert sizes[0] == sizes[1]
 
 
+@pytest.mark.nightly
 def test_the_panel_works_where_the_load_is_not_answered(panel: Locator, kernel_name: str, picture: Picture) -> None:
     page = panel.page
     page.route("**/my-node/metrics*", lambda route: route.fulfill(status=404, body="<b>no such route</b>"))

@@ -176,6 +176,7 @@ def test_the_panel_works_where_money_is_not_answered(panel: Locator, kernel_name
     picture(page, "money-unanswered")
 
 
+@pytest.mark.nightly
 def test_the_sections_fit_a_narrow_panel_in_both_themes(panel: Locator, kernel_name: str, picture: Picture) -> None:
     page = panel.page
     names = ("Spend", "Grants and credit", "Quota", "Search and queue", "Sweep", "Activity log")
@@ -192,6 +193,7 @@ def test_the_sections_fit_a_narrow_panel_in_both_themes(panel: Locator, kernel_n
     page.set_viewport_size({"width": 1280, "height": 800})
 
 
+@pytest.mark.nightly
 def test_a_search_shows_its_refusals_until_it_is_cancelled(
     panel: Locator, kernel_name: str, full_zone: str, picture: Picture
 ) -> None:
@@ -214,6 +216,7 @@ def test_a_search_shows_its_refusals_until_it_is_cancelled(
     expect(getting.get_by_role("list", name="Searches")).to_contain_text("cancelled")
 
 
+@pytest.mark.nightly
 def test_what_waits_in_the_queue_is_shown_and_removed(
     panel: Locator, kernel_name: str, full_zone: str, picture: Picture
 ) -> None:

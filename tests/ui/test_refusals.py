@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import psutil
 import pytest
 from playwright.sync_api import Locator, Page, expect
+from tiers import mostly_nightly
 
 from jupyter_tpu.emulator.control.client import EmulatorControl
 
@@ -49,13 +50,16 @@ def panel(lab: Page) -> Locator:
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [
-        ("quota", ["quota", "Nothing is billed"]),
-        ("stockout", ["no free machines", "another zone", "Nothing is billed"]),
-        ("api_disabled", ["API", "Nothing is billed"]),
-        ("permission_denied", ["ermission", "Nothing is billed"]),
-        ("not_allowlisted", ["may not", "Nothing is billed"]),
-    ],
+    mostly_nightly(
+        [
+            ("quota", ["quota", "Nothing is billed"]),
+            ("stockout", ["no free machines", "another zone", "Nothing is billed"]),
+            ("api_disabled", ["API", "Nothing is billed"]),
+            ("permission_denied", ["ermission", "Nothing is billed"]),
+            ("not_allowlisted", ["may not", "Nothing is billed"]),
+        ],
+        count=1,
+    ),
 )
 def test_a_refused_creation_is_a_card_that_can_be_dismissed(
     panel: Locator, control: EmulatorControl, picture: Picture, fault: str, words: list[str]
@@ -140,6 +144,7 @@ def home_of(control: EmulatorControl) -> Path:
     return Path(control.workers(NAME)[0]["home"])
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorControl, picture: Picture) -> None:
     page = panel.page
     execute(page, "tpu:create-node", SPEC)

@@ -110,6 +110,7 @@ def test_a_notebook_that_was_closed_while_it_ran_goes_on_when_it_is_opened_again
     ]
 
 
+@pytest.mark.nightly
 def test_outputs_of_cells_that_ended_come_back_with_the_error_and_what_it_aborted(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:
@@ -157,6 +158,7 @@ def test_what_a_user_removed_from_a_saved_notebook_does_not_come_back(
     expect_shown(page, ["[2]", numbers(0, 10)])
 
 
+@pytest.mark.nightly
 def test_a_notebook_that_was_saved_half_way_is_completed(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:
@@ -179,6 +181,7 @@ def test_a_notebook_that_was_saved_half_way_is_completed(
     expect_shown(page, ["[2]", numbers(0, 100)], ["[3]", numbers(100, 130)])
 
 
+@pytest.mark.nightly
 def test_a_document_that_is_closed_and_opened_in_a_living_page_goes_on(
     write_notebook: Callable[..., Notebook], lab: Page
 ) -> None:
@@ -214,6 +217,7 @@ def test_a_document_that_is_closed_and_opened_in_a_living_page_goes_on(
     expect_shown(lab, ["[2]", "step 2"], ["[3]", numbers(10, 20)])
 
 
+@pytest.mark.nightly
 def test_a_running_cell_may_be_moved_deleted_cut_and_edited(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:
@@ -288,6 +292,7 @@ def test_a_cell_that_is_run_anew_belongs_to_that_run_and_ends_with_its_kernel(
     expect_shown(page, ["[2]", "'anew'"], ["[3]", "here\n"])
 
 
+@pytest.mark.nightly
 def test_outputs_of_cells_that_are_not_in_the_notebook_are_listed_and_can_be_added(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab, picture: Picture
 ) -> None:
@@ -341,6 +346,7 @@ def test_two_pages_show_the_same_and_the_second_does_not_save_over_the_first(
     assert not second.evaluate(f"() => {CURRENT}.context.model.dirty")
 
 
+@pytest.mark.nightly
 def test_what_is_put_in_above_does_not_move_the_view(write_notebook: Callable[..., Notebook], lab: Page) -> None:
     notebook = write_notebook("long.ipynb", "count(0, 300)", *[f"# Heading {number}" for number in range(40)])
     notebook.open_in(lab)
@@ -361,6 +367,7 @@ def test_what_is_put_in_above_does_not_move_the_view(write_notebook: Callable[..
     assert abs(after["y"] - before["y"]) < 2
 
 
+@pytest.mark.nightly
 def test_a_file_without_cell_ids_gets_its_outputs_by_its_code(
     write_notebook: Callable[..., Notebook], open_lab: OpenLab
 ) -> None:
@@ -379,6 +386,7 @@ def test_a_file_without_cell_ids_gets_its_outputs_by_its_code(
     expect_shown(page, ["[2]", numbers(0, 10)], ["[3]", numbers(10, 20)])
 
 
+@pytest.mark.nightly
 def test_notebook_7_restores_as_jupyterlab_does(
     demo: Demo, write_notebook: Callable[..., Notebook], open_lab: OpenLab, picture: Picture
 ) -> None:

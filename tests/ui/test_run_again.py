@@ -16,7 +16,7 @@ from jupyter_tpu.emulator.control.client import EmulatorControl
 if TYPE_CHECKING:
     from conftest import Demo, Picture
 
-pytestmark = [pytest.mark.system("chromium"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.nightly, pytest.mark.system("chromium"), pytest.mark.timeout(300)]
 
 ZONE = "us-central1-a"
 NODE = f"projects/demo-project/locations/{ZONE}/nodes/my-node"

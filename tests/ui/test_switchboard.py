@@ -81,6 +81,7 @@ def test_a_node_that_is_taken_back_is_seen_in_the_panel(
     picture(board.page, "switchboard-preempted")
 
 
+@pytest.mark.nightly
 def test_a_scripted_fault_is_a_refusal_in_the_panel(
     board: Locator, panel: Locator, control: EmulatorControl, picture: Picture
 ) -> None:
@@ -100,6 +101,7 @@ def test_a_scripted_fault_is_a_refusal_in_the_panel(
     card.get_by_role("button", name="Dismiss").click()
 
 
+@pytest.mark.nightly
 def test_a_zone_without_room_is_a_stock_out_in_the_panel(
     board: Locator, panel: Locator, control: EmulatorControl
 ) -> None:
@@ -152,6 +154,7 @@ def test_what_the_cloud_refuses_is_said_on_the_page(board: Locator, picture: Pic
     assert board.page.evaluate("() => window.pwned") is None
 
 
+@pytest.mark.nightly
 def test_a_reset_asks_and_then_takes_everything(
     board: Locator, panel: Locator, control: EmulatorControl, picture: Picture
 ) -> None:
@@ -174,6 +177,7 @@ def test_a_reset_asks_and_then_takes_everything(
     assert control.faults() == []
 
 
+@pytest.mark.nightly
 def test_the_page_fits_a_narrow_window_in_both_themes(board: Locator, picture: Picture) -> None:
     page = board.page
     page.set_viewport_size({"width": 800, "height": 900})

@@ -68,6 +68,7 @@ def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Noteb
     expect(idle.get_by_role("button", name="Cancel")).to_be_hidden(timeout=WITHIN_MS)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("path", ["lab/tree", "notebooks"])
 def test_the_widget_is_alive_again_in_a_page_that_was_opened_while_a_cell_ran(
     path: str, demo: Demo, write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
@@ -89,6 +90,7 @@ def test_the_widget_is_alive_again_in_a_page_that_was_opened_while_a_cell_ran(
     picture(lab, f"widgets-reload-{path[:3]}")
 
 
+@pytest.mark.nightly
 def test_a_widget_that_comes_as_a_page_gives_it_up_is_shown(
     demo: Demo, write_notebook: Callable[..., Notebook], lab: Page
 ) -> None:
@@ -107,6 +109,7 @@ def test_a_widget_that_comes_as_a_page_gives_it_up_is_shown(
     expect(first_chip(lab)).to_contain_text("of 16.00 GiB", timeout=WITHIN_MS)
 
 
+@pytest.mark.nightly
 def test_the_widgets_of_notebook_7_are_live_and_hear_and_come_back_after_a_reload(
     demo: Demo, write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
 ) -> None:
@@ -132,6 +135,7 @@ def test_the_widgets_of_notebook_7_are_live_and_hear_and_come_back_after_a_reloa
     expect(first_chip(lab)).to_contain_text(GROWN, timeout=WITHIN_MS)
 
 
+@pytest.mark.nightly
 def test_all_widgets_can_be_read_in_both_themes(
     write_notebook: Callable[..., Notebook], lab: Page, picture: Picture
 ) -> None:

@@ -89,6 +89,7 @@ def test_numbers_are_live_while_a_cell_runs(
     notebook.pass_gate("b")
 
 
+@pytest.mark.nightly
 def test_buttons_are_heard(open_window: OpenWindow, notebook: Notebook, kernel_name: str) -> None:
     window = open_window()
     open_notebook(window, notebook, kernel_name)
@@ -99,6 +100,7 @@ def test_buttons_are_heard(open_window: OpenWindow, notebook: Notebook, kernel_n
     expect(widget(window.page, "Idle timer").get_by_role("button", name="Cancel")).to_be_visible()
 
 
+@pytest.mark.nightly
 def test_the_widgets_stay_right_when_the_server_was_out_of_reach(
     open_window: OpenWindow, notebook: Notebook, kernel_name: str, path_to_server: PathToServer
 ) -> None:
@@ -122,6 +124,7 @@ def test_the_widgets_stay_right_when_the_server_was_out_of_reach(
     expect(keep_for_an_hour(window.page)).to_contain_text(["Kept for"])
 
 
+@pytest.mark.nightly
 def test_another_window_shows_a_picture_and_is_live_when_the_cell_runs_again(
     open_window: OpenWindow, notebook: Notebook, kernel_name: str
 ) -> None:
@@ -143,6 +146,7 @@ def test_another_window_shows_a_picture_and_is_live_when_the_cell_runs_again(
     expect(first_chip(again.page)).to_contain_text("of 16.00 GiB")
 
 
+@pytest.mark.nightly
 def test_a_widget_whose_front_end_is_nowhere_says_so_beside_its_picture(
     open_window: OpenWindow, notebook: Notebook, kernel_name: str
 ) -> None:
@@ -157,6 +161,7 @@ def test_a_widget_whose_front_end_is_nowhere_says_so_beside_its_picture(
     assert "A picture of the widget" in window.outputs(shown)[0]["text/html"]
 
 
+@pytest.mark.nightly
 def test_all_widgets_can_be_read_in_both_themes(
     open_window: OpenWindow, notebook: Notebook, kernel_name: str, picture: Picture
 ) -> None:

@@ -8,6 +8,8 @@ import json
 import tracemalloc
 from typing import Any
 
+import pytest
+
 from jupyter_tpu.wire.frames import Kind, encode_frame, encode_json
 from jupyter_tpu.wire.messages import Channel, encode_request
 
@@ -205,6 +207,7 @@ async def test_an_answer_larger_than_a_frame_is_an_error_and_not_a_broken_link(p
     assert (await raw.until(Kind.RESULT))[-1].json()["error"]["code"] == "agent_broken"
 
 
+@pytest.mark.nightly
 async def test_memory_stays_flat_over_hundreds_of_cuts(place: Any, new_ear: Any) -> None:
     kernel, ear, link = place.new_kernel(), new_ear(), place.link()
     await link.open()

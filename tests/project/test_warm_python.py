@@ -1,0 +1,78 @@
+"""The tests' warm Python runs a command as a fresh interpreter does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from warm_python import WarmPopen, run_warm
+
+PROGRAM = """
+import atexit, json, os, sys, threading, time
+
+def last_words():
+    print("the end", file=sys.stderr)
+
+atexit.register(last_words)
+if sys.argv[1:] == ["raise"]:
+    raise ValueError("as it is")
+if sys.argv[1:] == ["words"]:
+    sys.exit("in words")
+if sys.argv[1:] == ["wait"]:
+    print("ready", flush=True)
+    time.sleep(60)
+threading.Thread(target=lambda: (time.sleep(0.1), print("from a thread"))).start()
+said = sys.stdin.read()
+print(json.dumps([__name__, sys.argv[1:], said, os.getcwd(), os.environ.get("MARK"), os.getpid() == os.getsid(0)]))
+sys.exit(int(sys.argv[1]) if len(sys.argv) > 1 else None)
+"""
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> dict[str, Any]:
+    """The options of a command whose module is `PROGRAM`."""
+    (tmp_path / "a_program.py").write_text(PROGRAM)
+    return {"env": {**os.environ, "PYTHONPATH": str(tmp_path), "MARK": "its own"}, "cwd": tmp_path}
+
+
+def command(*argv: str) -> list[str]:
+    return [sys.executable, "-m", "a_program", *argv]
+
+
+@pytest.mark.parametrize("argv", [(), ("0",), ("3",), ("words",), ("raise",)])
+def test_streams_and_exit_code_are_those_of_a_fresh_interpreter(program: dict[str, Any], argv: tuple[str, ...]) -> None:
+    fresh = subprocess.run(
+        command(*argv), input="what it reads", capture_output=True, text=True, timeout=60, check=False, **program
+    )
+    warm = run_warm(command(*argv), input="what it reads", timeout=60, **program)
+
+    assert (warm.returncode, warm.stdout) == (fresh.returncode, fresh.stdout)
+    assert warm.stderr.splitlines()[-2:] == fresh.stderr.splitlines()[-2:]
+
+
+def test_it_is_a_process_of_its_own(program: dict[str, Any]) -> None:
+    with WarmPopen(
+        command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True, **program
+    ) as process:
+        assert process.pid != os.getpid()
+        name, argv, said, folder, mark, leads_a_session = json.loads(process.communicate(timeout=60)[0].splitlines()[0])
+    assert (name, argv, said, mark, leads_a_session) == ("__main__", [], "", "its own", True)
+    assert Path(folder) == program["cwd"]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL, signal.SIGINT])
+def test_a_signal_ends_it(program: dict[str, Any], number: signal.Signals) -> None:
+    with WarmPopen(command("wait"), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, **program) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        assert process.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(timeout=0.01)
+        process.send_signal(number)
+        assert process.wait(timeout=30) == -number
