@@ -1,8 +1,8 @@
-"""What an accelerator type is, where it is offered and what it lists for.
+"""Accelerator types: their shape, the zones that offer them and their list prices.
 
-Pure look-ups in ``catalogue.json``: dated facts from public pages, with their sources. It never says what is free or
-granted: offered ≠ quota ≠ capacity ≠ allow-list. Prices that somebody has read from Google's Billing Catalog since go
-before those facts, see `take_prices`. Also runs on the worker (Python 3.10, standard library only).
+Pure look-ups in ``catalogue.json``, which holds dated facts from public pages with their sources. It can't tell what
+is available or granted: offered ≠ quota ≠ capacity ≠ allow-list. Prices read later from Google's Billing Catalog take
+precedence, see `take_prices`. Also runs on the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import Price
 from jupyter_tpu.provisioning import Provisioning, price_mode
 
-# The catalogue writes families of runtime versions as "tpu-vm-tf-2.x.y[-pod]"; those are not names one can ask for.
+# The catalogue writes families of runtime versions as "tpu-vm-tf-2.x.y[-pod]"; such a pattern can't be requested.
 _CONCRETE = re.compile(r"[a-z0-9.-]+")
 
 
@@ -30,10 +30,10 @@ class Accelerator:
 
     Attributes:
         type: the API's name, such as ``v5litepod-8``; v2 to v5p names count TensorCores, v5litepod and v6e count chips.
-        workers: TPU VMs of a node of this type.
-        jax_devices: what ``len(jax.devices())`` gives on it, over all workers.
+        workers: number of TPU VMs of a node of this type.
+        jax_devices: ``len(jax.devices())`` over all workers.
         hbm_gib_total: memory of all chips, in GiB.
-        peak_bf16_tflops_total: of all chips, in 10¹² operations per second; None where no source says.
+        peak_bf16_tflops_total: peak of all chips, in 10¹² operations per second; None where no source gives it.
     """
 
     type: str
@@ -48,6 +48,7 @@ class Accelerator:
     peak_bf16_tflops_total: float | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the type as the REST API shows it."""
         return {
             "type": self.type,
             "generation": self.generation,
@@ -63,7 +64,7 @@ class Accelerator:
 
 @dataclass(slots=True)
 class _PricesRead:
-    """Those of the Billing Catalog, in the shape of the catalogue's ``prices``."""
+    """Prices read from the Billing Catalog, in the shape of the catalogue's ``prices``."""
 
     rows: tuple[Mapping[str, Any], ...] = ()
 
@@ -72,13 +73,13 @@ _READ = _PricesRead()
 
 
 def take_prices(rows: Iterable[Mapping[str, Any]]) -> None:
-    """Let these go before the catalogue's prices in all of this process, in place of those that were taken before."""
+    """Use these prices before the catalogue's own, in the whole process; they replace the ones set before."""
     _READ.rows = tuple(rows)
 
 
 @functools.cache
 def catalogue() -> Mapping[str, Any]:
-    """The whole catalogue, read once from the package."""
+    """Return the whole catalogue, read once from the package."""
     text = resources.files("jupyter_tpu").joinpath("catalogue.json").read_text(encoding="utf-8")
     data: dict[str, Any] = json.loads(text)
     return data
@@ -86,7 +87,7 @@ def catalogue() -> Mapping[str, Any]:
 
 @functools.cache
 def accelerators() -> Mapping[str, Accelerator]:
-    """All types the Cloud TPU API knows, by name."""
+    """Return all accelerator types of the Cloud TPU API, by name."""
     return {row["accelerator_type"]: _accelerator_of(row) for row in catalogue()["accelerator_types"]}
 
 
@@ -107,16 +108,16 @@ def _accelerator_of(row: Mapping[str, Any]) -> Accelerator:
 
 
 def canonical_type(accelerator_type: str) -> str:
-    """The API's name of a type: ``v5litepod-8`` for ``v5e-8``, as the generation is called everywhere else."""
+    """Return the API's name of a type: ``v5litepod-8`` for ``v5e-8``, the generation's name everywhere else."""
     generation, _, size = accelerator_type.partition("-")
     return f"v5litepod-{size}" if generation.lower() == "v5e" and size else accelerator_type
 
 
 def refuse_unserved(accelerator_type: str) -> None:
-    """Refuse a generation that no Cloud TPU API call can create.
+    """Refuse a generation that the Cloud TPU API can't create.
 
     Raises:
-        BadInput: it exists only on Compute Engine and GKE.
+        BadInput: the generation exists only on Compute Engine and GKE.
     """
     generation = accelerator_type.partition("-")[0].lower()
     row = catalogue()["generations"].get(generation)
@@ -129,15 +130,15 @@ def refuse_unserved(accelerator_type: str) -> None:
 
 
 def find_accelerator(accelerator_type: str) -> Accelerator | None:
-    """The type by name, or None: the cloud may offer types that this catalogue does not know yet."""
+    """Return the type of this name, or None: the cloud may offer types that the catalogue does not have yet."""
     return accelerators().get(canonical_type(accelerator_type))
 
 
 def accelerator(accelerator_type: str) -> Accelerator:
-    """The type by name.
+    """Return the type of this name.
 
     Raises:
-        BadInput: the catalogue has no such type; the hint lists those that come near.
+        BadInput: the catalogue has no such type; the hint lists similar ones.
     """
     refuse_unserved(accelerator_type)
     found = find_accelerator(accelerator_type)
@@ -152,29 +153,29 @@ def accelerator(accelerator_type: str) -> Accelerator:
 
 
 def generations() -> tuple[str, ...]:
-    """Generations that the Cloud TPU API can create, oldest first (TPU7x and later need Compute Engine)."""
+    """Return the generations that the Cloud TPU API can create, oldest first (TPU7x and later need Compute Engine)."""
     return tuple(name for name, row in catalogue()["generations"].items() if row["api_type"])
 
 
 def zones_for(generation: str) -> tuple[str, ...]:
-    """Zones where the Cloud TPU API offers a generation, in the catalogue's order."""
+    """Return the zones where the Cloud TPU API offers a generation, in the catalogue's order."""
     rows = catalogue()["zones"] if generation in generations() else ()
     return tuple(row["zone"] for row in rows if row["generation"] == generation)
 
 
 def zones_for_type(accelerator_type: str) -> tuple[str, ...]:
-    """Zones where this very type is offered (some zones have only a part of a generation)."""
+    """Return the zones that offer this very type (some zones have only some types of a generation)."""
     kind = accelerator(accelerator_type)
     return tuple(zone for zone in zones_for(kind.generation) if kind.type in types_in_zone(zone))
 
 
 def zones() -> tuple[str, ...]:
-    """All zones with something to offer, sorted."""
+    """Return all zones that offer any type, sorted."""
     return tuple(sorted({zone for generation in generations() for zone in zones_for(generation)}))
 
 
 def types_in_zone(zone: str) -> tuple[str, ...]:
-    """Accelerator types offered in a zone, by generation and size."""
+    """Return the accelerator types that a zone offers, by generation and size."""
     offered: list[str] = []
     for row in catalogue()["zones"]:
         if row["zone"] == zone and row["generation"] in generations():
@@ -187,28 +188,28 @@ def _types_of(generation: str) -> list[str]:
 
 
 def runtime_versions(generation: str) -> tuple[str, ...]:
-    """Runtime versions (VM images) that fit a generation; the first is the one to take by default."""
+    """Return the runtime versions (VM images) that fit a generation; the first is the default."""
     rows = catalogue()["generations"].get(generation, {}).get("runtime", ())
     return tuple(name for name in rows if _CONCRETE.fullmatch(name))
 
 
 def region_of(zone: str) -> str:
-    """``us-central1`` for ``us-central1-a``: prices are by region."""
+    """Return the region of a zone, by which prices are listed: ``us-central1`` for ``us-central1-a``."""
     return zone.rpartition("-")[0]
 
 
 def list_price(accelerator_type: str, zone: str, spot: bool) -> Price | None:
-    """The list price of a node of this type, or None where no source gives one (unknown is not free)."""
+    """Return the list price of a node of this type; None where no source gives one (unknown is not free)."""
     return price_in_mode(accelerator_type, zone, "spot" if spot else "on-demand")
 
 
 def price_on_terms(accelerator_type: str, zone: str, provisioning: Provisioning) -> Price | None:
-    """The same by the model it is asked for with; None too for a reserved node, which its reservation pays for."""
+    """Return the list price under a provisioning model; None also for a reserved node: its reservation is billed."""
     return price_in_mode(accelerator_type, zone, price_mode(provisioning))
 
 
 def price_in_mode(accelerator_type: str, zone: str, mode: str) -> Price | None:
-    """The same for ``on-demand``, ``spot``, ``flex-start`` and the catalogue's other modes."""
+    """Return the list price for a mode of the catalogue, such as ``on-demand``, ``spot`` or ``flex-start``."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return None
@@ -216,7 +217,7 @@ def price_in_mode(accelerator_type: str, zone: str, mode: str) -> Price | None:
 
 
 def table_price(accelerator_type: str, zone: str, mode: str) -> Price | None:
-    """The same by the dated table of the package alone."""
+    """Return the list price from the package's dated table alone."""
     kind = find_accelerator(accelerator_type)
     return _newest(catalogue()["prices"], kind, zone, mode, is_live=False) if kind else None
 
@@ -227,13 +228,14 @@ def _newest(
     rows = [row for row in prices if _is_price_of(row, kind, zone, mode)]
     if not rows:
         return None
-    newest = max(rows, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"]))  # of the same date, the dearer
+    # Of two prices with the same date the higher one, so that an estimate is never too low.
+    newest = max(rows, key=lambda row: (str(row["as_of"]), row["usd_per_chip_hour"]))
     dollars = round(newest["usd_per_chip_hour"] * kind.chips, 4)
     return Price(usd_per_hour=dollars, as_of=newest["as_of"], source=newest["source"], is_live=is_live)
 
 
 def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str) -> bool:
-    # v2 and v3 list one price for a single VM ("device") and another for a slice of a pod
+    # v2 and v3 list one price for a single VM ("device") and another for a slice of a pod.
     variant = f"{kind.generation} {'device' if kind.workers == 1 else 'pod'}"
     return (
         row["generation"] == kind.generation
@@ -244,7 +246,7 @@ def _is_price_of(row: Mapping[str, Any], kind: Accelerator, zone: str, mode: str
 
 
 def describe(accelerator_type: str) -> str:
-    """One line for people: ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; empty for an unknown type."""
+    """Describe a type for people: ``8 chips of TPU v5e (2x4) on 1 VM, 128 GiB of HBM``; empty if it is unknown."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return ""

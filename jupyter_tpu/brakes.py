@@ -1,9 +1,10 @@
-"""When a node is idle and when it must end: the rule that server and agent share. Pure, and valid for Python 3.10.
+"""Auto-stop rules: when a node is idle and when it must end, shared by server and agent. Pure; runs on Python 3.10.
 
-Activity is chip use, output, or a human. That a cell runs is a sign of it, no proof: with idle chips, silent, and with
-nobody connected it counts as idle after a while (`Rules.unattended_after_s`). Where chip use can't be measured, output
-and the CPU time of the kernels stand in. Where nothing can be read, the node counts as busy: the idle rule leaves it
-alone, session and deadline do not. All times are Unix seconds of one clock; the caller keeps it from going backwards.
+Start with `judge`: rules and activity in, a `Verdict` out. Activity is chip use, output, or a human act. A running cell
+alone is a sign of activity, not a proof: with idle chips, no output and no client connected it counts as idle after
+`Rules.unattended_after_s`. Where chip use can't be measured, output and the CPU time of the kernels stand in for it.
+Where nothing can be read, the node counts as busy for the idle timeout, but session limit and deadline still apply.
+All times are Unix seconds of one clock; the caller makes sure that it never goes backwards.
 """
 
 from __future__ import annotations
@@ -16,28 +17,36 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 
 WARNING_S = 600.0
-"""How long before its end a node is warned of it; half of the idle time where that is shorter."""
+"""How long before its end a node shows a warning; half of the idle timeout where that is shorter.
+
+Ten minutes are enough to notice a warning in a panel and to extend; no measurement stands behind the number.
+"""
 
 UNATTENDED_AFTER_S = 2 * 3600.0
-"""How long a silent cell may run with idle chips and nobody connected, unless the user says otherwise."""
+"""Default for how long a silent cell may run with idle chips and no client before it counts as idle.
+
+Compiling or loading data keeps chips idle and cells silent for a while; two hours leave room for that.
+"""
 
 REMIND_EVERY_S = 86400.0
-"""A node that was billed for so long without a human act says so, and again after each such time."""
+"""Interval of the reminders about a node that is billed without any human act: once a day."""
 
 ACTIONS = ("stop", "delete")
 LENGTHS = ("idle_after_s", "unattended_after_s", "session_s")
-"""The fields of `Rules` that are spans; None turns each off."""
+"""The fields of `Rules` that are durations in seconds; None turns each off."""
 
+# More than a year: whatever is longer is a typing error or a time stamp in the wrong place.
 LONGEST_S = 400 * 86400.0
+# A node that ends within a second of becoming idle could not be used at all.
 _SHORTEST_S = 1.0
 
 
-def _check_span(name: str, value: Any) -> None:
+def _check_duration(name: str, value: Any) -> None:
     if value is not None and (not _is_number(value) or not _SHORTEST_S <= value <= LONGEST_S):
         raise BadInput(
             f"{name} must be from 1 second to 400 days, in seconds, or null for no limit.",
-            exists="The rules are as they were.",
-            hint="Say how long.",
+            exists="The rules were not changed.",
+            hint="Give a duration.",
         )
 
 
@@ -47,15 +56,19 @@ def _is_number(value: Any) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What the user has laid down for a node.
+    """The auto-stop rules of a node, as the user has set them.
 
     Attributes:
-        idle_after_s: end the node when it has been idle for so long; None: never for that.
-        unattended_after_s: count a cell as idle that has run for so long with idle chips, no output and nobody
-            connected; None: a running cell is never idle. Says nothing without `idle_after_s`, and the longer counts.
-        session_s: end it so long after it became READY; None: however long it takes.
-        deadline_at: end it then, whatever anybody says later; None: there is none.
+        idle_after_s: idle timeout; None turns it off.
+        unattended_after_s: after how long a running cell counts as idle if the chips are idle, there is no output and
+            no client is connected; None: a running cell is never idle. Without `idle_after_s` it has no effect;
+            with it, the longer of the two counts.
+        session_s: maximum session length, counted from READY; None: no limit.
+        deadline_at: a fixed end (Unix seconds) that no extension moves; None: no deadline.
         action: ``stop`` or ``delete``.
+
+    Raises:
+        BadInput: a value is out of range.
     """
 
     idle_after_s: float | None = None
@@ -68,7 +81,7 @@ class Rules:
         if self.action not in ACTIONS:
             raise BadInput(f"{str(self.action)[:40]!r} is not an auto-stop action.", hint="Use stop or delete.")
         for name in LENGTHS:
-            _check_span(name, getattr(self, name))
+            _check_duration(name, getattr(self, name))
         if self.deadline_at is not None and not _is_number(self.deadline_at):
             raise BadInput("A deadline must be in Unix seconds.")
 
@@ -78,28 +91,32 @@ class Rules:
         return self.idle_after_s is None and self.session_s is None and self.deadline_at is None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the rules as they are stored and sent."""
         return {name: getattr(self, name) for name in (*LENGTHS, "deadline_at", "action")}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Rules:
-        """The inverse of `to_json`; what is missing has its default. Raises `BadInput` for anything else."""
+        """Rebuild rules from `to_json`; missing fields get their defaults. Raises `BadInput` for anything else."""
         if not isinstance(data, Mapping) or set(data) - {*LENGTHS, "deadline_at", "action"}:
             raise BadInput("These are not auto-stop rules.")
         return cls(**data)
 
 
 DEFAULT_RULES = Rules(idle_after_s=3600.0)
-"""Those of a node that we created and for which nobody has said anything."""
+"""Rules of a node that jupyter_tpu created, until the user sets others: an hour of paid idleness at most."""
 
 DEFAULT_RULES_OF_DELETION = Rules(idle_after_s=4 * 3600.0, action="delete")
-"""The same where the cloud can only delete the node, with its disk: then there is more time to come back."""
+"""Default rules where the cloud can only delete the node, and its disk with it: the user gets longer to come back."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keep:
-    """A wish to keep the node: until a time, or while something executes.
+    """A request to keep the node running, until a time (Unix seconds) or while something executes.
 
-    It holds the idle rule off, and moves the end of the session to what was said; it never moves a deadline.
+    It suspends the idle timeout and extends the session to the given time; it never moves a deadline.
+
+    Raises:
+        BadInput: a field has the wrong type.
     """
 
     until: float | None = None
@@ -107,15 +124,17 @@ class Keep:
 
     def __post_init__(self) -> None:
         if self.until is not None and not _is_number(self.until):
-            raise BadInput("A node is kept until a time in Unix seconds.")
+            raise BadInput("until must be a time in Unix seconds.")
         if not isinstance(self.while_busy, bool):
             raise BadInput("while_busy must be true or false.")
 
     @property
     def is_none(self) -> bool:
+        """Whether this asks for nothing."""
         return self.until is None and not self.while_busy
 
     def to_json(self) -> dict[str, Any]:
+        """Return the request as it is stored and sent."""
         return {"until": self.until, "while_busy": self.while_busy}
 
 
@@ -124,12 +143,12 @@ NO_KEEP = Keep()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """What one kind of activity is like.
+    """One source of activity: its state now and when it was last active.
 
     Attributes:
         state: ``active``, ``quiet`` or ``unknown``.
-        last_at: when it was active last; None: not since the node is READY, as far as anybody saw.
-        detail: who is active, or why it is not known; for people.
+        last_at: when it was last active; None: never observed since the node became READY.
+        detail: for people: who is active, or why the state is unknown.
     """
 
     state: str = "unknown"
@@ -139,13 +158,15 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Activity:
-    """What goes on, by source. Polls, open tabs and open terminals are no activity.
+    """All sources of activity of a node. Polling, open tabs and open terminals are not activity.
 
     Attributes:
-        output: what cells print and show; None where the agent is too old to tell, and then a running cell is busy.
-        connection: open pages and clients, which are no activity, but keep what runs from being unattended; None as
-            for `output`.
-        cpu: CPU time of the kernels' processes and of those that use the chips, where chip use can't be measured.
+        execution: running and waiting cells.
+        accelerator: use of the chips.
+        human: acts of people, such as running a cell.
+        output: what cells print and show; None where the agent is too old to report it: then a running cell is busy.
+        connection: open pages and clients: not activity, but what runs is then not unattended; None as for `output`.
+        cpu: CPU time of the kernels and of the TPU processes; only where chip use can't be measured.
     """
 
     execution: Source = field(default_factory=Source)
@@ -159,45 +180,49 @@ class Activity:
         yield from ((name, source) for name in SOURCES if (source := getattr(self, name)) is not None)
 
     def in_state(self, state: str) -> list[tuple[str, Source]]:
+        """Return name and source of those in this state."""
         return [(name, source) for name, source in self if source.state == state]
 
 
 OLDEST_SOURCES = ("execution", "accelerator", "human")
-"""Those that every agent tells of."""
+"""The sources that every agent reports, however old."""
 SOURCES = (*OLDEST_SOURCES, "output", "connection", "cpu")
+"""The names of all sources: the fields of `Activity`."""
 
 
 def unknown(why: str) -> Activity:
-    """Nothing can be read."""
+    """Return the activity of a node of which nothing can be read, with the reason."""
     return Activity(
         execution=Source(detail=why), accelerator=Source(detail=why), human=Source(state="quiet", detail=why)
     )
 
 
 def never_connected() -> Activity:
-    """Nobody has ever come in, so nothing runs that we or a notebook would have started."""
-    quiet = Source(state="quiet", detail="nobody has connected to the node yet")
+    """Return the activity of a node that no client has ever connected to: no cell can run there."""
+    quiet = Source(state="quiet", detail="no client has connected to the node yet")
     return Activity(execution=quiet, accelerator=quiet, human=quiet)
 
 
 def not_running(state: str) -> Activity:
-    """Nothing runs on a node that is not READY."""
+    """Return the activity of a node that is not READY: nothing runs there."""
     quiet = Source(state="quiet", detail=f"the node is {state}")
     return Activity(execution=quiet, accelerator=quiet, human=quiet)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """How a node is, and when it ends if nothing changes.
+    """Whether a node is in use, and when it ends if nothing changes.
 
     Attributes:
         verdict: ``busy``, ``idle`` or ``unknown``.
         reason: one sentence for people.
-        ages_s: source → seconds since it was active; None where that is not known.
-        idle_s: for how long there was no activity, where the idle rule counts that now; else None.
-        idle_limit_s: after how much of that the idle rule ends the node; None where it does not.
-        ends_at: None where nothing ends it.
-        ends_why: ``idle``, ``session`` or ``deadline``.
+        ages_s: by source, seconds since it was active; None where unknown.
+        idle_s: seconds without activity, while the idle timeout counts them; else None.
+        idle_limit_s: the `idle_s` at which the idle timeout ends the node; None where it does not apply.
+        ends_at: when the node ends (Unix seconds); None where no rule ends it.
+        ends_why: ``idle``, ``session`` or ``deadline``; None as for `ends_at`.
+        is_warning: whether the end is near enough to warn of it.
+        is_due: whether the node must end now.
     """
 
     verdict: str
@@ -213,7 +238,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Use:
-    """Whether a node is used; `since` and `limit_s` are those of the idle rule, None where it does not count now."""
+    """Whether a node is in use; `since` and `limit_s` belong to the idle timeout, None while it does not count."""
 
     verdict: str
     reason: str
@@ -222,10 +247,11 @@ class _Use:
 
 
 def judge(rules: Rules, activity: Activity, keep: Keep, ready_since: float | None, now: float) -> Verdict:
-    """The rule.
+    """Decide whether a node is in use and when it must end.
 
     Args:
-        ready_since: None while the node is not READY: it is not billed, and neither idle nor in a session.
+        ready_since: since when it is READY; None while it is not: then it is not billed, not idle and in no session.
+        now: Unix seconds, by the clock of all other times.
     """
     use = _use(rules, activity, keep, ready_since, now)
     ends = dict(_ends(rules, activity, keep, ready_since, use))
@@ -246,35 +272,41 @@ def judge(rules: Rules, activity: Activity, keep: Keep, ready_since: float | Non
 
 
 def _use(rules: Rules, activity: Activity, keep: Keep, ready_since: float | None, now: float) -> _Use:
-    """Proofs of activity first, then signs, which hold for a while; then the time since the last of either."""
+    """Weigh proofs of activity first, then signs, which count for a while, then the time since the last of either."""
     running = [each for each in activity.in_state("active") if each[0] == "execution"]
+    # Older agents do not report the newer sources: an unknown one there must not make the whole node unknown.
     hidden = [each for each in activity.in_state("unknown") if each[0] in OLDEST_SOURCES]
     proofs = [each for each in activity.in_state("active") if each[0] in _proofs(activity)]
     if proofs:
-        return _Use(verdict="busy", reason=_said([*running, *proofs]))
+        return _Use(verdict="busy", reason=_joined_details([*running, *proofs]))
+    # All sources are readable and quiet: the idle timeout counts from the last activity.
     if not running and not hidden:
         since = _latest(activity, ("execution", *_proofs(activity)), ready_since)
         for_s = "" if since is None else f" for {span_text(now - since)}"
-        reason = f"nothing has executed, used the accelerator or been typed{for_s}"
+        reason = f"no activity{for_s}"
         return _Use(verdict="idle", reason=reason, since=since, limit_s=rules.idle_after_s)
+    # A running cell or an unreadable source without proof: busy, unless the rules let such a sign expire.
     if ready_since is None or not _can_lapse(rules, activity, keep):
         if running:
-            return _Use(verdict="busy", reason=_said([*running, *_open_pages(activity)]))
+            return _Use(verdict="busy", reason=_joined_details([*running, *_open_pages(activity)]))
         return _Use(
             verdict="unknown",
-            reason=f"{_said(hidden)}. That counts as busy: only a session's length or a deadline ends it",
+            reason=f"{_joined_details(hidden)}. That counts as busy: only a session limit or a deadline ends the node",
         )
     return _lapsing(rules, activity, ready_since, now)
 
 
 def _proofs(activity: Activity) -> tuple[str, ...]:
-    """The sources that are activity; CPU time only in place of what can't be measured."""
+    """Return the sources that prove activity; CPU time only where chip use can't be measured."""
     stand_ins = ("cpu",) if activity.accelerator.state == "unknown" else ()
     return ("accelerator", "human", "output", *stand_ins)
 
 
 def _can_lapse(rules: Rules, activity: Activity, keep: Keep) -> bool:
-    """Whether what merely runs counts as idle one day."""
+    """Whether a running cell without any proof of activity may count as idle after a while.
+
+    Every source that could disprove it must be readable: an unread one is no evidence that the node is unattended.
+    """
     return (
         rules.idle_after_s is not None
         and rules.unattended_after_s is not None
@@ -291,7 +323,7 @@ def _open_pages(activity: Activity) -> list[tuple[str, Source]]:
 
 
 def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -> _Use:
-    """A cell that runs, or a use that can't be measured: without proof, and with nobody connected."""
+    """Judge a running cell, or chip use that can't be measured, without proof of activity and without a client."""
     since = _latest(activity, (*_proofs(activity), "connection"), ready_since)
     assert since is not None  # the node is READY
     limit_s = max(rules.idle_after_s or 0.0, rules.unattended_after_s or 0.0)
@@ -300,19 +332,20 @@ def _lapsing(rules: Rules, activity: Activity, ready_since: float, now: float) -
     if is_hidden:
         signs.append(f"chip use can't be measured ({activity.accelerator.detail}); output and CPU time count instead:")
     quiet = "no output, no CPU time used" if is_hidden else "the chips are idle, there is no output"
-    reason = f"{' '.join([*signs, quiet])} and nobody is connected for {span_text(now - since)}"
+    reason = f"{' '.join([*signs, quiet])} and no client is connected for {span_text(now - since)}"
     verdict = "idle" if now >= since + limit_s else "busy" if is_running else "unknown"
     return _Use(verdict=verdict, reason=reason, since=since, limit_s=limit_s)
 
 
-def _said(sources: Iterable[tuple[str, Source]]) -> str:
-    """Each detail once: often one thing is the matter with all of them."""
+def _joined_details(sources: Iterable[tuple[str, Source]]) -> str:
+    """Join the details of these sources, each once: several often share one cause."""
     return "; ".join(dict.fromkeys(source.detail or f"{name}: {source.state}" for name, source in sources))
 
 
 def _ends(
     rules: Rules, activity: Activity, keep: Keep, ready_since: float | None, use: _Use
 ) -> Iterator[tuple[str, float]]:
+    """Yield cause and time of each end that the rules set."""
     if rules.deadline_at is not None:
         yield "deadline", rules.deadline_at
     if ready_since is None:
@@ -328,24 +361,25 @@ def _holds_session(keep: Keep, activity: Activity) -> bool:
 
 
 def _latest(activity: Activity, names: Iterable[str], ready_since: float | None) -> float | None:
-    """The last that any of these sources was active, or the beginning."""
+    """Return when any of these sources was last active, or when the node became READY if none was."""
     found = [source.last_at for name, source in activity if name in names and source.last_at is not None]
     return None if ready_since is None else max([ready_since, *found])
 
 
 def _warning_s(limit_s: float | None) -> float:
+    # A short idle timeout would otherwise show its warning all the time.
     return WARNING_S if limit_s is None else min(WARNING_S, limit_s / 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reminder:
-    """That a node was billed for a day or more without a human act.
+    """A reminder that a node has been billed for a day or more without a human act.
 
     Attributes:
-        since: the last human act that is known of, or the beginning.
-        for_s: how long that is ago.
-        days: whole times of `REMIND_EVERY_S` since then; with each the user is reminded again.
-        usd: what the node has cost; None where that is not known.
+        since: the last known human act, or when the node became READY (Unix seconds).
+        for_s: seconds since then.
+        days: whole intervals of `REMIND_EVERY_S` since then; the user is reminded at each.
+        usd: what the node has cost; None where unknown.
     """
 
     since: float
@@ -354,16 +388,22 @@ class Reminder:
     usd: float | None = None
 
     def text(self, node_id: str) -> str:
-        """The reminder for people."""
+        """Return the reminder as a text for people."""
         cost = "What it has cost is unknown." if self.usd is None else f"It has cost ${self.usd:,.2f}."
         return f"{node_id} has been billed for {span_text(self.for_s)} without any known action of yours. {cost}"
 
     def to_json(self, node_id: str) -> dict[str, Any]:
+        """Return the reminder as the REST API shows it."""
         return {"since": self.since, "days": self.days, "usd": self.usd, "text": self.text(node_id)}
 
 
 def reminder(ready_since: float | None, acts: Iterable[float | None], now: float) -> Reminder | None:
-    """What is due for a node that has been READY since then; `acts` are when people acted, as far as is known."""
+    """Return the reminder that is due, or None.
+
+    Args:
+        ready_since: since when the node is READY; None while it is not.
+        acts: the known times of human acts; None among them counts for nothing.
+    """
     if ready_since is None:
         return None
     since = max([ready_since, *(act for act in acts if act is not None)])
@@ -379,12 +419,12 @@ def _age_s(source: Source, now: float) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moment:
-    """One look at both clocks of a machine.
+    """One reading of both clocks of a machine.
 
     Attributes:
-        wall: Unix seconds; anybody may set them.
-        steady: seconds that only grow, from a beginning of their own; also while the machine sleeps.
-        boot: what that beginning was; steady seconds of two boots cannot be compared.
+        wall: Unix seconds; users and NTP may set this clock.
+        steady: seconds that only grow, also while the machine sleeps; their zero is arbitrary.
+        boot: the boot that `steady` counts from; readings of two boots can't be compared.
     """
 
     wall: float
@@ -392,27 +432,34 @@ class Moment:
     boot: str = ""
 
     def age_s(self, now: Moment) -> float:
-        """Seconds from then to now: what was counted where it can be, else the wall clock's difference."""
+        """Return the seconds from then to now: by the steady clock within one boot, else by the wall clock."""
         counted = now.steady - self.steady if self.boot == now.boot else now.wall - self.wall
         return max(0.0, counted)
 
     def back(self, seconds: float) -> Moment:
-        """So long before, on both clocks."""
+        """Return the moment that many seconds earlier, on both clocks."""
         return replace(self, wall=self.wall - seconds, steady=self.steady - seconds)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the moment as it is stored and sent."""
         return {"wall": self.wall, "steady": self.steady, "boot": self.boot}
 
 
 def earliest_end(end_at: float, first_seen: Moment, now: Moment) -> float:
-    """A moment that the wall clock names, as it is now: a clock that was set back does not move it outwards."""
+    """Return the wall-clock time of an end by now's clock; setting the clock back does not postpone it.
+
+    Args:
+        end_at: the end in Unix seconds, by the clock at `first_seen`.
+        first_seen: when the end was learned.
+    """
     left_s = min(end_at - now.wall, (end_at - first_seen.wall) - first_seen.age_s(now))
     return now.wall + left_s
 
 
 def span_text(seconds: float) -> str:
-    """``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
+    """Format a duration for people: ``3 h 5 min``, ``2 h``, ``12 min``, ``40 s``."""
     whole = max(0, int(seconds))
+    # Up to two minutes a whole number of minutes would be too coarse for a countdown.
     if whole < 120:
         return f"{whole} s"
     hours, minutes = divmod(whole // 60, 60)
@@ -421,12 +468,12 @@ def span_text(seconds: float) -> str:
 
 
 def moment_from_json(data: Mapping[str, Any]) -> Moment:
-    """The inverse of `Moment.to_json`; raises TypeError, KeyError or ValueError for anything else."""
+    """Rebuild a moment from `Moment.to_json`; raises TypeError, KeyError or ValueError for anything else."""
     return Moment(wall=float(data["wall"]), steady=float(data["steady"]), boot=str(data["boot"]))
 
 
 def number_from(data: Mapping[str, Any], name: str) -> float:
-    """A field that must be a number; raises `BadInput`."""
+    """Return a field that must be a finite number; raises `BadInput` if it is not."""
     value = data.get(name)
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise BadInput(f"{name} must be a number.")

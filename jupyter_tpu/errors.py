@@ -1,39 +1,39 @@
 """The exceptions of jupyter_tpu, one small tree.
 
     TpuError
-    ├── BadInput             the caller asked for something that cannot be
+    ├── BadInput             the request is not valid
     ├── IntentNotFound       no such intent in the journal
     ├── OutputsNotFound      no such kernel on a node, or no such request in its record
-    ├── CredentialsMissing   nobody is signed in to Google Cloud
+    ├── CredentialsMissing   no Google Cloud credentials were found
     ├── BudgetNotFound       there is no budget of that name
-    ├── BudgetExceeded       a budget of the user's is used up
-    ├── CloudRefused         the cloud answered "no"
+    ├── BudgetExceeded       one of the user's budgets is used up
+    ├── CloudRefused         the cloud refused the request
     │   ├── PermissionDenied     IAM, location policy
     │   ├── ApiDisabled          the Cloud TPU API is off in the project
     │   ├── NotAllowlisted       the project may not use this accelerator type
     │   ├── QuotaExceeded        a limit of the project is used up
     │   │   ├── AddressQuotaExceeded     that of external IP addresses
     │   │   └── RateExceeded             that of requests per minute
-    │   ├── OutOfCapacity        the zone has no free machines (stock-out)
+    │   ├── OutOfCapacity        the zone has no capacity now (stock-out)
     │   ├── NodeNotFound         no such node
     │   │   └── QueuedNotFound       no such queued resource
     │   ├── NodeExists           the name is taken
     │   └── WrongState           not possible in the node's present state
-    ├── CloudUnavailable     the cloud did not answer, or answered nonsense
+    ├── CloudUnavailable     the cloud did not answer, or not in a form that can be read
     ├── WorkerUnreachable    a worker does not answer over SSH
-    │   ├── LinkDown             not now, though it did before
-    │   ├── HostKeyChanged       it answered with another host key than the pinned one
+    │   ├── LinkDown             the connection was lost
+    │   ├── HostKeyChanged       its host key is not the pinned one
     │   └── LoginRefused         it does not accept our key
-    ├── AgentBroken          the agent on a worker does not start or speaks nonsense
+    ├── AgentBroken          the agent on a worker does not start or breaks the protocol
     ├── EnvironmentFailed    the worker's Python environment could not be prepared
     ├── KernelFailed         a kernel did not start, or is gone
     ├── AcceleratorFailed    the kernel cannot use its accelerator
-    │   └── AcceleratorBusy      another process holds it
-    └── JournalUnwritable    intents cannot be recorded, so nothing may be asked for
+    │   └── AcceleratorBusy      another process uses it
+    └── JournalUnwritable    intents cannot be recorded, so nothing may be requested
 
-Each says what failed (`message`), what exists now (`exists`), what to do (`hint`), carries a stable word (`code`) for
-programs, an HTTP status for the REST API (`status`) and the foreign system's own words (`raw`).
-Knows nothing of the systems that raise these: the doors translate.
+Each error says what failed (`message`), what exists now (`exists`) and what to do (`hint`), and carries a stable word
+for programs (`code`), an HTTP status for the REST API (`status`) and the foreign system's own text (`raw`).
+Must know nothing of the systems behind these errors: the adapter of each system translates its exceptions.
 """
 
 from __future__ import annotations
@@ -41,30 +41,36 @@ from __future__ import annotations
 import unicodedata
 from typing import Any, ClassVar
 
-# Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl/Zp line breaks that are not "\n"
+# Unicode categories: Cc controls, Cf invisible and bidi formats, Cs surrogates, Zl and Zp line breaks other than "\n".
 _UNSAFE = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
 _TO_SPACES = str.maketrans("\t\n\r", "   ")
 
 
 LONGEST_WORDS = 20_000
-"""Of what an error says in several lines, or the reason why a kernel has ended."""
+"""Most characters of a text of several lines, such as an error's or the reason of a kernel's end.
+
+Long enough for a traceback of a foreign system, and a bound on what it can put into a log or a page.
+"""
 
 
 def harmless(text: str, longest: int | None = None) -> str:
-    """The text without what could steer a terminal, cut where it is longer; its lines and tabs stay."""
+    """Return the text without characters that could control a terminal; newlines and tabs stay.
+
+    Only the first `longest` characters are used; None uses all of them.
+    """
     return "".join(char for char in text[:longest] if char in "\n\t" or unicodedata.category(char) not in _UNSAFE)
 
 
 def plain(text: object, longest: int = 2000) -> str:
-    """One line of harmless text, cut where it is very long: for what a cloud, a worker or a process says of itself.
+    """Return one line of harmless, shortened text: for texts from a cloud, a worker or a process.
 
-    Control, formatting and line-breaking characters become spaces or vanish.
+    Tabs and line breaks become spaces; other control and formatting characters are removed.
     """
     return harmless(str(text)[:longest].translate(_TO_SPACES))
 
 
 def plain_data(data: Any) -> Any:
-    """The same of all texts in what an agent says, as JSON; not for what cells have put out."""
+    """Apply `plain` to every text in an agent's JSON answer; not meant for the output of cells."""
     if isinstance(data, str):
         return plain(data)
     if isinstance(data, list):
@@ -73,13 +79,20 @@ def plain_data(data: Any) -> Any:
 
 
 class TpuError(Exception):
-    """Something failed that the user should read about."""
+    """The base of all errors that are shown to the user.
+
+    Args:
+        message: what failed, in one sentence.
+        exists: what exists now and may cost money; empty if nothing does.
+        hint: what to do next.
+        raw: the foreign system's own text.
+    """
 
     code: ClassVar[str] = "tpu_error"
     status: ClassVar[int] = 500
 
     def __init__(self, message: str, *, exists: str = "", hint: str = "", raw: str = "") -> None:
-        # any of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log
+        # Each of them may quote a cloud, a worker or a file, and is shown in a terminal, a page and a log.
         message, exists, hint = (harmless(text, LONGEST_WORDS) for text in (message, exists, hint))
         super().__init__(message)
         self.message = message
@@ -89,7 +102,7 @@ class TpuError(Exception):
 
     @property
     def raw(self) -> str:
-        """The foreign system's own words; doors may learn them after the error was made."""
+        """The foreign system's own text; an adapter may add it after the error was created."""
         return self._raw
 
     @raw.setter
@@ -100,22 +113,20 @@ class TpuError(Exception):
         return "\n".join(part for part in (self.message, self.exists, self.hint) if part)
 
     def _render_traceback_(self) -> list[str]:
-        """IPython calls this in the place of a traceback: the words help the user, our frames would not.
-
-        Any of them may quote a process, a file or another machine.
-        """
+        """Return the lines that IPython shows instead of a traceback: its frames would not help the user."""
+        # Cleaned again: attributes may have been set after the error was created.
         message, *rest = map(harmless, (self.message, self.exists, self.hint, self.raw))
         return [f"\x1b[31m{type(self).__name__}\x1b[39m: {message}", *filter(None, rest)]
 
     def __eq__(self, other: object) -> bool:
-        """Whether both say the same: records hold errors, and are compared with what the journal gives back."""
+        """Whether both have the same content: records contain errors and are compared with what the journal returns."""
         return isinstance(other, TpuError) and self.to_json() == other.to_json()
 
     def __hash__(self) -> int:
         return hash((self.code, self.message))
 
     def to_json(self) -> dict[str, Any]:
-        """The error as the REST API, the CLI's ``--json`` and the journal show it."""
+        """Return the error as the REST API, the CLI's ``--json`` and the journal show it."""
         return {
             "code": self.code,
             "status": self.status,
@@ -127,7 +138,7 @@ class TpuError(Exception):
 
 
 class BadInput(TpuError):
-    """The caller asked for something that cannot be."""
+    """The request is not valid."""
 
     code = "bad_input"
     status = 400
@@ -141,7 +152,7 @@ class IntentNotFound(TpuError):
 
 
 class OutputsNotFound(TpuError):
-    """No outputs are kept: there is no such kernel on a node, or no such request in its record."""
+    """No outputs are stored: no node has this kernel, or its record has no such request."""
 
     code = "outputs_not_found"
     status = 404
@@ -155,21 +166,21 @@ class BudgetNotFound(TpuError):
 
 
 class BudgetExceeded(TpuError):
-    """A budget of the user's is used up; nothing more may be asked for that costs money."""
+    """One of the user's budgets is used up; nothing more that costs money may be requested."""
 
     code = "budget_exceeded"
     status = 402
 
 
 class CredentialsMissing(TpuError):
-    """Nobody is signed in to Google Cloud."""
+    """No Google Cloud credentials were found."""
 
     code = "credentials_missing"
     status = 401
 
 
 class CloudRefused(TpuError):
-    """The cloud answered "no"."""
+    """The cloud refused the request."""
 
     code = "cloud_refused"
     status = 400
@@ -197,26 +208,26 @@ class NotAllowlisted(CloudRefused):
 
 
 class QuotaExceeded(CloudRefused):
-    """A limit of the project is used up; waiting does not help, freeing does."""
+    """A limit of the project is used up; waiting does not help, releasing resources does."""
 
     code = "quota_exceeded"
     status = 429
 
 
 class AddressQuotaExceeded(QuotaExceeded):
-    """The region's limit of external IP addresses is used up; nodes with internal ones need none."""
+    """The region's limit of external IP addresses is used up; nodes with internal addresses only need none."""
 
     code = "address_quota_exceeded"
 
 
 class RateExceeded(QuotaExceeded):
-    """Too many requests in a short time; waiting a minute does help."""
+    """Too many requests in a short time; waiting a minute helps."""
 
     code = "rate_exceeded"
 
 
 class OutOfCapacity(CloudRefused):
-    """The zone has no free machines now (stock-out); trying again may help."""
+    """The zone has no capacity now (stock-out); trying again may help."""
 
     code = "out_of_capacity"
     status = 503
@@ -250,7 +261,7 @@ class WrongState(CloudRefused):
 
 
 class CloudUnavailable(TpuError):
-    """The cloud did not answer, or what answered is not the cloud."""
+    """The cloud did not answer, or something else answered in its place."""
 
     code = "cloud_unavailable"
     status = 503
@@ -264,14 +275,14 @@ class WorkerUnreachable(TpuError):
 
 
 class LinkDown(WorkerUnreachable):
-    """The link to a worker is cut now; what runs there runs on."""
+    """The connection to a worker was lost; what runs there continues."""
 
     code = "link_down"
     status = 503
 
 
 class HostKeyChanged(WorkerUnreachable):
-    """What answered showed another host key than the one that is pinned."""
+    """The server that answered has another host key than the pinned one."""
 
     code = "host_key_changed"
 
@@ -283,7 +294,7 @@ class LoginRefused(WorkerUnreachable):
 
 
 class AgentBroken(TpuError):
-    """The agent on a worker does not start, or speaks nonsense."""
+    """The agent on a worker does not start, or breaks the protocol."""
 
     code = "agent_broken"
     status = 502
@@ -311,25 +322,25 @@ class AcceleratorFailed(TpuError):
 
 
 class AcceleratorBusy(AcceleratorFailed):
-    """Another process holds the accelerator; only one can."""
+    """Another process uses the accelerator; only one can at a time."""
 
     code = "accelerator_busy"
     status = 409
 
 
 class JournalUnwritable(TpuError):
-    """Intents cannot be recorded, so nothing that costs money may be asked for."""
+    """Intents cannot be recorded, so nothing that costs money may be requested."""
 
     code = "journal_unwritable"
     status = 507
 
 
 NEEDS_REPAIR = (EnvironmentFailed, LoginRefused, CredentialsMissing, PermissionDenied, ApiDisabled)
-"""Why a worker cannot be reached that a person has to mend; trying again helps only then."""
+"""Errors that a person has to repair before another attempt to reach a worker can succeed."""
 
 
 def all_errors() -> dict[str, type[TpuError]]:
-    """Every error class by its code."""
+    """Return every error class by its code."""
     found: dict[str, type[TpuError]] = {}
     waiting = [TpuError]
     while waiting:
@@ -340,7 +351,7 @@ def all_errors() -> dict[str, type[TpuError]]:
 
 
 def error_from_json(data: dict[str, Any]) -> TpuError:
-    """Rebuild an error from `TpuError.to_json`; an unknown code becomes a plain `TpuError`."""
+    """Rebuild an error from `TpuError.to_json`; an unknown code gives a `TpuError`."""
     cls = all_errors().get(str(data.get("code")), TpuError)
     return cls(
         str(data.get("message", "")),

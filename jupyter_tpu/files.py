@@ -1,4 +1,4 @@
-"""Files that only their owner can read, and that are replaced whole. Valid for Python 3.10."""
+"""Write files that only their owner can read, and replace them atomically. Runs on Python 3.10."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ import os
 import tempfile
 from pathlib import Path
 
-_users = -1
+# The umask of the process before `close_new_files`; -1 until then. Kernels and shells must get the user's own back.
+_users_umask = -1
 
 
 def close_new_files() -> None:
-    """Close every file that this process makes from now on. Called first in a program, which may run it twice."""
-    global _users
-    if _users < 0:
-        _users = os.umask(0o077)
+    """Make every file that this process creates from now on private to its user.
+
+    Called first in a program; a second call changes nothing.
+    """
+    global _users_umask
+    if _users_umask < 0:
+        _users_umask = os.umask(0o077)
 
 
 def users_umask() -> int:
-    """For `subprocess.Popen`: what it was before; -1, which leaves it, where it was not changed."""
-    return _users
+    """Return the umask from before `close_new_files`, for `subprocess.Popen`; -1 (leave it as it is) without one."""
+    return _users_umask
 
 
 def write_whole(path: Path, content: bytes, *, mode: int = 0o600, is_durable: bool = False) -> None:
-    """Replace the file at `path`, in a folder that is there.
+    """Replace the file at `path` atomically; its folder must exist.
 
     Args:
-        mode: permissions of the new file; it is closed to others until they are set.
-        is_durable: wait until the content is on the disk, so that not even a power cut leaves less than it.
+        mode: permissions of the new file; until they are set it is private.
+        is_durable: wait until the content is on the disk, so that not even a power failure leaves a partial file.
 
     Raises:
-        OSError: it cannot be written; the old file stays.
+        OSError: it can't be written; the old file stays.
     """
+    # In the same folder: a rename replaces a file atomically only within one file system.
     descriptor, draft = tempfile.mkstemp(prefix=".new-", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,4 +1,4 @@
-"""What a doctor finds: one record for every check, on the laptop and on the worker. Pure, for Python 3.10."""
+"""Findings of the doctor: one record for each check, on the laptop and on the worker. Pure; runs on Python 3.10."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ STATES = (OK, WARNING, FAULT, UNKNOWN)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One check.
+    """The result of one check.
 
     Attributes:
-        check: what was looked at, in a word or two.
+        check: what was checked, in a word or two.
         state: one of `STATES`.
         text: what was found.
-        fix: what to do about it, exactly; empty where there is nothing to do.
+        fix: what exactly to do about it; empty where there is nothing to do.
     """
 
     check: str
@@ -27,11 +27,13 @@ class Finding:
     fix: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """Return the finding as it is sent from the worker."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Finding:
-        """The inverse of `to_json`; raises KeyError, TypeError or ValueError for anything else."""
+        """Rebuild a finding from `to_json`; raises KeyError, TypeError or ValueError for anything else."""
+        # It comes from another machine: no text may fill a terminal.
         found = cls(**{name: str(data[name])[:4000] for name in ("check", "state", "text", "fix")})
         if found.state not in STATES:
             raise ValueError(f"{found.state[:40]!r} is no state of a finding")
@@ -39,7 +41,7 @@ class Finding:
 
 
 def summary(findings: Iterable[Finding]) -> str:
-    """``2 faults, 1 warning, 9 ok``."""
+    """Count the findings by state, worst first: ``2 faults, 1 warning, 9 ok``."""
     states = [each.state for each in findings]
     counts = {state: states.count(state) for state in (FAULT, WARNING, UNKNOWN, OK)}
     plural = {FAULT: "faults", WARNING: "warnings"}

@@ -1,8 +1,8 @@
-"""Which version of a framework goes with which libtpu, Python and runtime version: the matrix. Pure, for Python 3.10.
+"""The compatibility matrix: which framework version needs which libtpu, Python and runtime version. Pure; Python 3.10.
 
-Each pin is what the framework's own package metadata says, and each bound of Python the wheels that were there to
-install, both read on `AS_OF`. libtpu is loaded once per process and no version of it serves two of these frameworks,
-so each gets an environment of its own.
+Start with `newest` and `release_of`; a new version is one more row of `RELEASES`. Each pin comes from the framework's
+own package metadata, each bound on Python from its published wheels, both read on `AS_OF`. libtpu is loaded once per
+process and no version of it serves two of these frameworks, so each framework gets an environment of its own.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from jupyter_tpu.accelerators import catalogue, find_accelerator
 from jupyter_tpu.errors import BadInput
 
 AS_OF = "2026-11-22"
+"""The day on which package metadata and wheels were read."""
 
 FRAMEWORKS = ("jax", "torch_xla", "torch_tpu", "tf")
 
 TITLES = {"jax": "JAX", "torch_xla": "PyTorch/XLA", "torch_tpu": "TorchTPU", "tf": "TensorFlow"}
-"""What people call them."""
+"""Framework names for people."""
 
 Python: TypeAlias = "tuple[int, int]"
 
@@ -30,9 +31,10 @@ class Release:
 
     Attributes:
         framework: one of `FRAMEWORKS`.
-        libtpu: the versions of libtpu that it was made for, as a PEP 440 specifier.
-        python_min, python_max: the oldest and newest Python it can be installed in; None: no newest one is known.
-        requires: what to install for it; empty where a part of it is in no package index.
+        version: the full version, such as ``0.10.2``.
+        libtpu: the versions of libtpu that it was built for, as a PEP 440 specifier.
+        python_min, python_max: the oldest and newest Python that it can be installed in; None: no upper bound is known.
+        requires: requirements to install it; empty where a part of it is in no package index.
     """
 
     framework: str
@@ -44,19 +46,20 @@ class Release:
 
     @property
     def minor(self) -> str:
-        """``0.10`` for ``0.10.2``."""
+        """The minor version: ``0.10`` for ``0.10.2``."""
         return _minor_of(self.version)
 
     @property
     def title(self) -> str:
-        """For people: ``JAX 0.10``."""
+        """Name and minor version for people: ``JAX 0.10``."""
         return f"{TITLES[self.framework]} {self.minor}"
 
     def fits(self, python: Python) -> bool:
-        """Whether it can be installed in this Python, as far as is known."""
+        """Whether it can be installed in this Python, by the bounds that are known."""
         return self.python_min <= python and (self.python_max is None or python <= self.python_max)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the release as the REST API shows it."""
         return {
             "framework": self.framework,
             "version": self.version,
@@ -94,7 +97,7 @@ def _dotted(python: Python) -> str:
 
 
 RELEASES: tuple[Release, ...] = (
-    # The [tpu] extras of these two ask for a nightly libtpu besides, which has left the index.
+    # This [tpu] extra, like torch_xla 2.6.0's below, also requires a nightly libtpu that is no longer in the index.
     _jax("0.4.35", "==0.0.2", (3, 10), "jax==0.4.35", "libtpu==0.0.2"),
     _jax("0.5.3", "==0.0.11.*", (3, 10)),
     _jax("0.6.2", "==0.0.17.*", (3, 10)),
@@ -124,14 +127,14 @@ RELEASES: tuple[Release, ...] = (
         requires=("tensorflow-tpu==2.20.0",),
     ),
 )
-"""All that is known, oldest first in each framework."""
+"""All known releases, oldest first within each framework."""
 
 
 def newest(framework: str, python: Python | None = None) -> Release:
-    """The newest release that can be installed, in this Python if one is given.
+    """Return the newest release that can be installed, in this Python if one is given.
 
     Raises:
-        BadInput: there is no such framework, or nothing of it for this Python.
+        BadInput: there is no such framework, or none of its releases fits this Python.
     """
     known = [each for each in RELEASES if each.framework == framework]
     if not known:
@@ -139,40 +142,43 @@ def newest(framework: str, python: Python | None = None) -> Release:
     fitting = [each for each in known if each.requires and (python is None or each.fits(python))]
     if not fitting:
         raise BadInput(
-            f"No {TITLES[framework]} is known for Python {_dotted(python or (0, 0))}.",
+            f"No release of {TITLES[framework]} is known to support Python {_dotted(python or (0, 0))}.",
             hint=f"{known[-1].title} needs Python {python_range(known[-1])}.",
         )
     return fitting[-1]
 
 
 def release_of(framework: str, version: str) -> Release | None:
-    """The release of the same minor version (``0.10.1`` finds ``0.10.2``), or None: the matrix does not know it."""
+    """Return the release of the same minor version (``0.10.1`` finds ``0.10.2``); None if the matrix has none."""
     found = (each for each in RELEASES if each.framework == framework and each.minor == _minor_of(version))
     return next(found, None)
 
 
 def python_range(release: Release) -> str:
-    """``3.10 to 3.13``, or ``3.11 or newer``."""
+    """Format the supported Pythons for people: ``3.10 to 3.13``, or ``3.11 or newer``."""
     if release.python_max is None:
         return f"{_dotted(release.python_min)} or newer"
     return f"{_dotted(release.python_min)} to {_dotted(release.python_max)}"
 
 
 def runtime_version_fits(accelerator_type: str, runtime_version: str, framework: str) -> str:
-    """Why a framework cannot work on a node of this type with this VM image; empty if nothing is known against it."""
+    """Return why a framework can't work with this accelerator type and runtime version; empty if no reason is known."""
     kind = find_accelerator(accelerator_type)
     if kind is None:
         return ""
+    # Only TensorFlow ships different VM images for single VMs and for slices.
     return _not_for(kind.generation, runtime_version) or (
         _no_image_for_slices(accelerator_type, kind.workers, runtime_version) if framework == "tf" else ""
     )
 
 
 def _not_for(generation: str, runtime_version: str) -> str:
+    """Return why this runtime version does not fit the generation; empty for versions that are in no list."""
     images: dict[str, list[str]] = {name: row["runtime"] for name, row in catalogue()["generations"].items()}
     meant_for = [name for name, own in images.items() if runtime_version in own]
     if not meant_for or generation in meant_for:
         return ""
+    # A name with brackets is a pattern for a family of images, not one that can be requested.
     own = ", ".join(name for name in images[generation] if "[" not in name)
     return f"The runtime version {runtime_version} is for TPU {', '.join(meant_for)}; TPU {generation} takes {own}."
 

@@ -1,7 +1,7 @@
-"""What is known of the chips of a worker at one moment: the records that agent and laptop share.
+"""Samples of a worker's chips, host and TPU processes: the records that agent and laptop share.
 
-Pure, and valid for Python 3.10. What is not known is None, with the reason beside it. Ids are libtpu's and count over
-all workers of a slice, so that those of a worker need not begin with 0.
+Start with `Sample`. Pure; runs on Python 3.10. An unknown value is None, with the reason beside it. Ids of chips and
+cores are libtpu's: they count over all workers of a slice, so the first one of a worker need not be 0.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from jupyter_tpu.errors import plain
 
 MEASURED, IDLE, UNKNOWN = "measured", "idle", "unknown"
 MOST_IDS = 64
-"""More cores than any worker has."""
+"""Most cores that are read of one worker: more than any TPU VM has, and a bound on what a broken agent can send."""
 
+# Bounds the texts of another machine, so that none fills a page or a terminal.
 _LONGEST_TEXT = 500
 Record = TypeVar("Record")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chip:
-    """One chip; `duty_percent` is the share of time in which it computed."""
+    """One chip; `duty_percent` is the share of the time in which it computed, None where unknown."""
 
     chip: int
     duty_percent: float | None = None
@@ -31,12 +32,12 @@ class Chip:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Core:
-    """One device, as JAX counts them: a TensorCore of v2 and v3, a whole chip of later ones; None is not known.
+    """One device as JAX counts them: a TensorCore of v2 and v3, a whole chip from v4 on. None means unknown.
 
     Attributes:
-        chip: the chip that it is on.
-        idle_s: for how long it has done nothing.
-        queued: programs that wait for it.
+        chip: id of the chip that it is part of.
+        idle_s: seconds since it last computed.
+        queued: programs waiting for it.
     """
 
     core: int
@@ -51,7 +52,7 @@ class Core:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Host:
-    """The machine around the chips; disk is that of the home folder."""
+    """The TPU VM around the chips; the disk is the one of the home folder."""
 
     cpus: int | None = None
     cpu_percent: float | None = None
@@ -63,14 +64,16 @@ class Host:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that has the chips.
+    """A TPU process: one that has the chips open or holds libtpu's lock.
 
     Attributes:
-        kernel_id: of the kernel that it is, or that started it; empty for none of ours.
-        notebook: of that kernel.
-        since: Unix seconds at which the process began; None where that is not known.
-        is_own_user: whether it belongs to the user whom the agent serves.
-        is_kernel: whether it is that kernel itself, and not something that the kernel has started.
+        user: its Unix user.
+        command: its command line, shortened.
+        kernel_id: the kernel that it is or that started it; empty for any other process.
+        notebook: the notebook of that kernel; empty where there is none.
+        since: since when it uses the chips (Unix seconds); None where unknown.
+        is_own_user: whether it runs as the agent's own user.
+        is_kernel: whether it is the kernel itself and not a process that the kernel started.
     """
 
     pid: int
@@ -84,9 +87,9 @@ class Holder:
 
     @classmethod
     def from_json(cls, data: Any) -> Holder:
-        """The inverse of `dataclasses.asdict`; raises TypeError or ValueError for anything else.
+        """Rebuild it from `dataclasses.asdict`; raises TypeError or ValueError for anything else.
 
-        Agents up to 0.1.0 do not tell which are kernels: there all that belong to one count.
+        Agents up to 0.1.0 do not send `is_kernel`: for them, every process of a kernel counts as the kernel.
         """
         names = ("user", "command", "kernel_id", "notebook")
         texts = {name: plain(data.get(name) or "", _LONGEST_TEXT) for name in names}
@@ -98,14 +101,16 @@ class Holder:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sample:
-    """One moment of a worker.
+    """A worker's metrics at one moment.
 
     Attributes:
         at: Unix seconds by the worker's clock.
-        state: ``measured``; ``idle``: no process has the chips, so nobody tells anything of them; ``unknown``.
-        reason: why it is not measured.
-        duty_per: ``chip`` where one duty cycle stands for several cores, else ``core``.
-        unknown: why a field is not known, by the field's name; ``cores`` where some are missing.
+        state: ``measured``, ``unknown``, or ``idle``: no process uses the chips, and libtpu serves metrics only from
+            within such a process.
+        reason: why it is not ``measured``; empty when it is.
+        duty_per: ``chip`` where one duty cycle covers several cores, else ``core``.
+        unknown: by field name, why the field is unknown; ``cores`` where some cores are missing.
+        holders: the TPU processes.
     """
 
     at: float
@@ -119,7 +124,7 @@ class Sample:
     holders: tuple[Holder, ...] = ()
 
     def unknown_lines(self, titles: Mapping[str, str]) -> Iterator[str]:
-        """What is not known and why, in words, with these titles of fields."""
+        """Yield a line for each unknown field with the reason, for people; `titles` are labels by field name."""
         for name, why in self.unknown.items():
             title = titles.get(name, name.replace("_", " "))
             is_partial = any(getattr(row, name, None) is not None for row in (*self.chips, *self.cores))
@@ -127,6 +132,7 @@ class Sample:
             yield f"{title}: {how}{why}"
 
     def to_json(self) -> dict[str, Any]:
+        """Return the sample as the agent sends it and the REST API shows it."""
         return {
             "at": self.at,
             "state": self.state,
@@ -141,10 +147,10 @@ class Sample:
 
     @classmethod
     def from_json(cls, data: Any) -> Sample:
-        """The inverse of `to_json`, for what another machine says.
+        """Rebuild a sample from `to_json`, as another machine sent it; texts are shortened and cleaned.
 
         Raises:
-            TypeError, KeyError, ValueError, AttributeError: it is anything else.
+            TypeError, KeyError, ValueError, AttributeError: it is something else.
         """
         state = data["state"]
         if state not in (MEASURED, IDLE, UNKNOWN):
@@ -168,7 +174,7 @@ def _read(kind: Callable[..., Record], row: Mapping[str, Any]) -> Record:
 
 
 def number_or_none(value: Any) -> Any:
-    """A finite number as it is; None for None; raises ValueError for anything else."""
+    """Return a finite number or None unchanged; raises ValueError for anything else."""
     if value is None or (type(value) in (int, float) and math.isfinite(value)):
         return value
     raise ValueError(f"{str(value)[:40]!r} is no number")

@@ -1,7 +1,7 @@
-"""Records that travel between the parts of jupyter_tpu.
+"""Records that the parts of jupyter_tpu exchange: nodes, queued resources, operations, prices.
 
-Frozen values with `to_json` where they leave the process. Knows nothing of clouds, SSH or Jupyter, and runs on the
-worker as well (Python 3.10, standard library only).
+Frozen values, with `to_json` where they leave the process. Must know nothing of clouds, SSH or Jupyter; also runs on
+the worker (Python 3.10, standard library only).
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.provisioning import Provisioning, check_flags, provisioning_of
 
-# The API's own rule for node ids [INF: no recorded refusal]; also what keeps names harmless in shells, paths and HTML.
+# RFC 1035 labels, as the API documents node ids; inferred, since no refusal was recorded. The rule also keeps names
+# harmless in shells, paths and HTML.
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
@@ -24,10 +25,11 @@ _QUEUED_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
 _QUEUED_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/queuedResources/([^/]+)")
 
 INTENT_LABEL = "jupyter-tpu-intent"
-"""Label that every node we create carries; its value is the id of the intent in the journal."""
+"""Label on every node that jupyter_tpu creates; its value is the id of the intent in the journal."""
 
 
 def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
+    """Return `value`, or raise a BadInput that names what it is and the rule that it breaks."""
     if not pattern.fullmatch(value):
         shown = value if len(value) <= 70 else value[:70] + "…"
         raise BadInput(f"{shown!r} is not a valid {what}.", exists="The cloud was not asked.", hint=f"Use {rule}.")
@@ -36,7 +38,7 @@ def _checked(pattern: re.Pattern[str], value: str, what: str, rule: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class NodeName:
-    """Where a node lives: ``projects/{project}/locations/{zone}/nodes/{node_id}``.
+    """The full name of a node: ``projects/{project}/locations/{zone}/nodes/{node_id}``.
 
     Raises:
         BadInput: a part breaks the API's rule for it.
@@ -58,6 +60,7 @@ class NodeName:
 
     @classmethod
     def parse(cls, full_name: str) -> NodeName:
+        """Split a full name into its parts; raises `BadInput` for anything else."""
         match = _FULL_NAME.fullmatch(full_name)
         if not match:
             raise BadInput(
@@ -67,6 +70,7 @@ class NodeName:
 
     @property
     def parent(self) -> str:
+        """The API's parent of the node: project and zone."""
         return f"projects/{self.project}/locations/{self.zone}"
 
     def __str__(self) -> str:
@@ -75,13 +79,14 @@ class NodeName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Worker:
-    """One TPU VM of a node. `external_ip` is empty where the VM has none."""
+    """One TPU VM of a node; an address is empty where the VM has none."""
 
     worker_id: int
     ip_address: str = ""
     external_ip: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """Return the worker as the REST API shows it."""
         return {"worker_id": self.worker_id, "ip_address": self.ip_address, "external_ip": self.external_ip}
 
 
@@ -100,17 +105,17 @@ _NOT_BILLED = frozenset(
         "DELETING",
     }
 )
-"""States of a node that does not cost by the hour."""
+"""States in which a node is not billed by the hour."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A node as the cloud shows it.
+    """A node as the cloud describes it.
 
     Attributes:
-        state: the API's word, such as ``READY``; a value this client does not know is kept as ``UNKNOWN(17)``.
-        health: the API's word; empty while the cloud has not said.
-        uid: the API's ``id``, a number in decimal; differs when a node is recreated under the same name.
+        state: the API's word, such as ``READY``; a value that this client does not know is ``UNKNOWN(17)``.
+        health: the API's word; empty until the cloud reports one.
+        uid: the API's ``id``, a decimal number; changes when a node is recreated under the same name.
         create_time: RFC 3339 in UTC, or empty.
     """
 
@@ -133,30 +138,33 @@ class Node:
 
     @property
     def intent_id(self) -> str:
-        """The intent that made this node, or empty when it was made elsewhere."""
+        """Id of the intent that created this node; empty if jupyter_tpu did not create it."""
         return self.labels.get(INTENT_LABEL, "")
 
     @property
     def provisioning(self) -> Provisioning:
-        """On which terms it was asked for; flex-start only where we asked for it."""
+        """The provisioning model; flex-start is only known for nodes that jupyter_tpu requested."""
         return provisioning_of(self)
 
     @property
     def is_billed(self) -> bool:
-        """Whether it costs by the hour: READY (cloud.google.com/tpu/pricing), or in a state that we cannot judge.
+        """Whether it is billed by the hour: READY (cloud.google.com/tpu/pricing), or in a state that is not known here.
 
-        A READY node that the cloud suddenly describes by a new word goes on costing; taken for ended, nobody would
-        count or stop it.
+        An unknown state counts as billed: a running node with a new state would otherwise be neither counted nor
+        stopped.
         """
         return self.state not in _NOT_BILLED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSpec:
-    """What to create, on one of several terms, see `jupyter_tpu.provisioning`.
+    """A node to create, under one provisioning model (see `jupyter_tpu.provisioning`).
 
     Attributes:
         internal_ips: the workers get no external IP addresses; SSH then needs a machine in the node's network.
+
+    Raises:
+        BadInput: more than one of `spot`, `preemptible` and `reserved` is set.
     """
 
     name: NodeName
@@ -174,9 +182,11 @@ class NodeSpec:
 
     @property
     def provisioning(self) -> Provisioning:
+        """The provisioning model that flags and labels amount to."""
         return provisioning_of(self)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the spec as the journal stores it."""
         return {
             "name": str(self.name),
             "accelerator_type": self.accelerator_type,
@@ -191,6 +201,7 @@ class NodeSpec:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> NodeSpec:
+        """Rebuild a spec from `to_json`, also from journals that lack the newer fields."""
         return cls(
             name=NodeName.parse(data["name"]),
             accelerator_type=data["accelerator_type"],
@@ -206,7 +217,7 @@ class NodeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeList:
-    """The nodes of a project; `unreachable` names zones that did not answer, so the list is partial."""
+    """The nodes of a project; partial if `unreachable` names zones that did not answer."""
 
     nodes: tuple[Node, ...]
     unreachable: tuple[str, ...] = ()
@@ -214,7 +225,7 @@ class NodeList:
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class QueuedName:
-    """Where a queued resource lives: ``projects/{project}/locations/{zone}/queuedResources/{queued_id}``.
+    """The full name of a queued resource: ``projects/{project}/locations/{zone}/queuedResources/{queued_id}``.
 
     Raises:
         BadInput: a part breaks the API's rule for it.
@@ -231,6 +242,7 @@ class QueuedName:
 
     @classmethod
     def parse(cls, full_name: str) -> QueuedName:
+        """Split a full name into its parts; raises `BadInput` for anything else."""
         match = _QUEUED_NAME.fullmatch(full_name)
         if not match:
             raise BadInput(
@@ -241,6 +253,7 @@ class QueuedName:
 
     @property
     def parent(self) -> str:
+        """The API's parent of the queued resource: project and zone."""
         return f"projects/{self.project}/locations/{self.zone}"
 
     def __str__(self) -> str:
@@ -249,15 +262,16 @@ class QueuedName:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedResource:
-    """A request that waits for capacity, as the cloud shows it.
+    """A queued resource (a request waiting for capacity) as the cloud describes it.
 
     Attributes:
-        state: the API's word, such as ``WAITING_FOR_RESOURCES``; one that this client does not know is ``UNKNOWN(17)``.
-        accelerator_type: of its nodes; of the first one where they differ.
-        node_ids: of all its nodes, also of those that are not made yet.
-        valid_until: when the cloud gives up (Unix seconds); None where that is not said.
-        error: why it FAILED.
-        labels: those of its first node.
+        state: the API's word, such as ``WAITING_FOR_RESOURCES``; a value that this client does not know is
+            ``UNKNOWN(17)``.
+        accelerator_type: type of its nodes; of the first one where they differ.
+        node_ids: ids of all its nodes, including those that do not exist yet.
+        valid_until: when the cloud gives up (Unix seconds); None where the cloud names no time.
+        error: why it FAILED; None otherwise.
+        labels: labels of its first node.
         create_time: RFC 3339 in UTC, or empty.
     """
 
@@ -276,31 +290,31 @@ class QueuedResource:
 
     @property
     def intent_id(self) -> str:
-        """Of the wish that made this, or empty when it was made elsewhere."""
+        """Id of the intent that created it; empty if jupyter_tpu did not create it."""
         return self.labels.get(INTENT_LABEL, "")
 
     @property
     def provisioning(self) -> Provisioning:
-        """On which terms it asks; flex-start only where we asked for it."""
+        """The provisioning model; flex-start is only known for requests of jupyter_tpu."""
         return provisioning_of(self)
 
     @property
     def is_husk(self) -> bool:
-        """Over, and good for nothing but to be deleted."""
+        """Whether it is a leftover: over, and only to be deleted."""
         return self.state in ("FAILED", "SUSPENDED")
 
     @property
     def holds_quota(self) -> bool:
-        """What it asks for counts until it is deleted, husks too; those of its nodes that exist count themselves."""
+        """Whether it counts towards quota: until it is deleted, unless ACTIVE, when its nodes count themselves."""
         return self.state != "ACTIVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedSpec:
-    """What to queue: a node, under a name of its own.
+    """A queued resource to create: a node, and the name of the request itself.
 
     Attributes:
-        reservation: the one to take the chips from, by its id; empty: any that fits, where the node is a reserved one.
+        reservation: id of the reservation to use; empty: any that fits, if the node is a reserved one.
     """
 
     name: QueuedName
@@ -310,7 +324,7 @@ class QueuedSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueuedList:
-    """The queued resources of a project; `unreachable` names zones that did not answer, so the list is partial."""
+    """The queued resources of a project; partial if `unreachable` names zones that did not answer."""
 
     items: tuple[QueuedResource, ...]
     unreachable: tuple[str, ...] = ()
@@ -321,8 +335,8 @@ class Operation:
     """A long-running operation of the Cloud TPU API; `error` is set only when `done`.
 
     Attributes:
-        asked_at: when the cloud took it on (Unix seconds); None where it does not say.
-        ended_at: when it was done; None while it is not, and where the cloud does not say.
+        asked_at: when the cloud accepted it (Unix seconds); None where the cloud gives no time.
+        ended_at: when it was done (Unix seconds); None while it is not, or where the cloud gives no time.
     """
 
     name: str
@@ -336,7 +350,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerIdentity:
-    """What the cloud says of a worker's SSH server, from its guest attributes.
+    """Host keys and port of a worker's SSH server, from its guest attributes.
 
     Attributes:
         host_keys: OpenSSH public keys (``ssh-ed25519 AAAA…``); empty until the VM has published them.
@@ -351,9 +365,12 @@ class WorkerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """A list price in US dollars per hour for a whole node, with the day and the source it was read at.
+    """A list price in US dollars per hour for a whole node.
 
-    `is_live` says that we read it from the Billing Catalog on that day; otherwise it is of our own dated table.
+    Attributes:
+        as_of: the day on which it was read, such as ``2026-11-22``.
+        source: where it was read.
+        is_live: whether it was read from Google's Billing Catalog; otherwise it comes from the package's dated table.
     """
 
     usd_per_hour: float
@@ -363,8 +380,9 @@ class Price:
 
     @property
     def origin(self) -> str:
-        """``catalog 2026-11-22`` or ``list 2025``."""
+        """Source and date for people: ``catalog 2026-11-22`` or ``list 2025``."""
         return f"{'catalog' if self.is_live else 'list'} {self.as_of}"
 
     def to_json(self) -> dict[str, Any]:
+        """Return the price as the REST API shows it."""
         return {"usd_per_hour": self.usd_per_hour, "as_of": self.as_of, "source": self.source}

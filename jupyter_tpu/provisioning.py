@@ -1,7 +1,8 @@
-"""Provisioning models: on which terms a node is asked for. Pure.
+"""Provisioning models: on-demand, spot, preemptible, reserved and flex-start. Pure.
 
-A node says its own in its ``SchedulingConfig``, but for flex-start, which only queued resources know (REST v2alpha1):
-nodes that we ask for so carry a label of ours. Runs on the worker as well (Python 3.10, standard library only).
+The API keeps the model of a node in its ``SchedulingConfig``, except flex-start, which only queued resources have (REST
+v2alpha1): nodes that jupyter_tpu requests by flex-start carry a label. Also runs on the worker (Python 3.10, standard
+library only).
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ Provisioning = Literal["on-demand", "spot", "preemptible", "reserved", "flex-sta
 PROVISIONING_MODELS: tuple[Provisioning, ...] = get_args(Provisioning)
 
 PROVISIONING_LABEL = "jupyter-tpu-provisioning"
-"""Label of nodes that were asked for by flex-start."""
+"""Label of nodes that were requested by flex-start."""
 FLEX_START_LABELS: Mapping[str, str] = {PROVISIONING_LABEL: "flex-start"}
 
 _NOTHING = "Nothing was asked of the cloud."
 
 
 class Flags(TypedDict):
-    """The three flags of a ``SchedulingConfig``; one is set at most."""
+    """The three flags of a ``SchedulingConfig``; at most one is set."""
 
     spot: bool
     preemptible: bool
@@ -30,23 +31,27 @@ class Flags(TypedDict):
 
 
 class Scheduled(Protocol):
-    """What says how it was asked for: a node, one that is wanted, or a queued resource."""
+    """A record with a provisioning model: a node, the spec of one, or a queued resource."""
 
     @property
-    def spot(self) -> bool: ...
+    def spot(self) -> bool:
+        """Whether the flag ``spot`` is set."""
 
     @property
-    def preemptible(self) -> bool: ...
+    def preemptible(self) -> bool:
+        """Whether the flag ``preemptible`` is set."""
 
     @property
-    def reserved(self) -> bool: ...
+    def reserved(self) -> bool:
+        """Whether the flag ``reserved`` is set."""
 
     @property
-    def labels(self) -> Mapping[str, str]: ...
+    def labels(self) -> Mapping[str, str]:
+        """Its labels, of which `PROVISIONING_LABEL` marks flex-start."""
 
 
 def provisioning_of(what: Scheduled) -> Provisioning:
-    """The model that flags and labels amount to."""
+    """Return the model that flags and labels amount to."""
     if what.reserved:
         return "reserved"
     if what.spot:
@@ -57,24 +62,24 @@ def provisioning_of(what: Scheduled) -> Provisioning:
 
 
 def flags_of(provisioning: Provisioning) -> Flags:
-    """As `NodeSpec` has them; flex-start has none of its own."""
+    """Return the flags of a model, as `NodeSpec` has them; flex-start sets none."""
     return Flags(
         spot=provisioning == "spot", preemptible=provisioning == "preemptible", reserved=provisioning == "reserved"
     )
 
 
 def check_flags(*, spot: bool, preemptible: bool, reserved: bool) -> None:
-    """Raises BadInput when more than one is set."""
+    """Check that at most one flag is set; raises BadInput otherwise."""
     named = [name for name, is_set in (("spot", spot), ("preemptible", preemptible), ("reserved", reserved)) if is_set]
     if len(named) > 1:
         raise BadInput(f"A node cannot be {' and '.join(named)} at once.", exists=_NOTHING, hint="Choose one of them.")
 
 
 def chosen(name: str | None, *, spot: bool | None = None) -> Provisioning:
-    """The model that a user names, or means with `spot` alone; on demand where they say nothing.
+    """Return the model that a user names, or means with `spot` alone; on-demand by default.
 
     Raises:
-        BadInput: there is no such model, or the two contradict each other.
+        BadInput: there is no such model, or the two arguments contradict each other.
     """
     if name is None:
         return "spot" if spot else "on-demand"
@@ -95,28 +100,31 @@ def chosen(name: str | None, *, spot: bool | None = None) -> Provisioning:
 
 
 def is_taken_back(provisioning: Provisioning) -> bool:
-    """Whether the cloud may take such a node at any time."""
+    """Whether the cloud may pre-empt such a node at any time."""
     return provisioning in ("spot", "preemptible")
 
 
 def can_start_again(provisioning: Provisioning) -> bool:
-    """Whether such a node, once stopped, can be started (gcloud 528.0.0 command_lib/compute/tpus/flags.yaml)."""
+    """Whether such a node can be started after a stop (gcloud 528.0.0 command_lib/compute/tpus/flags.yaml)."""
     return provisioning not in ("spot", "preemptible")
 
 
 def takes_preemptible_quota(provisioning: Provisioning) -> bool:
-    """Spot and preemptible nodes do, and flex-start (cloud.google.com/tpu/docs/request-using-flex-start)."""
+    """Whether it uses preemptible quota: spot, preemptible and flex-start nodes do.
+
+    Source: cloud.google.com/tpu/docs/request-using-flex-start.
+    """
     return provisioning in ("spot", "preemptible", "flex-start")
 
 
 def is_grantable(provisioning: Provisioning) -> bool:
-    """Whether a TRC grant can be for it: the mails name on-demand chips, and spot or preemptible ones."""
+    """Whether a TRC grant can cover it: grant e-mails name on-demand, spot and preemptible chips."""
     return provisioning in ("on-demand", "spot", "preemptible")
 
 
 def price_mode(provisioning: Provisioning) -> str:
-    """What `accelerators.price_in_mode` is asked for: preemptible nodes have the price of spot ones.
+    """Return the mode for `accelerators.price_in_mode`: preemptible nodes cost what spot nodes cost.
 
-    No list has a price for reserved ones: the reservation is billed, by its own contract and whether used or not.
+    No list has a price for reserved nodes: the reservation is billed, under its own contract, used or not.
     """
     return "spot" if provisioning == "preemptible" else provisioning

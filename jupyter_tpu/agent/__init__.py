@@ -1,10 +1,11 @@
 """The agent: one process on each worker that owns the kernels and records every message they emit.
 
-Runs on the worker (Python 3.10, standard library, pyzmq and psutil), in an environment of its own, under a supervisor,
-and outlives every connection; kernels in turn outlive the agent, which finds them again when it starts.
+Start with `main`. It runs on the worker (Python 3.10, standard library, pyzmq and psutil), in its own environment and
+under a supervisor, and outlives every connection; the kernels outlive the agent, which finds them again when it starts.
 
-    bootstrap → prepare → supervisor → main (server, session, calls) → kernels (process, sockets, record)
+    bootstrap → prepare → supervisor → main (session, calls) → kernels (process, sockets) and recording
 
 `archive` is the laptop's side: it packs this folder. `kernels.kernel_bootstrap` runs inside each kernel, and `relay`
-stands in for a forwarded socket where the SSH server forbids one.
+replaces socket forwarding where the SSH server forbids it. Must know nothing of laptops, clouds' accounts or Jupyter
+servers: clients reach it only through the methods in `calls` and the frames in `session`.
 """

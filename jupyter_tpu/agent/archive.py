@@ -1,6 +1,6 @@
-"""The laptop's side of the agent's code: what runs on a worker, packed from the installed package.
+"""Pack the agent's code on the laptop, from the installed package, to send it to a worker.
 
-The same files give the same bytes, so that its hash says whether a worker has it already.
+The same files give the same bytes, so the archive's hash tells whether a worker already has it.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _MODULES = (
     "catalogue.json",
 )
 _PACKAGES = ("wire", "agent", "notebook")
-_KINDS = (".py", ".txt", ".js", ".css")  # the last two are what pages run and wear of our widgets
+_KINDS = (".py", ".txt", ".js", ".css")  # the last two are the front-end code of the notebook's widgets
 _START = b"""import sys
 
 from jupyter_tpu.agent import main, supervisor
 
 {"agent": main.main, "supervise": supervisor.main}[sys.argv[1]](sys.argv[2:])
 """
-# The earliest date a zip file can hold.
+# The earliest date that a zip file can hold; a real one would change the hash.
 _DATE = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class Archive:
-    """The agent's code as a zip file, and the hexadecimal SHA-256 of it."""
+    """The agent's code as a zip file, and its SHA-256 in hexadecimal."""
 
     content: bytes
     digest: str
@@ -50,7 +50,7 @@ class Archive:
 
 @cache
 def agent_archive() -> Archive:
-    """Pack what the worker needs of the installed package."""
+    """Return the part of the installed package that a worker needs, packed once per process."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         _add(archive, "__main__.py", _START)
@@ -62,7 +62,7 @@ def agent_archive() -> Archive:
 
 @cache
 def sources_digest() -> str:
-    """The hexadecimal SHA-256 of what `agent_archive` packs: a tenth of the work, where only equality counts."""
+    """Return a SHA-256 of the files that `agent_archive` packs, to compare versions: it costs a tenth of packing."""
     digest = hashlib.sha256(_START)
     for name, source in sorted(_sources()):
         content = source.read_bytes()
@@ -71,17 +71,17 @@ def sources_digest() -> str:
 
 
 def bootstrap_source() -> bytes:
-    """The program that unpacks the archive on the worker."""
+    """Return the program that unpacks the archive on the worker."""
     return (files("jupyter_tpu") / "agent" / "bootstrap.py").read_bytes()
 
 
 def relay_source() -> bytes:
-    """The program that stands between an exec channel and the agent's socket."""
+    """Return the program that connects an exec channel with the agent's socket."""
     return (files("jupyter_tpu") / "agent" / "relay.py").read_bytes()
 
 
 def wheels_source() -> bytes:
-    """The program that takes wheels in on the worker."""
+    """Return the program that receives wheels on the worker."""
     return (files("jupyter_tpu") / "agent" / "environments" / "wheels.py").read_bytes()
 
 

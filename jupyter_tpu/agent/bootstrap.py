@@ -1,8 +1,9 @@
-"""First program on a worker: takes the agent's code in and hands over to it.
+"""First program on a worker: receive the agent's code, unpack it and run its `prepare`.
 
-Sent on standard input to the worker's own python3, so it is one file, needs only the standard library and refuses a
-Python that is too old in words. After it on standard input: one JSON line ``{"digest", "size", "python", "explain"}``,
-then, only when it answers ``{"want": "archive"}``, the archive. Everything it says is a JSON line.
+Sent on standard input to the worker's own python3, so it is a single file that needs only the standard library, and a
+Python that is too old gets a clear message. The program is followed on standard input by one JSON line ``{"digest",
+"size", "python", "explain"}`` and, only after the answer ``{"want": "archive"}``, by the archive. All its output is
+JSON lines.
 """
 
 import fcntl
@@ -23,43 +24,50 @@ ARCHIVE = "archive.zip"
 
 
 def say(**content: object) -> None:
+    """Send the client one JSON line."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 
 
 def fail(message: str, hint: str) -> NoReturn:
+    """Report an error to the client and exit."""
     say(failed={"code": "environment_failed", "message": message, "hint": hint})
     sys.exit(1)
 
 
 def refuse_if_shared(root: Path) -> None:
-    """Code that others could change must not be run."""
+    """Fail if another user could change the folder: code from it must not run."""
     found = root.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         fail(
-            f"The folder {root} on the worker is not ours alone.",
+            f"Other users have access to the folder {root} on the worker.",
             "Make it yours with permissions 0700, or remove it: it holds the agent and the kernels' records.",
         )
 
 
 def wait_for_turn(lock: IO[str]) -> None:
+    """Lock the bootstrap against other clients, and report if that takes waiting."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        say(phase="agent", message="Waiting for another client that prepares this worker", fraction=0.0)
+        say(phase="agent", message="Waiting for another client that is preparing this worker", fraction=0.0)
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
 def receive_archive(size: int, digest: str) -> bytes:
+    """Ask the client for the archive and check it against its SHA-256."""
     say(want="archive")
     content = sys.stdin.buffer.read(size)
     if hashlib.sha256(content).hexdigest() != digest:
-        fail("The agent's code did not arrive whole on the worker.", "Try again.")
+        fail("The agent's code arrived damaged on the worker.", "Try again.")
     return content
 
 
 def unpack(content: bytes, folder: Path, draft: Path) -> None:
-    """Into a draft first, so that a folder of this name was whole once; the archive stays in it to compare with."""
+    """Unpack the archive into `folder` by way of `draft`, so that a folder of this name was complete once.
+
+    The archive stays in the folder, for `is_whole` to compare with.
+    """
     shutil.rmtree(draft, ignore_errors=True)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         archive.extractall(draft)
@@ -68,12 +76,12 @@ def unpack(content: bytes, folder: Path, draft: Path) -> None:
     try:
         draft.rename(folder)
     except OSError:
-        if not is_whole(folder):  # else the agent and a client did the same at once
+        if not is_whole(folder):  # if it is, the agent and a client have unpacked it at the same time
             raise
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the code is there and nothing has changed it: a full disk, a cleaner, an editor."""
+    """Whether the code is there and unchanged: a full disk, a clean-up tool or an editor may have damaged it."""
     try:
         with zipfile.ZipFile(folder / ARCHIVE) as archive:
             return all(zlib.crc32((folder / each.filename).read_bytes()) == each.CRC for each in archive.infolist())
@@ -82,6 +90,7 @@ def is_whole(folder: Path) -> bool:
 
 
 def main() -> None:
+    """Read the client's request and prepare the worker; every failure is reported as JSON."""
     if sys.version_info < OLDEST:
         fail(
             "The worker's Python is {}.{}; the agent needs {}.{}.".format(*sys.version_info[:2], *OLDEST),
@@ -92,18 +101,19 @@ def main() -> None:
     except OSError as error:
         fail(
             f"The agent's files on the worker cannot be used: {error}.",
-            "Look at that path by `jupyter tpu ssh`: the disk may be full, or something else may be in the way.",
+            "Check that path with `jupyter tpu ssh`: the disk may be full, or another file may be in the way.",
         )
 
 
 def hand_over(request: dict[str, Any]) -> None:
-    """Unpack the code if it is not there yet or was damaged, and run its second step."""
+    """Unpack the code if it is missing or damaged, and run its second step, `prepare`."""
     users_umask = os.umask(0o077)
     root = Path.home() / ".jupyter-tpu"
     folder = root / "agent" / request["digest"]
     root.mkdir(mode=0o700, exist_ok=True)
     refuse_if_shared(root)
     folder.parent.mkdir(exist_ok=True)
+    # Held until the supervisor runs: two clients must neither unpack nor start an agent at the same time.
     with (root / "bootstrap.lock").open("w") as lock:
         wait_for_turn(lock)
         if not is_whole(folder):

@@ -1,4 +1,7 @@
-"""The methods that clients call, and a memory of the answers, so that a repeated call is not performed twice."""
+"""The RPC methods that clients call, and a cache of their results, so that a repeated call is not performed twice.
+
+Start with `Methods` (what can be called) and `Calls` (each call once). Must not know how frames travel: `session` does.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +39,9 @@ Params = Mapping[str, Any]
 Method = Callable[[Params], Awaitable[dict[str, Any]]]
 Answer: TypeAlias = "asyncio.Task[dict[str, Any]]"
 
+# A client repeats only calls that have no answer yet, and has few of them open at a time; more is a margin.
 _REMEMBERED = 100
+# Every server, terminal and notebook that ever connected is a client; the bound keeps the agent's memory flat.
 _REMEMBERED_CLIENTS = 1000
 _ONLY_READ = (
     "activity",
@@ -55,17 +60,20 @@ _ONLY_READ = (
 _ONCE = ("start_kernel", "restart_kernel", "kill_kernel", "interrupt")
 _BY_PEOPLE = ("start_kernel", "restart_kernel", "interrupt", "free")
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+# A note is a few paths and names; it is rewritten with the kernel's state at every change.
 _NOTE_BYTES = 16 * 1024
-# With one entry more of each, and in base64, they must fit in a RESULT frame.
+# Head and tail, each with one entry more (4 MiB at most, see `excerpt`), must fit in a RESULT frame as base64.
 _HEAD_BYTES = 1024 * 1024
 _TAIL_BYTES = 2 * 1024 * 1024
 
 
 class Methods:
-    """What the agent does when asked by name; every method takes and returns a JSON object.
+    """The table of RPC methods; every method takes and returns a JSON object.
 
     Args:
-        more: methods of parts that this one need not know.
+        python: the Python that kernels run on by default.
+        socket: path of the agent's own socket.
+        more: methods of other parts of the agent, by name.
     """
 
     def __init__(
@@ -104,9 +112,9 @@ class Methods:
         }
 
     def announce(self, call: Params) -> None:
-        """Make the kernel that is about to be started, at once: the next frames may attach to it or ask it something.
+        """Create the kernel that a call is about to start, at once: the next frames may attach to it or send requests.
 
-        What is wrong with the call is said when it is performed.
+        A call that is not valid is ignored here and fails when it is performed.
         """
         if call.get("method") in ("start_kernel", "restart_kernel") and isinstance(call.get("params"), dict):
             with suppress(TpuError, OSError):
@@ -121,10 +129,10 @@ class Methods:
             kernel.abort_until((caller[0], number))
 
     async def perform(self, call: Params) -> dict[str, Any]:
-        """Do what is asked.
+        """Run the method that a call names.
 
         Raises:
-            BadInput: there is no such method, or its parameters make no sense.
+            BadInput: there is no such method, or its parameters are not valid.
             TpuError: it failed.
         """
         name, params = call.get("method"), call.get("params")
@@ -137,6 +145,7 @@ class Methods:
         return await self._table[name](params)
 
     async def start_kernel(self, params: Params) -> dict[str, Any]:
+        """Start a kernel's process unless one lives, see `Launch`; a kernel that never started is dropped again."""
         kernel = self._kernels.get_or_make(params.get("kernel_id"))
         try:
             launch = Launch.from_params(params)
@@ -148,6 +157,7 @@ class Methods:
         return kernel.describe()
 
     async def restart_kernel(self, params: Params) -> dict[str, Any]:
+        """End a kernel's process and start another, see `Launch`."""
         try:
             launch = Launch.from_params(params)
         except TpuError:
@@ -159,11 +169,13 @@ class Methods:
         return kernel.describe()
 
     async def check_restart(self, params: Params) -> dict[str, Any]:
+        """Check that a restart would succeed, before anything ends the process."""
         kernel = self._kernels.get(params.get("kernel_id"))
         kernel.check_restart()
         return kernel.describe()
 
     async def kill_kernel(self, params: Params) -> dict[str, Any]:
+        """Send a kernel ``signal``; SIGKILL, the default, returns only when its end is recorded."""
         kernel = self._kernels.get(params.get("kernel_id"))
         number = _signal(params.get("signal", int(signal.SIGKILL)))
         if not kernel.signal_for(params["caller"], number):
@@ -175,19 +187,23 @@ class Methods:
         return kernel.describe()
 
     async def interrupt(self, params: Params) -> dict[str, Any]:
+        """Interrupt a kernel by SIGINT."""
         kernel = self._kernels.get(params.get("kernel_id"))
         if kernel.signal_for(params["caller"], signal.SIGINT):
             kernel.send_signal(signal.SIGINT)
         return kernel.describe()
 
     async def forget_kernel(self, params: Params) -> dict[str, Any]:
+        """End a kernel and delete its record, unless it has another ``owner`` by now."""
         await self._kernels.forget(params.get("kernel_id"), str(params.get("owner", "")))
         return {}
 
     async def kernel_info(self, params: Params) -> dict[str, Any]:
+        """Return the state of one kernel, see `Kernel.describe`."""
         return self._kernels.get(params.get("kernel_id")).describe()
 
     async def list_requests(self, params: Params) -> dict[str, Any]:
+        """Return a kernel's execute requests, see `IndexedRequest`, and how far its record goes."""
         kernel = self._kernels.get(params.get("kernel_id"))
         return {
             "requests": kernel.requests.describe(),
@@ -196,13 +212,17 @@ class Methods:
         }
 
     async def read_request(self, params: Params) -> dict[str, Any]:
+        """Return the recorded messages of one request: all of them, or head and tail of ``head_bytes``, ``tail_bytes``.
+
+        ``head_seq`` is the last entry of the head; ``omitted_bytes`` and ``omitted_messages`` tell what is left out.
+        """
         kernel = self._kernels.get(params.get("kernel_id"))
         request = kernel.requests.get(params.get("msg_id"))
         if request is None:
-            raise BadInput("The worker knows no such request.", exists="It remembers the newest 2,000 of a kernel.")
+            raise BadInput("The worker has no such request.", exists="It keeps the newest 2,000 of a kernel.")
         head, tail = _size(params, "head_bytes", _HEAD_BYTES), _size(params, "tail_bytes", _TAIL_BYTES)
         excerpt = Excerpt(kernel.record, lambda entry: kernel.requests.is_part(entry, request))
-        before = replace(request)
+        before = replace(request)  # it may grow while the record is read
         await excerpt.read(Span(request.first_seq, request.last_seq, request.bytes), head, tail)
         return {
             "entries": b64encode(b"".join(excerpt.entries)).decode(),
@@ -213,6 +233,7 @@ class Methods:
         }
 
     async def note_kernel(self, params: Params) -> dict[str, Any]:
+        """Store a client's ``note`` with a kernel; every later client sees it."""
         kernel, note = self._kernels.get(params.get("kernel_id")), params.get("note")
         if not isinstance(note, dict) or len(json.dumps(note)) > _NOTE_BYTES:
             raise BadInput("A note must be an object of at most 16 KiB.")
@@ -220,9 +241,11 @@ class Methods:
         return kernel.describe()
 
     async def list_kernels(self, _params: Params) -> dict[str, Any]:
+        """Return the state of all kernels, see `Kernel.describe`."""
         return {"kernels": self._kernels.describe()}
 
     async def status(self, _params: Params) -> dict[str, Any]:
+        """Return the state of the worker: load, memory, disk, the agent itself and its kernels."""
         memory, disk = psutil.virtual_memory(), psutil.disk_usage(str(Path.home()))
         return {
             **self.about(),
@@ -236,7 +259,7 @@ class Methods:
         }
 
     def about(self) -> dict[str, Any]:
-        """Who this agent is; also part of its greeting."""
+        """Return version, pid and paths of this agent; also part of its HELLO frame."""
         return {
             "pid": os.getpid(),
             "version": __version__,
@@ -249,7 +272,7 @@ class Methods:
 
 
 def _caller(call: Params) -> Caller | None:
-    """Who calls, as `Calls` has put it there."""
+    """Return the caller that `Calls` has added; None for a call that only reads."""
     caller = call.get("caller")
     return caller if isinstance(caller, tuple) else None
 
@@ -268,11 +291,11 @@ def _signal(number: Any) -> int:
 
 
 class Calls:
-    """Performs calls, each once: a client repeats after a cut what it has no answer to.
+    """Performs each call once, although a client repeats unanswered calls when it reconnects.
 
-    Answers are remembered for each client apart, so that none makes us forget what another still waits for. What only
-    reads is not remembered: it may be performed twice, and its answers are large. What must not be performed again by
-    the next agent learns who calls, and is noted with the kernel.
+    Answers are cached per client, so that one client can't evict what another still waits for. Calls that only read are
+    not cached: they may run twice, and their answers are large. Methods that must not run again under the next agent
+    get the caller, and store it with the kernel.
     """
 
     def __init__(self, methods: Methods) -> None:
@@ -281,7 +304,7 @@ class Calls:
         self._running: set[Answer] = set()
 
     def perform(self, client_id: str, number: int, call: Params) -> Answer:
-        """The call as a task that ends with the content of the RESULT frame and never fails."""
+        """Return the call as a task whose result is the content of the RESULT frame; it never raises."""
         if call.get("method") in _ONLY_READ:
             return self._begin(call)
         answers = self._answers.setdefault(client_id, OrderedDict())
@@ -304,17 +327,19 @@ class Calls:
             return {"result": await self._methods.perform(call)}
         except TpuError as error:
             return {"error": error.to_json()}
-        except Exception as error:  # the agent serves other kernels and must go on
+        except Exception as error:  # the agent serves other kernels too and must not end
             log.exception("method %s failed", call.get("method"))
             return {"error": _failed(call, error).to_json()}
 
     def _forget_old(self, answers: OrderedDict[int, Answer]) -> None:
+        # A running call stays, or its repetition would start it a second time.
         if len(answers) > _REMEMBERED and next(iter(answers.values())).done():
             answers.popitem(last=False)
         if len(self._answers) > _REMEMBERED_CLIENTS:
             self._answers.popitem(last=False)
 
     async def close(self) -> None:
+        """Cancel the calls that are running."""
         running = tuple(self._running)
         for task in running:
             task.cancel()
@@ -322,12 +347,12 @@ class Calls:
 
 
 def _failed(call: Params, error: Exception) -> TpuError:
-    """The worker does not allow it (a full disk, a folder that is gone or not ours), or it is a fault of ours."""
+    """Return the error for the client: the worker's fault (full disk, folder removed or not ours), else the agent's."""
     raw = f"{type(error).__name__}: {error}"
     if isinstance(error, OSError) and (error.filename or error.errno in _NO_ROOM):
         return EnvironmentFailed(
             f"The agent's files on the worker cannot be used: {error}.",
-            hint="Look at that path by `jupyter tpu ssh`: the disk may be full, or something else may be in the way.",
+            hint="Check that path with `jupyter tpu ssh`: the disk may be full, or another file may be in the way.",
             raw=raw,
         )
     return AgentBroken(f"The agent failed at {call.get('method')!r}.", raw=raw)

@@ -1,7 +1,7 @@
-"""Restores what somebody removes of the agent's folder while it runs, such as by ``rm -rf ~/.jupyter*``.
+"""Restore the agent's folder when it is deleted while the agent runs, such as by ``rm -rf ~/.jupyter*``.
 
-Clients that are connected notice nothing of it, and nobody could come back after a cut: the socket's file is gone, and
-with the lock's file another agent would start that knows none of the kernels.
+Connected clients notice nothing at first, but none could reconnect: the socket's file is gone, and without the lock's
+file the next client would start a second agent that knows none of the kernels.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from jupyter_tpu.errors import AgentBroken
 
 log = logging.getLogger(__name__)
 
+# `prepare` waits some seconds for a restored socket, so a second is soon enough; a check is a few `stat` calls.
 _EVERY_S = 1.0
 _CODE = Path(__file__).resolve().parents[2]
 _CANNOT = (
-    "The agent's folder {root} on the worker was removed and cannot be restored: {reason}. This kernel runs on, but "
-    "after the next cut of the connection nobody can reach it. Save what you need, or make room for that folder."
+    "The agent's folder {root} on the worker was removed and cannot be restored: {reason}. This kernel keeps running, "
+    "but it can't be reached after the next disconnect. Save what you need, or make room for that folder."
 )
 
 
 class HomeWatch:
-    """Looks every second; that costs a few `stat` calls.
+    """Checks the agent's folder every second and restores what is missing.
 
     Args:
         serve: called with a new listening socket.
-        hang_up: ends all connections. A client that comes back prepares the worker, and so makes the kernels' Python
-            again, which may have been removed too.
+        hang_up: ends all connections. A client that reconnects prepares the worker again, which also rebuilds the
+            kernels' Python if that was removed.
     """
 
     def __init__(
@@ -53,61 +54,62 @@ class HomeWatch:
         self._supervisor = os.getppid()
         self._socket: tuple[int, int] | None = None
         self._lock: int | None = None
-        self._has_told = False
+        self._has_warned = False
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Check until cancelled."""
         while True:
             try:
                 if not self._is_whole():
                     await self._restore()
-                else:  # not earlier: while `rm` still removes the new lock, a client would start a second agent
+                else:  # only now: while `rm` may still remove the new lock, a client would start a second agent
                     self._restore_code()
-                self._has_told = False
+                self._has_warned = False
             except (OSError, AgentBroken) as error:
-                self._tell(str(error).partition("\n")[0])
+                self._warn(str(error).partition("\n")[0])
             await asyncio.sleep(_EVERY_S)
 
     def _is_whole(self) -> bool:
+        # The supervisor holds the lock while it lives; once it is gone, this agent must hold it.
         has_socket = self._socket is not None and self._socket == _identity(self._home.socket)
         is_locked = self._home.lock.exists() and (self._lock is not None or os.getppid() == self._supervisor)
         return has_socket and is_locked and self._kernels.are_whole
 
     async def _restore(self) -> None:
-        """The lock comes first: with it nobody starts another agent meanwhile."""
+        """Restore folder, lock, socket and kernels; the lock first, so that no client starts a second agent."""
         self._home.make()
         if (lock := take_lock(self._home.lock)) is not None:
             log.warning("%s was removed, or its owner is gone: locked again", self._home.lock)
-            self._let_lock_go()
+            self._close_lock()
             self._lock = lock
-        if not is_answered(self._home.socket):  # by us, unless our supervisor's socket is of a file that was removed
+        if not is_answered(self._home.socket):  # the inherited socket listens on a file that was removed
             log.warning("%s was removed: created again", self._home.socket)
             await self._serve(listen(self._home.socket))
         self._socket = _identity(self._home.socket)
         self._kernels.restore()
 
     def _restore_code(self) -> None:
-        """No kernel starts without it, and a client of another version would bring its own only."""
+        """Unpack the agent's own code again: no kernel starts without it, and a client may bring another version."""
         if self._code and not Path(__file__).exists():
             log.warning("%s was removed: created again", _CODE)
             unpack(self._code, _CODE, _CODE.with_name(_CODE.name + ".again"))
             self._hang_up()
 
-    def _let_lock_go(self) -> None:
-        """One of a file that was removed again."""
+    def _close_lock(self) -> None:
+        """Close a lock whose file was removed again."""
         if self._lock is not None:
             os.close(self._lock)
 
-    def _tell(self, reason: str) -> None:
-        """Once, until it works again."""
-        if not self._has_told:
-            self._has_told = True
+    def _warn(self, reason: str) -> None:
+        """Log the failure and tell the kernels' users, once until it works again."""
+        if not self._has_warned:
+            self._has_warned = True
             log.error("%s cannot be restored: %s", self._home.root, reason)
             self._kernels.tell(_CANNOT.format(root=self._home.root, reason=reason.rstrip(".")))
 
 
 def _archive() -> bytes:
-    """The agent's own code, about 300 KB; empty if it was removed already, since an agent is needed even so."""
+    """Return the agent's own code, about 300 KB; empty if it is already gone: an agent is needed even then."""
     with suppress(OSError):
         return (_CODE / ARCHIVE).read_bytes()
     return b""

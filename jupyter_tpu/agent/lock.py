@@ -1,8 +1,8 @@
-"""The packages that we install on workers ourselves, to the version and with the hashes of their files.
+"""The lock file of the packages that jupyter_tpu itself installs on workers, with versions and hashes.
 
-`make worker-lock` writes them down for each Python and platform that a worker has. What users require stays as they
-wrote it. Where an index has other files, `JUPYTER_TPU_WORKER_LOCK` names a lock of its owner's, on the worker and where
-wheels are sent from.
+`make worker-lock` writes it for each Python and platform that a worker may have. The users' own requirements are not
+locked. For a package index with other files, `JUPYTER_TPU_WORKER_LOCK` names another lock file, on the worker and on
+the machine that sends wheels.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ VARIABLE = "JUPYTER_TPU_WORKER_LOCK"
 UV = "uv"
 AGENT_NEEDS = ("pyzmq>=25", "psutil>=5.9")
 KERNEL_NEEDS = ("ipykernel>=6.29",)
-"""Includes what the agent needs."""
+"""Requirements of kernels; ipykernel brings the agent's along."""
 
 
 @cache
 def lock_text() -> str:
-    """All of it, as a requirements file.
+    """Return the whole lock as the text of a requirements file.
 
     Raises:
-        EnvironmentFailed: the file that the variable names cannot be read.
+        EnvironmentFailed: the file that `VARIABLE` names cannot be read.
     """
     own = os.environ.get(VARIABLE, "")
     try:
@@ -39,21 +39,21 @@ def lock_text() -> str:
 
 
 def locked(needs: Sequence[str]) -> str:
-    """The part of the lock for ``uv``, for the agent's needs or for the kernels'; those bring most of it along."""
+    """Return the part of the lock for ``uv``, for `AGENT_NEEDS` or, with all their dependencies, for `KERNEL_NEEDS`."""
     named = {_name(need) for need in needs}
     is_all = named == set(map(_name, KERNEL_NEEDS))
     return "\n".join(block for block in _blocks() if (_name(block) in named) or (is_all and _name(block) != UV))
 
 
 def with_hashes(lines: Iterable[str]) -> Iterator[str]:
-    """Pinned requirements, those that are in the lock with their hashes."""
+    """Yield pinned requirements; those in the lock get their hashes."""
     hashes = {block.partition(" ")[0]: block[block.index("--hash") :] for block in _blocks()}
     return (f"{line} {hashes[line]}" if line in hashes else line for line in lines)
 
 
 @contextmanager
 def requirements_file(text: str) -> Iterator[Path]:
-    """A file for uv or pip to read."""
+    """Write a temporary requirements file for uv or pip."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lock.txt"
         path.write_text(text, encoding="utf-8")
@@ -62,7 +62,7 @@ def requirements_file(text: str) -> Iterator[Path]:
 
 @cache
 def _blocks() -> tuple[str, ...]:
-    """``NAME==VERSION ; MARKER --hash=… --hash=…`` for each package, some twice with other markers."""
+    """Return a line ``NAME==VERSION ; MARKER --hash=…`` for each package; some occur twice, with other markers."""
     return tuple(line for line in lock_text().replace("\\\n", " ").splitlines() if line[:1].isalnum())
 
 

@@ -1,4 +1,7 @@
-"""The agent's process: serves clients on a Unix socket that the supervisor holds, so that no connect ever fails."""
+"""The agent's process: put the parts together and serve clients on the supervisor's Unix socket.
+
+The supervisor keeps that socket open, so that clients can connect even while the agent is restarted.
+"""
 
 from __future__ import annotations
 
@@ -38,22 +41,29 @@ from jupyter_tpu.files import close_new_files
 
 log = logging.getLogger(__name__)
 
+# Two slices of output (`SLICE_BYTES`) fit: more would delay a reply behind output that is already buffered.
 _WRITE_BUFFER_BYTES = 512 * 1024
+# Every kernel needs descriptors for its sockets, files and process: the usual soft limit of 1024 is soon reached.
 _OPEN_FILES = 65536
-# The next agent listens on the same socket; newer Pythons would remove its file.
+# The next agent listens on the same socket; Python 3.13 and later would remove its file.
 _KEEP_SOCKET: dict[str, Any] = {"cleanup_socket": False} if sys.version_info >= (3, 13) else {}
 
 
 class Agent:
-    """All of it: kernels, and one session per client."""
+    """The agent: its kernels, its watches and one session per client connection.
+
+    Args:
+        python: the Python that kernels run on by default.
+    """
 
     def __init__(self, home: Home, python: str) -> None:
         self._home = home
         self._context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
+        # Four sockets and four monitors a kernel: ZMQ's default of 1023 would not do for much more than 100 kernels.
         self._context.set(zmq.MAX_SOCKETS, 16384)
         self._sessions: set[Session] = set()
         self.reports = ReportedExits()
-        self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._tell_sessions)
+        self._launcher = Launcher(home, python, self.reports, self._is_quiet, self._notify_sessions)
         self._kernels = Kernels(Surroundings(home, self._context, self.reports, self._launcher), self._wake_sessions)
         notices = Notices(self._kernels)
         self._guard = AutostopDaemon(home.brakes, ActivityWatch(self._kernels, notices, self._pages), notices)
@@ -80,19 +90,19 @@ class Agent:
         return sum(session.pages for session in self._sessions)
 
     def _fence(self, session: Session) -> None:
-        """A client that comes back ends its former connection, which may be half-open for hours.
+        """End the older connection of a client that reconnects: it may stay half-open for hours.
 
-        A former one that is late is told by its epoch.
+        The epoch tells which is older, as an old connection may also arrive late.
         """
         for other in tuple(self._sessions):
             if other is not session and other.client_id == session.client_id:
                 min(other, session, key=lambda one: one.epoch).end()
 
     def _notice(self) -> dict[str, Any]:
-        """What clients are told of the worker when they connect and by `Session.notify`."""
+        """Return the content of the NOTICE frame: the pre-warmed kernel, if there is one."""
         return {"spare": self._launcher.spares.describe()}
 
-    def _tell_sessions(self) -> None:
+    def _notify_sessions(self) -> None:
         for session in self._sessions:
             session.notify()
 
@@ -107,7 +117,12 @@ class Agent:
         return self._kernels.are_quiet
 
     async def serve(self, listener: socket.socket, stop: asyncio.Event) -> None:
-        """Serve until asked to stop; kernels go on."""
+        """Serve until `stop` is set; the kernels keep running.
+
+        Args:
+            listener: the socket that clients connect to, already listening.
+        """
+        # Before the first client: it must find the kernels of the agent before this one.
         self._kernels.adopt()
         self._launcher.spares.begin()
         await self._serve_at(listener)
@@ -116,6 +131,7 @@ class Agent:
         parts = (self._guard, self._notice_watch, self._metrics, home_watch, orphans)
         watches = [asyncio.create_task(part.run()) for part in parts]
         await stop.wait()
+        # First what could start something new, then the calls, and the kernels' sockets and records last.
         for watch in watches:
             watch.cancel()
         for server in self._servers:
@@ -142,14 +158,14 @@ class Agent:
 
 
 def _is_ours(connection: socket.socket) -> bool:
-    """Whether the peer is the same user; the folder's permissions say so too, this does not depend on them."""
+    """Whether the peer runs as the same user or root; the folder's permissions should ensure it, this checks it."""
     credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     _, uid, _ = struct.unpack("3i", credentials)
     return uid in (os.getuid(), 0)
 
 
 async def read_reports(reports: ReportedExits) -> None:
-    """Read the supervisor's lines, ``[pid, wait status]``; its end does not end the agent."""
+    """Read the supervisor's lines, ``[pid, wait status]``, until it ends; the agent survives that."""
     reader = asyncio.StreamReader()
     loop = asyncio.get_running_loop()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin.buffer)
@@ -160,6 +176,7 @@ async def read_reports(reports: ReportedExits) -> None:
 
 
 async def run(home: Home, python: str, listener: socket.socket) -> None:
+    """Run an agent until SIGTERM or SIGINT."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -171,15 +188,20 @@ async def run(home: Home, python: str, listener: socket.socket) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """``ROOT PYTHON``; the listening socket is descriptor 3, the supervisor's reports come on standard input."""
+    """Run the agent's process.
+
+    Args:
+        arguments: the agent's folder and the kernels' Python. ``JUPYTER_TPU_LISTENER`` is the number of the inherited
+            listening socket, and the supervisor's reports come on standard input.
+    """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s agent %(levelname)s %(name)s: %(message)s")
-    # It warns of each write to a client that has left without a word, which a link that is cut does all day.
+    # asyncio warns at each write to a client whose connection was cut, which happens all day and filled the log.
     logging.getLogger("asyncio").setLevel(logging.ERROR)
-    # The supervisor blocks the signals it waits for, and children inherit that.
+    # The supervisor blocks the signals it waits for, and its children inherit the mask.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGCHLD, signal.SIGTERM))
-    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(most, _OPEN_FILES), most))
+    _, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(hard_limit, _OPEN_FILES), hard_limit))
     root, python = arguments
     listener = socket.socket(fileno=int(os.environ.pop("JUPYTER_TPU_LISTENER")))
     asyncio.run(run(Home(Path(root)), python, listener))

@@ -1,4 +1,4 @@
-"""Where the agent keeps things on the worker: one folder in the user's home, nobody else's business."""
+"""The agent's folder on the worker, private to its user, and the few operations on files, sockets and locks in it."""
 
 from __future__ import annotations
 
@@ -14,24 +14,25 @@ from pathlib import Path
 
 from jupyter_tpu.errors import AgentBroken
 
-# A Unix socket's path may have 107 bytes; below the folder come 17 for the kernel and a few for the socket's name.
+# A Unix socket's path may have 107 bytes (unix(7)): 17 are needed for a kernel's folder, and a few for the name.
 _LONGEST_RUN_FOLDER = 70
+# How much of a removed file is copied at a time: bounds memory, a record's segment has 32 MiB.
 _PIECE_BYTES = 1024 * 1024
 
 
 def private_folder(path: Path) -> Path:
-    """Make a folder that only we can enter, with its parents, or make sure that it is one.
+    """Create a folder with mode 0700 and its missing parents, or check that an existing one is private.
 
     Raises:
-        AgentBroken: somebody else owns it, or could look inside.
+        AgentBroken: another user owns it or has access to it.
     """
     missing = [level for level in path.parents if not level.exists()]
-    for level in (*reversed(missing), path):  # one by one: mkdir would give parents what the umask allows
+    for level in (*reversed(missing), path):  # one by one: mkdir(parents=True) would give parents the umask's mode
         level.mkdir(mode=0o700, exist_ok=True)
     found = path.lstat()
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
         raise AgentBroken(
-            f"The folder {path} on the worker is not ours alone.",
+            f"Other users have access to the folder {path} on the worker.",
             exists="Its owner or its permissions would let another user read or replace the sockets of your kernels.",
             hint=f"Remove it, or make it yours with permissions 0700: {path}",
         )
@@ -39,7 +40,7 @@ def private_folder(path: Path) -> Path:
 
 
 def listen(path: Path) -> socket.socket:
-    """A socket at `path` that only we can connect to, in the place of what is there."""
+    """Listen on a new Unix socket at `path` that only this user can connect to; replaces what is there."""
     path.unlink(missing_ok=True)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(path))
@@ -49,12 +50,12 @@ def listen(path: Path) -> socket.socket:
 
 
 def is_answered(path: Path) -> bool:
-    """Whether somebody listens at this socket."""
+    """Whether a process listens on the Unix socket at `path`."""
     with socket.socket(socket.AF_UNIX) as probe:
         probe.setblocking(False)
         try:
             probe.connect(str(path))
-        except BlockingIOError:
+        except BlockingIOError:  # its backlog is full, so there is a listener
             return True
         except OSError:
             return False
@@ -62,10 +63,10 @@ def is_answered(path: Path) -> bool:
 
 
 def rewritten(path: Path, descriptor: int) -> int:
-    """Write a file that was removed anew from its open descriptor, which is closed; the new file's descriptor.
+    """Recreate a removed file from its open descriptor; returns the new descriptor and closes the old one.
 
     Raises:
-        OSError: that is not possible; the descriptor stays open.
+        OSError: that failed; the old descriptor stays open.
     """
     new = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -81,7 +82,7 @@ def rewritten(path: Path, descriptor: int) -> int:
 
 
 def take_lock(path: Path) -> int | None:
-    """The lock's descriptor, or None when another process holds it."""
+    """Acquire the lock at `path` without waiting; returns its descriptor, None if another process holds it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,21 +94,23 @@ def take_lock(path: Path) -> int | None:
 
 @dataclass(frozen=True)
 class Home:
-    """The agent's folder and what is where in it."""
+    """The agent's folder and the paths in it."""
 
     root: Path
 
     @classmethod
     def of_user(cls) -> Home:
+        """Return the folder of the user that this process runs as."""
         return cls(Path.home() / ".jupyter-tpu")
 
     def make(self) -> None:
+        """Create what is missing; raises AgentBroken where another user has access."""
         for folder in (self.root, self.run, self.kernels, self.environments):
             private_folder(folder)
 
     @property
     def run(self) -> Path:
-        """Sockets. In the home folder, unless its path is too long for a Unix socket."""
+        """The folder of sockets: below the home folder, unless that path is too long for a Unix socket."""
         path = self.root / "run"
         if len(os.fsencode(path)) <= _LONGEST_RUN_FOLDER:
             return path
@@ -115,46 +118,50 @@ class Home:
         return Path(f"/tmp/jupyter-tpu-{os.getuid()}-{digest}")
 
     def leave_run(self) -> None:
-        """No agent is kept any more: remove its socket, and the folder unless kernels live on in it."""
+        """Remove the agent's socket, and the folder of sockets unless kernels still use it; no agent runs any more."""
         with suppress(OSError):
             self.socket.unlink()
             self.run.rmdir()
 
     def remove_run(self) -> None:
-        """Remove the folder of sockets; nothing may run any more."""
+        """Remove the folder of sockets; neither an agent nor a kernel may run any more."""
         shutil.rmtree(self.run, ignore_errors=True)
 
     @property
     def socket(self) -> Path:
+        """The socket that clients connect to."""
         return self.run / "agent.sock"
 
     @property
     def lock(self) -> Path:
-        """Held by the supervisor for as long as it lives."""
+        """The lock that the supervisor holds while it lives: there is one agent for each folder."""
         return self.root / "supervisor.lock"
 
     @property
     def log(self) -> Path:
+        """The log of supervisor and agent."""
         return self.root / "agent.log"
 
     @property
     def brakes(self) -> Path:
-        """What the guard was told."""
+        """The auto-stop rules that the guard was given; the file keeps its old name for older agents."""
         return self.root / "brakes.json"
 
     @property
     def snapshots(self) -> Path:
-        """What laptops told of the node."""
+        """The latest snapshots that clients sent for the node's notebooks."""
         return self.root / "snapshots.json"
 
     @property
     def kernels(self) -> Path:
+        """The folder with one folder per kernel."""
         return self.root / "kernels"
 
     @property
     def environments(self) -> Path:
+        """The folder of Python environments."""
         return self.root / "env"
 
     def archive(self, digest: str) -> Path:
-        """The agent's own code, by the hash of its archive."""
+        """The folder of the agent's code with this archive hash."""
         return self.root / "agent" / digest

@@ -1,7 +1,7 @@
-"""Second step on the worker, from the agent's own code: environments, then a supervisor if none lives.
+"""Second step on the worker, from the agent's own code: build the environments and start a supervisor if none runs.
 
-Says everything as JSON lines on standard output: ``{"phase", "message", "fraction"}`` while it works, and at the end
-``{"ready": {...}}`` or ``{"failed": {...}}``.
+Reports JSON lines on standard output: ``{"phase", "message", "fraction"}`` for progress, and at the end ``{"ready":
+{...}}`` or ``{"failed": {...}}``.
 """
 
 from __future__ import annotations
@@ -21,14 +21,22 @@ from jupyter_tpu.agent.paths import Home, is_answered, listen, take_lock
 from jupyter_tpu.errors import AgentBroken, TpuError
 from jupyter_tpu.files import close_new_files, users_umask
 
+# Two such logs are kept at most: this one and the old one.
 _LOG_BYTES = 4 * 1024 * 1024
+# The last 30 lines or so, for an error message.
 _TAIL_BYTES = 3000
-_RESTORED_WITHIN_S = 20.0  # the agent looks every second; one that has died takes seconds to be started again
+# The agent checks its folder every second; one that has died needs a few seconds to be started again.
+_RESTORED_WITHIN_S = 20.0
 _SUPERVISE = "supervise"
 
 
 def main(code: Path, request: Mapping[str, Any]) -> None:
-    """Prepare the worker for a client."""
+    """Prepare the worker for a client and report the result on standard output.
+
+    Args:
+        code: the folder of the agent's code.
+        request: the client's line, see `bootstrap`.
+    """
     close_new_files()
     try:
         _say(ready=prepare(code, Home.of_user(), request))
@@ -37,7 +45,11 @@ def main(code: Path, request: Mapping[str, Any]) -> None:
 
 
 def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Make sure that an agent is kept, and that kernels have a Python; answers with where they are."""
+    """Make sure that an agent runs and that kernels have a Python; returns where both are.
+
+    Raises:
+        TpuError: the worker can't be prepared.
+    """
     home.make()
     environments = Environments(home, _report)
     python = environments.kernel_python(str(request.get("python", "")))
@@ -49,10 +61,10 @@ def prepare(code: Path, home: Home, request: Mapping[str, Any]) -> dict[str, Any
 
 
 def _lock_of_no_agent(home: Home) -> int | None:
-    """The lock where no agent is kept, else None.
+    """Return the supervisor's lock if no agent runs, else None.
 
-    A lock that is free does not prove it: somebody may have removed the folder with the lock that was held. The agent
-    restores it within a second (`home_watch`), and a second one would write into the same records.
+    A free lock does not prove that none runs: the folder may have been removed together with the lock that is held. The
+    running agent restores it within a second (`home_watch`); a second agent would write into the same records.
     """
     until = time.monotonic() + _RESTORED_WITHIN_S
     while (lock := take_lock(home.lock)) is not None and _is_supervised(home):
@@ -61,15 +73,15 @@ def _lock_of_no_agent(home: Home) -> int | None:
             return None
         if time.monotonic() > until:
             raise AgentBroken(
-                f"The agent's folder {home.root} was removed from the worker, and its agent does not restore it.",
-                hint="Look at the node by `jupyter tpu ssh`, or restart it; a restart ends its kernels.",
+                f"The agent's folder {home.root} was removed from the worker, and the agent did not restore it.",
+                hint="Check the node with `jupyter tpu ssh`, or restart it; a restart ends its kernels.",
             )
         time.sleep(0.1)
     return lock
 
 
 def _is_supervised(home: Home) -> bool:
-    """Whether one of our processes keeps an agent for this folder, or is one, whatever has become of its lock."""
+    """Whether one of this user's processes is a supervisor or an agent of this folder, whatever became of its lock."""
     root, kinds = os.fsencode(home.root), {_SUPERVISE.encode(), b"agent"}
     return any(root in words and kinds & {*words} for words in _our_commands())
 
@@ -82,7 +94,10 @@ def _our_commands() -> Iterator[list[bytes]]:
 
 
 def _start_supervisor(code: Path, home: Home, agent_python: str, kernel_python: str, lock: int) -> None:
-    """Start it in a session of its own; the lock and the listening socket pass to it, so it is ready at once."""
+    """Start a supervisor detached from this connection; it inherits the lock and the listening socket.
+
+    Clients can connect at once: the socket listens before the agent has started.
+    """
     _report("agent", "Starting the agent", 0.9)
     listener = listen(home.socket)
     descriptors = (listener.fileno(), lock)

@@ -1,7 +1,7 @@
-"""Between standard input/output and the agent's socket, where the SSH server forbids forwarding to Unix sockets.
+"""Connect standard input and output with the agent's socket, where the SSH server forbids forwarding to Unix sockets.
 
-Sent on standard input like `bootstrap`, so one file and only the standard library; then one JSON line ``{"socket"}``,
-then the bytes to pass on.
+Sent on standard input like `bootstrap`, so a single file and only the standard library; followed by one JSON line
+``{"socket"}`` and then by the bytes to pass on.
 """
 
 import json
@@ -10,22 +10,26 @@ import socket
 import sys
 import threading
 
+# One slice of output (`wire.frames.SLICE_BYTES`), so that a slice needs no second read.
 PIECE_BYTES = 256 * 1024
 
 
 def upwards(connection: socket.socket) -> None:
+    """Copy standard input to the agent until it ends."""
     while data := sys.stdin.buffer.read1(PIECE_BYTES):  # type: ignore[union-attr]
         connection.sendall(data)
     connection.shutdown(socket.SHUT_WR)
 
 
 def downwards(connection: socket.socket) -> None:
+    """Copy the agent's bytes to standard output until the agent closes the connection."""
     while data := connection.recv(PIECE_BYTES):
         sys.stdout.buffer.write(data)
         sys.stdout.buffer.flush()
 
 
 def main() -> None:
+    """Relay in both directions until the agent closes the connection."""
     request = json.loads(sys.stdin.buffer.readline())
     connection = socket.socket(socket.AF_UNIX)
     connection.connect(request["socket"])
@@ -34,7 +38,7 @@ def main() -> None:
         downwards(connection)
     except OSError as error:
         sys.exit(str(error))
-    os._exit(0)
+    os._exit(0)  # the other thread may wait for standard input for ever
 
 
 if __name__ == "__main__":

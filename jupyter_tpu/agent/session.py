@@ -1,8 +1,8 @@
-"""One client's connection: frames in, slices of records out.
+"""One client's connection to the agent: frames in, slices of records out.
 
-There is no queue for output: each stream is a cursor in a record, and the sender reads on from there as far as the
-window allows, one slice of one stream after the other, so that replies and other kernels pass between the slices of a
-flood. Control replies far behind the cursor go ahead as copies.
+Output has no queue: each stream is a cursor in a record, and the sender reads on from there as far as the window
+allows, one slice per stream in turn, so that replies and other kernels get between the slices of a flood. Control
+replies that are far ahead of the cursor are sent early, as copies.
 """
 
 from __future__ import annotations
@@ -37,21 +37,29 @@ from jupyter_tpu.wire.messages import decode_request
 
 log = logging.getLogger(__name__)
 
+# One slice of output (`SLICE_BYTES`); requests are much smaller.
 _READ_BYTES = 256 * 1024
+# Replies waiting to be sent, beyond which the client has to read before we read on. Bounds memory per client.
 _REPLY_BUFFER_BYTES = 4 * 1024 * 1024
-# A client asks for a sign of life every 4 s. One that is silent for so long is gone, whatever its SSH server believes,
-# or does not reach us any more, which it cannot notice while it goes on hearing us.
+# A client pings every 4 s and gives up after 12 s of silence itself. One that is silent for longer is gone, whatever
+# its SSH server believes, or its path is dead in one direction, which only the agent can notice.
 SILENCE_S = 14.0
+# Silence is counted in so many ticks, so that time in which this process itself was suspended does not count.
 _TICKS = 7
+# A minute, while replies of many MiB drain on a slow path: the client's pings are not read in that time.
 _MOST_TICKS_OF_REPLIES = 30
 
 
 @dataclass
 class Stream:
-    """A kernel as this client sees it: sent up to `offset`, of which `received` has been acknowledged.
+    """One client's position in a kernel's record.
 
-    Urgent entries up to the seq `expressed` were sent ahead of their turn. `asked_at` has the numbers of requests that
-    a cut held up, and when they were asked (Unix seconds).
+    Attributes:
+        offset: where the next slice begins.
+        received: up to which offset the client has acknowledged.
+        is_held: whether the client has paused the stream.
+        expressed: seq of the newest urgent entry that was sent early.
+        asked_at: by number of a request that a disconnect delayed: when it was asked (Unix seconds).
     """
 
     kernel: Kernel
@@ -66,9 +74,14 @@ class Session:
     """Serves one connection until it ends.
 
     Args:
-        notice: what clients are told of the worker, now.
-        fence: called once the client is known, to end the other connections of the same client.
-        silence_s: a client that says nothing for so long is gone.
+        about: what the HELLO frame says about the agent.
+        notice: returns the current content of the NOTICE frame.
+        fence: called once the client is known, to end its other connections.
+        silence_s: how long a client may be silent before its connection is ended.
+
+    Attributes:
+        client_id: empty until the client's HELLO frame has come.
+        epoch: grows with each connection of the client.
     """
 
     def __init__(
@@ -106,31 +119,31 @@ class Session:
 
     @property
     def pages(self) -> int:
-        """How many pages this client shows kernels in; one that does not tell counts as one while it follows any."""
+        """How many pages show kernels through this client; 1 for one that does not report it but follows a kernel."""
         if self._pages is not None:
             return self._pages
         return int(bool(self._streams))
 
     def wake(self) -> None:
-        """A kernel's record has grown, or a kernel was forgotten."""
+        """Send what is new: a kernel's record has grown, or a kernel was deleted."""
         self._output.set()
 
     def follows(self, kernel_id: str) -> bool:
-        """Whether the client reads what the kernel says."""
+        """Whether the client is attached to the kernel."""
         return any(stream.kernel.kernel_id == kernel_id for stream in self._streams.values())
 
     def notify(self) -> None:
-        """There is news of the worker."""
+        """Send a NOTICE frame, if the client understands it."""
         if "notice" in self._accepts:
             self._writer.write(encode_json(Kind.NOTICE, self._notice()))
 
     def end(self) -> None:
-        """Cut the connection. What the client wrote on it before is not looked at any more."""
+        """Cut the connection; frames that have arrived but were not handled are ignored."""
         self._has_ended = True
         self._writer.transport.abort()
 
     async def run(self) -> None:
-        """Serve until the client leaves or breaks the protocol."""
+        """Serve until the client disconnects or breaks the protocol."""
         watch = asyncio.create_task(self._watch())
         sender = asyncio.create_task(self._send_output())
         sender.add_done_callback(self._sender_ended)
@@ -148,7 +161,7 @@ class Session:
             self._writer.close()
 
     def _sender_ended(self, task: asyncio.Task[None]) -> None:
-        """A connection on which nothing is sent any more looks alive: end it, and the client comes back."""
+        """End the connection when its sender fails: it would look alive but bring no output; the client reconnects."""
         if task.cancelled():
             return
         if not isinstance(task.exception(), ConnectionError):
@@ -156,11 +169,11 @@ class Session:
         self.end()
 
     async def _watch(self) -> None:
-        """Silence is counted in ticks: while this process stands still it hears nobody."""
+        """End the connection of a silent client."""
         while self._silent_ticks < (_MOST_TICKS_OF_REPLIES if self._is_draining else _TICKS):
             await asyncio.sleep(self._tick_s)
             self._silent_ticks += 1
-            if self._owes_sign and self.client_id:  # its ping may wait behind a long message on a slow path
+            if self._owes_sign and self.client_id:  # on a slow path its ping may wait behind its own long message
                 self._give_sign()
         log.info("client %s is silent", self.client_id)
         self.end()
@@ -173,12 +186,12 @@ class Session:
             self._silent_ticks, self._owes_sign = 0, True
             for frame in decoder.feed(data):
                 self._handle(frame)
-            # Not for output on its way: an interrupt must not wait until a flood has drained.
+            # Only for replies, whose buffer is larger than output ever fills: an interrupt must not wait for a flood.
             if self._writer.transport.get_write_buffer_size() > _REPLY_BUFFER_BYTES:
                 await self._drain_replies()
 
     async def _drain_replies(self) -> None:
-        """Meanwhile nobody listens to the client, which therefore has more time."""
+        """Wait until the client has read its replies; its pings are not read meanwhile, so it gets more time."""
         self._is_draining = True
         await self._writer.drain()
         self._silent_ticks = 0
@@ -193,9 +206,11 @@ class Session:
             handler(self, frame)
 
     def _greet(self, frame: Frame) -> None:
+        """Answer the client's HELLO and end its older connections."""
         if frame.kind != Kind.HELLO:
             raise ProtocolError("the first frame is no greeting")
         hello = frame.json()
+        # Sent even if the versions do not match: then the client can tell which agent this is.
         self._writer.write(encode_json(Kind.HELLO, agent_hello(self._about)))
         negotiate(hello.get("protocols"))
         self.client_id = checked_client_id(hello.get("client_id"))
@@ -214,17 +229,17 @@ class Session:
         answer.add_done_callback(self._answers.discard)
 
     def _note_pages(self, call: Mapping[str, Any]) -> None:
-        """A Jupyter server follows its kernels whether or not anybody looks; it tells when it asks what goes on."""
+        """Take the number of open pages from a call of ``activity``: a server follows kernels also without pages."""
         params = call.get("params")
         pages = params.get("pages") if call.get("method") == "activity" and isinstance(params, dict) else None
         if isinstance(pages, int) and pages >= 0:
             self._pages = pages
 
     async def _answer(self, number: int, task: asyncio.Task[dict[str, Any]]) -> None:
-        # The call goes on when this connection is cut; the client asks again on the next.
+        # The call continues when this connection is cut; the client repeats it on the next and gets this result.
         frame = encode_json(Kind.RESULT, await asyncio.shield(task), number=number)
         if len(frame) > JSON_BYTES:
-            error = AgentBroken(f"The agent's answer is too large to be sent: {len(frame) >> 20} MiB.")
+            error = AgentBroken(f"The agent's answer is too large to send: {len(frame) >> 20} MiB.")
             frame = encode_json(Kind.RESULT, {"error": error.to_json()}, number=number)
         self._writer.write(frame)
 
@@ -240,18 +255,18 @@ class Session:
     def _open(self, number: int, kernel: Kernel, seq: int) -> Stream:
         if seq > kernel.record.next_seq:
             raise KernelFailed(
-                f"The worker's record of kernel {kernel.kernel_id} ends before what was seen of it.",
-                exists="Its disk lost the end, or this is another kernel of the same id.",
+                f"The worker's record of kernel {kernel.kernel_id} ends before what this client has already received.",
+                exists="The worker's disk lost the end of it, or this is another kernel with the same id.",
                 hint="Restart the kernel.",
             )
         self._forget_in_flight(number)
         offset, found = _locate(kernel.record, seq)
         stream = self._streams[number] = Stream(kernel, offset, offset)
-        self._say_position(number, kernel, offset, found)
+        self._send_position(number, kernel, offset, found)
         self._output.set()
         return stream
 
-    def _say_position(self, number: int, kernel: Kernel, offset: int, seq: int) -> None:
+    def _send_position(self, number: int, kernel: Kernel, offset: int, seq: int) -> None:
         content = {"seq": seq, "end": kernel.record.end}
         self._writer.write(encode_json(Kind.POSITION, content, number, offset))
 
@@ -262,6 +277,7 @@ class Session:
 
     def _acknowledge(self, frame: Frame) -> None:
         stream = self._streams.get(frame.stream)
+        # An acknowledgement may be older than a new position on the same stream.
         if stream is None or not stream.received <= frame.number <= stream.offset:
             return
         self._window.received(frame.number - stream.received, time.monotonic())
@@ -307,7 +323,7 @@ class Session:
                 await self._writer.drain()
 
     def _send_next(self) -> bool:
-        """What is urgent, then one slice of the stream whose turn it is; whether there was one."""
+        """Send urgent entries, then one slice of the stream whose turn it is; returns whether a slice was sent."""
         for number, stream in list(self._streams.items()):
             if stream.kernel.is_closed:
                 self._refuse(number, KernelFailed("The kernel was shut down and its record removed."))
@@ -316,7 +332,7 @@ class Session:
         return any(self._send_slice(number, stream) for number, stream in list(self._streams.items()))
 
     def _send_urgent(self, number: int, stream: Stream) -> None:
-        """Copies of urgent entries that the next slice will not bring; in their turn they are sent once more."""
+        """Send copies of urgent entries that the next slice does not contain; the stream brings them again later."""
         near = stream.offset if self._is_blocked(stream) else stream.offset + SLICE_BYTES
         for seq, offset, entry in stream.kernel.record.urgent:
             if offset >= near and seq > stream.expressed:
@@ -336,25 +352,26 @@ class Session:
             return True
         if data:
             self._send_data(number, stream, data)
-            self._streams[number] = self._streams.pop(number)  # the others come first now
+            self._streams[number] = self._streams.pop(number)  # to the end: the other streams come first now
         return bool(data)
 
     def _send_data(self, number: int, stream: Stream, data: bytes) -> None:
         self._writer.write(encode_frame(Kind.DATA, number, stream.offset, data))
         stream.offset += len(data)
+        # A stream that has run dry says nothing about the path's speed, see `Window`.
         starved = stream.offset == stream.kernel.record.end
         self._window.sent(len(data), time.monotonic(), starved=starved)
 
     def _jump(self, number: int, stream: Stream) -> None:
-        """What comes next was trimmed away, or is damaged: go on behind it, which the client sees as a cut."""
+        """Skip what was trimmed away or is damaged; the client sees the gap in the seqs."""
         self._forget_in_flight(number)
         stream.offset, seq = stream.kernel.record.go_on(stream.offset)
         stream.received = stream.offset
-        self._say_position(number, stream.kernel, stream.offset, seq)
+        self._send_position(number, stream.kernel, stream.offset, seq)
 
 
 def _locate(record: Record, seq: int) -> tuple[int, int]:
-    """Where `seq` is, or the end when damage hides the place: the client is told of the cut, and new output goes on."""
+    """Return offset and seq of the entry, or the end of the record if damage hides it: then only new output follows."""
     with suppress(ProtocolError):
         offset, found = record.locate(seq)
         if found <= record.next_seq:
@@ -363,12 +380,12 @@ def _locate(record: Record, seq: int) -> tuple[int, int]:
 
 
 def _asked_at(ages: Any) -> dict[int, float]:
-    """From numbers and ages in seconds, which an older client does not send."""
+    """Return when requests were asked, from ``[number, age in seconds]`` pairs; older clients send none."""
     now = time.time()
     try:
         return {int(number): now - float(age_s) for number, age_s in ages or ()}
     except (TypeError, ValueError, OverflowError):
-        raise ProtocolError(f"ages that are none: {str(ages)[:60]}") from None
+        raise ProtocolError(f"ages are not valid: {str(ages)[:60]}") from None
 
 
 _HANDLERS = {

@@ -1,8 +1,8 @@
-"""Keeps one agent running: restarts it when it dies, and inherits its kernels in the meantime.
+"""Keep one agent running: restart it when it dies, and reap its kernels in the meantime.
 
-It holds the lock that says "an agent is kept here" and the listening socket, so that clients who connect while the
-agent is being restarted simply wait. As the reaper of its descendants it learns how kernels ended whose agent is gone,
-and tells the next agent. Standard library only; small, because nothing watches it but the next client.
+The supervisor holds the lock of the agent's folder and the listening socket, so that clients that connect while the
+agent is restarted simply wait. As subreaper of its descendants it learns how the kernels of a dead agent ended, and
+reports it to the next agent. Standard library only; small, because only the next client would notice its end.
 """
 
 from __future__ import annotations
@@ -22,14 +22,21 @@ from jupyter_tpu.files import close_new_files, users_umask
 
 log = logging.getLogger(__name__)
 
-_PR_SET_CHILD_SUBREAPER = 36
+_PR_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
 _SIGNALS = {signal.SIGCHLD, signal.SIGTERM}
+# An agent that lived for so long had started; a crash later than that is not a crash at start.
 _STEADY_S = 10.0
+# Then the agent can't start at all (a broken environment, a full disk), and restarting it only burns CPU.
 _MOST_CRASHES = 5
 
 
 class Supervisor:
-    """One agent after the other, until asked to stop or until the agent crashes at each start."""
+    """Runs one agent after the other, until SIGTERM or until it crashes at each start.
+
+    Args:
+        command: starts the agent.
+        listener: descriptor of the listening socket, which every agent inherits.
+    """
 
     def __init__(self, command: list[str], listener: int) -> None:
         self._command = command
@@ -37,6 +44,7 @@ class Supervisor:
         self._unreported: dict[int, int] = {}
 
     def run(self) -> None:
+        """Start agents until asked to stop, or until too many crash right after their start."""
         crashes = 0
         while crashes < _MOST_CRASHES:
             started = time.monotonic()
@@ -44,8 +52,8 @@ class Supervisor:
             if self._watch(agent):
                 return
             crashes = 0 if time.monotonic() - started > _STEADY_S else crashes + 1
-            log.error("the agent ended with %s; it is started again", agent.returncode)
-        log.error("the agent ended %s times in a row right after its start; given up", crashes)
+            log.error("the agent ended with %s; restarting it", agent.returncode)
+        log.error("the agent ended %s times in a row right after its start; giving up", crashes)
 
     def _start(self) -> subprocess.Popen[bytes]:
         environment = {**os.environ, "JUPYTER_TPU_LISTENER": str(self._listener)}
@@ -58,12 +66,12 @@ class Supervisor:
             umask=users_umask(),
         )
         for pid, status in self._unreported.items():
-            self._tell(agent, pid, status)
+            self._report(agent, pid, status)
         self._unreported.clear()
         return agent
 
     def _watch(self, agent: subprocess.Popen[bytes]) -> bool:
-        """Wait for the agent's end; whether it was asked for."""
+        """Wait for the agent's end; returns whether it was asked for."""
         while agent.returncode is None:
             if signal.sigwait(_SIGNALS) == signal.SIGTERM:
                 agent.terminate()
@@ -73,20 +81,20 @@ class Supervisor:
         return False
 
     def _reap(self, agent: subprocess.Popen[bytes]) -> None:
-        """Take every child that has ended; only then look at the agent, whose end is one of them."""
+        """Reap every child that has ended: one SIGCHLD may stand for several, and the agent is one of them."""
         while (ended := _next_ended()) is not None:
             pid, status = ended
             if pid == agent.pid:
                 agent.returncode = os.waitstatus_to_exitcode(status)
             else:
-                self._tell(agent, pid, status)
+                self._report(agent, pid, status)
 
-    def _tell(self, agent: subprocess.Popen[bytes], pid: int, status: int) -> None:
+    def _report(self, agent: subprocess.Popen[bytes], pid: int, status: int) -> None:
         assert agent.stdin is not None
         try:
             agent.stdin.write(json.dumps([pid, status]).encode() + b"\n")
             agent.stdin.flush()
-        except OSError:
+        except OSError:  # the agent has ended too; the next one gets the report
             self._unreported[pid] = status
 
 
@@ -99,12 +107,16 @@ def _next_ended() -> tuple[int, int] | None:
 
 
 def become_reaper() -> None:
-    """Make orphaned descendants our children instead of init's."""
+    """Become the parent of orphaned descendants, instead of init."""
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def main(arguments: list[str]) -> None:
-    """``LISTENER LOCK ROOT PYTHON``: two inherited descriptors, then what the agent needs."""
+    """Run the supervisor's process.
+
+    Args:
+        arguments: the inherited descriptors of listening socket and lock, the agent's folder, the kernels' Python.
+    """
     close_new_files()
     logging.basicConfig(level=logging.INFO, format="%(asctime)s supervisor %(levelname)s: %(message)s")
     listener, lock, root, python = arguments

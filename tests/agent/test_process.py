@@ -100,7 +100,7 @@ def test_the_parents_of_a_folder_of_ours_are_made_private_too(tmp_path: Path) ->
 def test_a_link_in_place_of_a_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "real").mkdir(mode=0o700)
     (tmp_path / "link").symlink_to(tmp_path / "real")
-    with pytest.raises(AgentBroken, match="not ours alone"):
+    with pytest.raises(AgentBroken, match="Other users have access"):
         private_folder(tmp_path / "link")
 
 

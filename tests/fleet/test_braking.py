@@ -257,7 +257,7 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
     ("agents", "detail"),
     [
         (Failing(BadInput("The agent has no method 'activity'.")), "the agent on the node cannot tell"),
-        (Failing(LinkDown("cut")), "nobody has connected to the node yet"),
+        (Failing(LinkDown("cut")), "no client has connected to the node yet"),
         (Saying(sources=7), "the agent on the node cannot tell"),
         (Saying(revision="new"), ""),
     ],

@@ -258,7 +258,7 @@ async def test_a_folder_that_others_may_enter_is_refused(worker: Any, open_link:
     folder = worker.home / ".jupyter-tpu"
     folder.mkdir()
     folder.chmod(0o755)
-    with pytest.raises(Exception, match="not ours alone"):
+    with pytest.raises(Exception, match="Other users have access"):
         await open_link()
 
 
