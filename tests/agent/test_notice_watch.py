@@ -67,10 +67,10 @@ async def test_each_notice_is_announced_once() -> None:
     async with asyncio.timeout(60):
         await metadata.change("maintenance-event", "MIGRATE_ON_HOST_MAINTENANCE")
         await metadata.change("maintenance-event", "TERMINATE_ON_HOST_MAINTENANCE")
-        assert await told.get() == ("maintenance", "the cloud ends this node for maintenance of its host")
+        assert await told.get() == ("maintenance", "Google Cloud ends this node for host maintenance")
         await metadata.change("maintenance-event", "NONE")
         await metadata.change("preempted", "TRUE")
-        assert await told.get() == ("preempted", "the cloud takes this node away: pre-emption")
+        assert await told.get() == ("preempted", "Google Cloud is pre-empting this node")
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     server.close()

@@ -100,7 +100,7 @@ async def test_a_cell_that_trains_saves_its_work_on_the_clouds_notice_once(
     await asyncio.to_thread(cloud.control.preempt, str(node.name), notice_s=A_LONG_NOTICE_S)
 
     event = await notebook.event("checkpoint_hook")
-    assert (event["status"], event["reason"]) == ("ran", "the cloud takes this node away: pre-emption")
+    assert (event["status"], event["reason"]) == ("ran", "Google Cloud is pre-empting this node")
     assert await asyncio.to_thread(saved.read_text) == "True True\n"
 
     # the next agent is given the same notice again

@@ -122,7 +122,7 @@ async def test_free_hands_the_chips_over_and_leaves_the_outputs_of_the_first_not
 
     assert ([each["pid"] for each in freed["freed"]], freed["left"], freed["message"]) == ([holder["pid"]], [], "")
     assert other.text(await run(other, TAKE)) == "taken\n"
-    await page.until(lambda _: "freed by the TPU panel" in page.text(taken))
+    await page.until(lambda _: "released by the TPU panel" in page.text(taken))
     await asyncio.to_thread(until_dead, measured.server, first)
     outputs = measured.server.tpu("GET", f"kernels/{first}/outputs?msg_id={taken}")
     assert "taken" in outputs.text

@@ -1,6 +1,6 @@
-"""Activity on this worker: executions, chip use, output and acts of people, each with its last time.
+"""Observe the activity on this worker: executions, chip use, output and human acts, each with its last time.
 
-Times are counted by a clock that nobody can set. They outlive the agent, see `ActivityWatch.to_json`.
+Times are counted by the boot clock, which can't be set, and outlive the agent, see `ActivityWatch.to_json`.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ from jupyter_tpu.brakes import Activity, Moment, Source, moment_from_json
 if TYPE_CHECKING:
     from jupyter_tpu.agent.preemption.notices import Notices
 
+# CPU times of two observations this close give no rate; below the guard's shortest interval of 0.5 s.
 _FRESH_S = 0.4
-# a training that prints a line now and then should not look as if it were about to be ended in between
+# A training that prints a line now and then must not look idle in between.
 _OUTPUT_S = 60.0
 
 
 def this_moment() -> Moment:
-    """Both clocks of this machine; the steady one also counts while it sleeps."""
+    """Read both clocks of this machine; the steady one also counts while it sleeps."""
     return Moment(wall=time.time(), steady=time.clock_gettime(time.CLOCK_BOOTTIME), boot=boot_id())
 
 
 class ActivityWatch:
-    """Remembers when each source was active last.
+    """Observes each source of activity and remembers when it was last active.
 
     Args:
-        pages: how many pages and clients have a kernel of this worker open now.
+        pages: returns how many pages and clients have a kernel of this worker open.
     """
 
     def __init__(self, kernels: Kernels, notices: Notices, pages: Callable[[], int]) -> None:
         self._kernels = kernels
         self._notices = notices
         self._pages = pages
-        self._told = 0
+        self._running_text = 0
         self._chips = Chips(os.environ, partial(by_pid, kernels))
-        self._looking = asyncio.Lock()
+        self._measuring = asyncio.Lock()
         self._use = ChipUse("unknown", "no data yet")
         self._used_at = -_FRESH_S
         self._last: dict[str, Moment] = {}
@@ -54,14 +55,15 @@ class ActivityWatch:
         self._speakers = ""
 
     def somebody_acts(self) -> None:
-        """A person has done something that is no cell: started a kernel, interrupted one, asked to keep the node."""
+        """Note a human act other than running a cell, such as starting or interrupting a kernel, or extending."""
         self._last["human"] = this_moment()
 
     async def look(self) -> Activity:
-        """Look at everything now."""
+        """Observe all sources now."""
         use = await self._chip_use()
         kernels = self._kernels.all()
-        running = _told([kernel for kernel in kernels if kernel.is_executing]) or use.working
+        # A process that uses the chips and works on the CPU, such as a compiler, counts as an execution.
+        running = _running_text([kernel for kernel in kernels if kernel.is_executing]) or use.working
         pages, now = self._pages(), this_moment()
         self._note_requests(kernels, now)
         spoken = self._note_outputs(kernels, now)
@@ -83,27 +85,31 @@ class ActivityWatch:
         )
 
     async def _chip_use(self) -> ChipUse:
-        """A look compares CPU times with those of the last: shortly after it there is nothing to compare.
+        """Measure chip use, or return the last result when it is very recent: CPU times need some time in between.
 
-        What checkpoint hooks use while the node ends is no reason to keep it: then the look before them counts.
+        While checkpoint hooks run, the last result counts: their use of the chips must not keep the node running.
         """
-        async with self._looking:
+        async with self._measuring:
             if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
                 use = await asyncio.to_thread(self._chips.look)
-                if self._told == self._notices.told:
+                # Hooks that began meanwhile may have used the chips: their use does not count.
+                if self._running_text == self._notices.told:
                     self._use = use
-                self._told, self._used_at = self._notices.told, this_moment().steady
+                self._running_text, self._used_at = self._notices.told, this_moment().steady
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
-        """Cells and answers to ``input()`` that came since the last look."""
+        """Note cells and answers to ``input()`` that came since the last observation: human acts and executions."""
         asked = {kernel.kernel_id: kernel.asked for kernel in kernels}
         if any(count > self._asked.get(kernel_id, 0) for kernel_id, count in asked.items()):
             self._last["human"] = self._last["execution"] = now
         self._asked = asked
 
     def _note_outputs(self, kernels: Iterable[Kernel], now: Moment) -> str:
-        """Who has printed or shown something lately, for people; what an earlier agent has heard is not new."""
+        """Note new output; returns whose output came lately, for people.
+
+        The first observation only counts: what an earlier agent recorded is not new.
+        """
         counts = {kernel.kernel_id: kernel.outputs for kernel in kernels}
         before, self._outputs = counts if self._outputs is None else self._outputs, counts
         spoken = [kernel for kernel in kernels if kernel.outputs > before.get(kernel.kernel_id, 0)]
@@ -119,16 +125,16 @@ class ActivityWatch:
         return Source(state=state, last_at=None if last is None else now.wall - last.age_s(now), detail=detail)
 
     def to_json(self) -> dict[str, Any]:
-        """When each source was active, for the next agent."""
+        """Return when each source was last active, for the next agent."""
         return {name: moment.to_json() for name, moment in self._last.items()}
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Begin with what `to_json` gave; raises TypeError, KeyError or ValueError for anything else."""
+        """Restore what `to_json` returned; raises TypeError, KeyError or ValueError for anything else."""
         self._last = {name: moment_from_json(moment) for name, moment in state.items()}
 
 
 _CPU_TEXT = {"active": "the kernels' processes use CPU time", "unknown": "CPU time was read only once so far"}
 
 
-def _told(running: list[Kernel]) -> str:
+def _running_text(running: list[Kernel]) -> str:
     return f"a cell of {', '.join(map(name_of, running[:3]))} runs" if running else ""

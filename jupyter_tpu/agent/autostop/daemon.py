@@ -1,7 +1,7 @@
-"""The guard: ends this worker's own node by the rules that it was given last, with or without a client.
+"""The guard: the on-node auto-stop daemon, which ends this node by the last rules it got, with or without a client.
 
-What it was told lies on the worker's disk, so that an agent that was killed goes on where it was. It counts time by a
-clock that nobody can set; where a moment of the wall clock is meant, the earlier reading of both counts.
+Its rules are stored on the worker's disk, so that the next agent continues where a killed one was. It counts time by
+the boot clock, which can't be set; where the rules name a wall-clock time, the earlier of both readings counts.
 """
 
 from __future__ import annotations
@@ -27,20 +27,27 @@ from jupyter_tpu.errors import BadInput
 
 log = logging.getLogger(__name__)
 
+# Bounds of the time between two turns: often enough for the end to be punctual, rarely enough to cost no CPU.
 _LONGEST_TURN_S = 10.0
 _SHORTEST_TURN_S = 0.5
+# Turns within one idle timeout, so that short timeouts are met to a tenth.
 _TURNS_OF_IDLE_TIME = 10
+# Between two attempts to end the node: the API may take a while to show that the first one has begun.
 _AGAIN_AFTER_S = 30.0
+# After so many refused stops the node is deleted: TPU pods can't be stopped, and would be billed for ever.
 _MOST_REFUSALS = 5
-# ends that no cell moves away once they are near
+# Ends that no further activity postpones.
 _SURE = ("session", "deadline")
-_OFF = ("off", "no rule ends the node")
+_OFF = ("off", "no auto-stop rule is set")
 
 
 class AutostopDaemon:
-    """Judges every few seconds, and ends the node when it is due, after the kernels' checkpoint hooks.
+    """Judges every few seconds and ends the node when it is due, after the kernels' checkpoint hooks.
 
-    `path` is where its orders are kept.
+    Args:
+        path: the file in which its rules and the last activity are stored.
+        watch: observes activity.
+        notices: runs the checkpoint hooks.
     """
 
     def __init__(self, path: Path, watch: ActivityWatch, notices: Notices) -> None:
@@ -51,64 +58,68 @@ class AutostopDaemon:
         self._orders = AutostopPolicy()
         self._activity = Activity()
         self._past = ActivityHistory()
-        self._state = ("unknown", "it has not looked yet")
+        self._state = ("unknown", "the first check has not finished yet")
         self._refusals = 0
         self._again_at = -math.inf
         self._checked = False
         self._news = asyncio.Event()
-        self._kept_text = ""
+        self._saved_text = ""
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Judge until cancelled."""
         self._load()
         while True:
             turn_s = _LONGEST_TURN_S
             try:
                 await self._turn()
                 turn_s = self._turn_s()
-            except Exception:  # the node must not outlive its rules because one turn failed
+            except Exception:  # one failed turn must not let the node outlive its rules
                 log.exception("the guard failed")
             self._news.clear()
             with suppress(asyncio.TimeoutError, TimeoutError):
                 await asyncio.wait_for(self._news.wait(), turn_s)
 
     def _turn_s(self) -> float:
-        """Short idle times are looked at more often; the end, and the time of the hooks before it, are met."""
+        """Return the time until the next turn: shorter for short idle timeouts, and on time for hooks and end."""
         idle_s = self._orders.rules.idle_after_s if self._orders.rules else None
-        wished = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
+        usual = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
         left_s = self._left_s(self._verdict())
-        ahead = [span for span in (wished, left_s - HOOK_S, left_s) if span > 0]
+        ahead = [span for span in (usual, left_s - HOOK_S, left_s) if span > 0]
         return min(_LONGEST_TURN_S, max(_SHORTEST_TURN_S, min(ahead)))
 
     async def _turn(self) -> None:
+        # Without rules nothing is measured: that would cost the user's CPU for nothing.
         if self._orders.rules is None or self._orders.rules.is_off:
             self._state = _OFF
             self._save()
             return
-        await self._look_anew()
+        await self._observe()
+        # "While busy" ends with the first quiet moment; a later cell does not revive it.
         if self._orders.keep.while_busy and self._activity.execution.state == "quiet":
             self._orders = replace(self._orders, keep=replace(self._orders.keep, while_busy=False))
         self._save()
+        # Until it succeeds: clients show whether the node can end itself.
         if not self._checked:
             await self._check()
         verdict = self._verdict()
         if verdict.is_due:
             if this_moment().steady >= self._again_at:
                 await self._end_after_hooks(verdict)
+        # A certain end can be announced in advance; an idle node may become busy again until the last moment.
         elif verdict.ends_why in _SURE and self._left_s(verdict) <= HOOK_S:
             self._notices.announce(BY_RULE, _reason(verdict), self._left_s(verdict))
 
-    async def _look_anew(self) -> None:
-        self._activity = await self._looked()
+    async def _observe(self) -> None:
+        self._activity = await self._observed_activity()
         self._past.see(self._activity, self._verdict(), this_moment().steady)
 
-    async def _looked(self) -> Activity:
-        """Session and deadline hold, whatever goes wrong with a look."""
+    async def _observed_activity(self) -> Activity:
+        """Observe the activity; a failure makes it unknown, so that session limit and deadline still apply."""
         try:
             return await self._watch.look()
         except Exception as error:
-            log.exception("the guard could not look")
-            return unknown(f"the agent could not look: {error}")
+            log.exception("the guard could not observe the activity")
+            return unknown(f"the agent could not observe the activity: {error}")
 
     async def _check(self) -> None:
         try:
@@ -116,16 +127,17 @@ class AutostopDaemon:
         except CannotEnd as error:
             self._state = ("cannot", str(error))
         else:
-            detail = f"it ends {name.rpartition('/')[2]} also while your own machine is off"
+            detail = f"it can end {name.rpartition('/')[2]} even while your own machine is off"
             self._state, self._checked = ("armed", detail), True
 
     async def _end_after_hooks(self, verdict: Verdict) -> None:
-        """End the node, unless somebody keeps it while its hooks run; a deadline waits for none."""
+        """Run the checkpoint hooks and end the node, unless it is extended meanwhile; a deadline does not wait."""
         deadline_at = self._orders.rules_now(now := this_moment()).deadline_at
         within_s = math.inf if deadline_at is None else deadline_at - now.wall
         notice = self._notices.announce(BY_RULE, _reason(verdict), within_s)
         if within_s > 0 and await self._notices.settled(notice):
-            await self._look_anew()
+            # The user may have run a cell or extended the node while the hooks ran.
+            await self._observe()
             verdict = self._verdict()
         if verdict.is_due:
             self._again_at = this_moment().steady + _AGAIN_AFTER_S
@@ -140,7 +152,7 @@ class AutostopDaemon:
         except CannotEnd as error:
             self._refusals += error.is_refused
             self._state = ("cannot", str(error))
-            log.error("the node goes on: %s", error)
+            log.error("the node could not be ended: %s", error)
 
     def _verdict(self) -> Verdict:
         now = this_moment()
@@ -155,10 +167,12 @@ class AutostopDaemon:
     # -- what clients ask ----------------------------------------------------------------------------------------------
 
     async def set_brakes(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Take new rules, a new keep, or the time that the node has been READY; all of them lengths of time.
+        """Accept new ``rules``, a new ``keep`` or the time since READY (``ready_for_s``), all as durations.
+
+        Older revisions of the rules are ignored: several clients may send theirs in any order.
 
         Raises:
-            BadInput: they make no sense; then nothing has changed.
+            BadInput: a value is not valid; then nothing has changed.
         """
         now, orders = this_moment(), self._orders
         if "rules" in params and (revision := number_from(params, "revision")) >= orders.revision:
@@ -168,39 +182,44 @@ class AutostopDaemon:
             orders = replace(orders, keep=keep, keep_revision=number_from(params, "keep_revision"), kept_at=now)
         if "ready_for_s" in params:
             orders = replace(orders, ready_since=now.back(number_from(params, "ready_for_s")))
-        self._take(orders, now)
+        self._set_orders(orders, now)
         return self.describe()
 
     async def keep(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``for_s``, ``until`` or ``while_busy``; none of them takes an earlier wish back. Raises as `set_brakes`."""
+        """Keep the node running: ``for_s``, ``until`` or ``while_busy``; without any of them, cancel that again.
+
+        Raises:
+            BadInput: a value is not valid; then nothing has changed.
+        """
         now = this_moment()
-        self._take(replace(self._orders, keep=keep_from(params, now), kept_at=now), now)
+        self._set_orders(replace(self._orders, keep=keep_from(params, now), kept_at=now), now)
         self._watch.somebody_acts()
         return self.describe()
 
     def somebody_acts(self) -> None:
-        """A client has asked for what only people ask for."""
+        """Note a human act, see `ActivityWatch.somebody_acts`."""
         self._watch.somebody_acts()
 
     async def look(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """What goes on here now, and what went on in the last hour if `past` is true; asking is no activity."""
-        await self._look_anew()
-        told = self.describe()
-        return {**told, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else told
+        """Return the activity and verdict now, with ``"past": true`` also of the last hour; the call is no activity."""
+        await self._observe()
+        state = self.describe()
+        return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state
 
-    def _take(self, orders: AutostopPolicy, now: Moment) -> None:
+    def _set_orders(self, orders: AutostopPolicy, now: Moment) -> None:
+        """Put new rules into effect at once."""
         if orders.rules is not None and orders.ready_since is None:
             orders = replace(orders, ready_since=now)
         self._orders, self._refusals, self._checked, self._again_at = orders, 0, False, -math.inf
         if orders.rules is None or orders.rules.is_off:
             self._state = _OFF
         elif self._state == _OFF:
-            self._state = ("unknown", "it was told this moment, and finds out whether it can end the node")
+            self._state = ("unknown", "the rules have just been set; checking whether the node can end itself")
         self._save()
         self._news.set()
 
     def describe(self) -> dict[str, Any]:
-        """Everything as lengths of time, so that no two clocks need to agree."""
+        """Return state and rules for clients; all times as durations, so that clocks need not agree."""
         now, verdict, orders = this_moment(), self._verdict(), self._orders
         keep, since = orders.keep_now(now), orders.ready_since
         rules = orders.rules_now(now)
@@ -242,44 +261,47 @@ class AutostopDaemon:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, AttributeError, BadInput, RecursionError) as error:
-            log.error("%s: the rules cannot be read, they must be given again: %s", self._path, error)
+            log.error("%s: the rules cannot be read and must be set again: %s", self._path, error)
         supervisor = _supervisor()
+        # Another supervisor means that a client connected while no agent ran, such as after a restart of the node:
+        # that is a human act, and the session begins again.
         if self._orders.supervisor != supervisor:
-            self._watch.somebody_acts()  # who connects to a node that has no agent starts one
+            self._watch.somebody_acts()
             since = None if self._orders.ready_since is None else this_moment()
             self._orders = replace(self._orders, supervisor=supervisor, ready_since=since)
 
     def _save(self) -> None:
         text = json.dumps({"orders": self._orders.to_json(), "last": self._watch.to_json()})
-        if text == self._kept_text and self._path.exists():
+        if text == self._saved_text and self._path.exists():  # it is called every few seconds
             return
         draft = self._path.with_suffix(".new")
         try:
             draft.write_text(text)
             draft.replace(self._path)
-            self._kept_text = text
+            self._saved_text = text
         except OSError as error:
-            log.warning("%s: the rules cannot be kept: %s", self._path, error)
+            log.warning("%s: the rules cannot be stored: %s", self._path, error)
 
 
 def _wall(moment: Moment | None, now: Moment) -> float | None:
-    """A moment by the wall clock as it is now, whatever it was then."""
+    """Return the time of a moment by the wall clock as it is set now, whatever it showed then."""
     return None if moment is None else now.wall - moment.age_s(now)
 
 
 def _reason(verdict: Verdict) -> str:
-    """Why the node ends, for the kernels' hooks."""
+    """Say why the node ends, for the kernels' hooks and their users."""
     return {
-        "idle": "the node ends by the idle rule",
-        "session": "the node's session is over",
-        "deadline": "the node has come to its deadline",
+        "idle": "the node reached its idle timeout",
+        "session": "the node reached its maximum session length",
+        "deadline": "the node reached its deadline",
     }.get(verdict.ends_why or "", "the node ends")
 
 
 def _supervisor() -> str:
-    """The process that keeps this agent, by pid and start time."""
+    """Identify the supervisor by pid and start time."""
     pid = os.getppid()
     try:
+        # Field 22 of proc(5)'s stat is the start time; counted after the name, which may contain spaces.
         return f"{pid} {Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[19]}"
     except (OSError, IndexError):
         return str(pid)

@@ -1,4 +1,4 @@
-"""Ends this worker's own node when somebody in one of its notebooks asks for that, as the guard does by its rules."""
+"""The agent's method ``end_node``: end this worker's own node when one of its notebooks asks for it."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from jupyter_tpu.errors import BadInput, CloudRefused
 
 
 class Ending:
-    """`environ` may name another metadata server and another API, see `OwnNode`."""
+    """Ends the node; `environ` may name another metadata server and another API, see `OwnNode`."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._node = OwnNode(environ)
 
     async def end_node(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``action`` is ``stop`` or ``delete``; with ``is_trial`` only look whether it could be asked for.
+        """Stop or delete the node, as ``action`` says; with ``is_trial`` only check that it would be possible.
 
         Returns the node's full name.
 
         Raises:
             BadInput: there is no such action.
-            CloudRefused: it cannot be ended from here.
+            CloudRefused: the node can't be ended from here.
         """
         action = params.get("action")
         if action not in ACTIONS:
-            raise BadInput(f"{str(action)[:40]!r} does not end a node.", hint="Use stop or delete.")
+            raise BadInput(f"{str(action)[:40]!r} is not an action that ends a node.", hint="Use stop or delete.")
         try:
             name = await asyncio.to_thread(self._node.check)
             if not params.get("is_trial"):
@@ -42,6 +42,6 @@ def _refused(action: str, error: CannotEnd) -> CloudRefused:
     other = "%tpu stop --delete deletes it, or" if error.is_refused and action == "stop" else "Use"
     return CloudRefused(
         f"This node cannot end itself: {error}.",
-        exists="It runs on, and is billed.",
+        exists="It is still running and billed.",
         hint=f"{other} `jupyter tpu {action} NODE` on your own machine.",
     )

@@ -1,6 +1,6 @@
-"""What the guard saw in the last hour: stretches of time in which the node was in use, idle, or nobody could tell.
+"""The guard's activity history: periods of the last hour in which the node was busy, idle or in an unknown state.
 
-A look costs a comparison, and what goes on as before takes no room.
+An observation costs one comparison; one that only continues the last period takes no memory.
 """
 
 from __future__ import annotations
@@ -12,22 +12,29 @@ from typing import Any
 from jupyter_tpu.brakes import Activity, Verdict
 
 KEPT_S = 3600.0
+"""How long periods are kept: the hour that the panel shows."""
 
+# Four changes a minute for an hour; with more, the oldest periods go first.
 _MOST = 240
+# The guard observes every 10 s at least; after a longer pause nothing is known about the time in between.
 _LOOKED_S = 25.0
+# The start of an idle period is computed anew at each observation and jitters with it.
 _SAME_S = 3.0
+# Bounds memory and the answer's size; details name a few notebooks.
 _LONGEST_DETAIL = 200
 
 
 @dataclass(frozen=True)
 class ActivityPeriod:
-    """Times are those of a clock that nobody can set, in seconds.
+    """A period with one verdict. All times are seconds of the boot clock, which can't be set.
 
     Attributes:
         verdict: see `Verdict`.
-        sources: those which were active, or which nobody can read.
-        detail: what was said of them at the last look.
-        quiet_since: when anything went on last; None where that is not known.
+        sources: names of the sources that were active or, if the verdict is ``unknown``, unreadable.
+        detail: their details at the last observation.
+        quiet_since: when the last activity was; None where unknown.
+        began_at: the first observation, or the end of the period before.
+        ended_at: the last observation.
     """
 
     verdict: str
@@ -38,7 +45,7 @@ class ActivityPeriod:
     ended_at: float
 
     def goes_on_in(self, other: ActivityPeriod) -> bool:
-        """Whether the other says the same of the next moment."""
+        """Whether the other, later one only continues this period."""
         if (self.verdict, self.sources) != (other.verdict, other.sources):
             return False
         if self.quiet_since is None or other.quiet_since is None or self.verdict != "idle":
@@ -47,30 +54,30 @@ class ActivityPeriod:
 
 
 class ActivityHistory:
-    """Remembers since the agent was started, at most `KEPT_S`."""
+    """The periods since the agent was started, at most of the last `KEPT_S`."""
 
     def __init__(self) -> None:
-        self._stretches: deque[ActivityPeriod] = deque(maxlen=_MOST)
+        self._periods: deque[ActivityPeriod] = deque(maxlen=_MOST)
 
     def see(self, activity: Activity, verdict: Verdict, now: float) -> None:
-        """Take in a look."""
-        seen, last = _seen(activity, verdict, now), self._stretches[-1] if self._stretches else None
+        """Add an observation of the moment `now`."""
+        seen, last = _seen(activity, verdict, now), self._periods[-1] if self._periods else None
         if last is None or now - last.ended_at > _LOOKED_S:
-            self._stretches.append(seen)
+            self._periods.append(seen)
         elif last.goes_on_in(seen):
-            self._stretches[-1] = replace(last, ended_at=now, detail=seen.detail)
-        else:
-            self._stretches.append(replace(seen, began_at=last.ended_at))
+            self._periods[-1] = replace(last, ended_at=now, detail=seen.detail)
+        else:  # no gap: what changed between two observations counts from the first of them
+            self._periods.append(replace(seen, began_at=last.ended_at))
 
     def describe(self, now: float) -> list[dict[str, Any]]:
-        """The oldest first; moments as how long ago they were, so that no two clocks need to agree."""
-        return [_described(each, now) for each in self._stretches if now - each.ended_at <= KEPT_S]
+        """Return the periods, oldest first; all times as ages, so that clocks need not agree."""
+        return [_described(each, now) for each in self._periods if now - each.ended_at <= KEPT_S]
 
 
 def _seen(activity: Activity, verdict: Verdict, now: float) -> ActivityPeriod:
     state = {"busy": "active", "unknown": "unknown"}.get(verdict.verdict)
     sources = activity.in_state(state) if state else []
-    # an open page is no activity
+    # An open page is not activity.
     ages = [age_s for name, age_s in verdict.ages_s.items() if age_s is not None and name != "connection"]
     quiet_s = verdict.idle_s if verdict.verdict == "idle" else min(ages, default=None)
     return ActivityPeriod(
@@ -83,13 +90,13 @@ def _seen(activity: Activity, verdict: Verdict, now: float) -> ActivityPeriod:
     )
 
 
-def _described(stretch: ActivityPeriod, now: float) -> dict[str, Any]:
-    quiet_since = stretch.quiet_since
+def _described(period: ActivityPeriod, now: float) -> dict[str, Any]:
+    quiet_since = period.quiet_since
     return {
-        "verdict": stretch.verdict,
-        "sources": list(stretch.sources),
-        "detail": stretch.detail,
-        "began_s": min(KEPT_S, now - stretch.began_at),
-        "ended_s": now - stretch.ended_at,
+        "verdict": period.verdict,
+        "sources": list(period.sources),
+        "detail": period.detail,
+        "began_s": min(KEPT_S, now - period.began_at),
+        "ended_s": now - period.ended_at,
         "quiet_s": None if quiet_since is None else now - quiet_since,
     }

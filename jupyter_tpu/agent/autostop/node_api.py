@@ -1,6 +1,6 @@
-"""This worker's own node: found through the metadata server, ended through the Cloud TPU API with the worker's token.
+"""Find this worker's own node through the metadata server, and end it through the Cloud TPU API.
 
-No credential lies on the worker: the metadata server gives a token of the node's service account when it is asked.
+No credential is stored on the worker: the metadata server issues a token of the node's service account on request.
 Everything here blocks: call it in a thread.
 """
 
@@ -17,23 +17,26 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object
 
 API = "https://tpu.googleapis.com/"
 API_VARIABLE = "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
-"""Where the API is, for gcloud and for us, when it is not Google's."""
+"""Names another endpoint of the Cloud TPU API, for gcloud and for jupyter_tpu."""
 
 _METADATA_VARIABLE = "GCE_METADATA_HOST"
 _METADATA_HOST = "metadata.google.internal"
 _SCOPES = "instance/service-accounts/default/scopes"
 _TOKEN = "instance/service-accounts/default/token"
 _CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
+# The metadata server is local to the VM's host and answers in milliseconds.
 _METADATA_S = 5.0
+# Time limit of one API call; the guard tries again.
 _API_S = 30.0
+# Bounds memory; a node is described in a few KiB.
 _LONGEST_ANSWER = 1024 * 1024
 
 
 class CannotEnd(Exception):
-    """The node cannot be ended from here; the text says why.
+    """The node can't be ended from here; the text says why.
 
     Attributes:
-        is_refused: the API refused this action although the node is READY, so asking again will not help.
+        is_refused: whether the API refused this action although the node is READY, so that repeating it won't help.
     """
 
     def __init__(self, reason: str, *, is_refused: bool = False) -> None:
@@ -42,26 +45,30 @@ class CannotEnd(Exception):
 
 
 class OwnNode:
-    """The node that this machine is a worker of; `environ` may name another metadata server and another API."""
+    """The node that this VM is a worker of; `environ` may name another metadata server and another API."""
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         self._metadata = environ.get(_METADATA_VARIABLE) or _METADATA_HOST
         self._api = (environ.get(API_VARIABLE) or API).rstrip("/")
 
     def check(self) -> str:
-        """Look whether the node could be ended; its full name.
+        """Check that the node could be ended from here; returns its full name.
 
         Raises:
             CannotEnd: it could not.
         """
-        if _CLOUD_PLATFORM not in self._told(_SCOPES).split():
+        # The scope limits what the token may do; without it the API would refuse only at the end.
+        if _CLOUD_PLATFORM not in self._read_metadata(_SCOPES).split():
             raise CannotEnd("the node's service account lacks the scope cloud-platform")
         name = self._name()
         self._call("GET", name)
         return name
 
     def end(self, action: str) -> None:
-        """Ask for the end: ``stop`` or ``delete``.
+        """Ask the API to stop or delete the node; returns when that is accepted, not when it is done.
+
+        Args:
+            action: ``stop`` or ``delete``.
 
         Raises:
             CannotEnd: it was not accepted.
@@ -73,43 +80,45 @@ class OwnNode:
             else:
                 self._call("DELETE", name)
         except CannotEnd as error:
+            # In a passing state such as STOPPING a refusal means nothing; only one of a READY node is final.
             error.is_refused = error.is_refused and self._call("GET", name).get("state") == "READY"
             raise
 
     def _name(self) -> str:
-        env = dict(_lines(self._told("instance/attributes/tpu-env")))
-        project = env.get("CONSUMER_PROJECT_ID") or self._told("project/project-id")
-        zone = env.get("ZONE") or self._told("instance/zone").rpartition("/")[2]
-        node_id = env.get("NODE_ID") or self._told("instance/attributes/instance-id")
+        # TPU VMs have all parts in the attribute `tpu-env`; other images only have the general ones.
+        env = dict(_lines(self._read_metadata("instance/attributes/tpu-env")))
+        project = env.get("CONSUMER_PROJECT_ID") or self._read_metadata("project/project-id")
+        zone = env.get("ZONE") or self._read_metadata("instance/zone").rpartition("/")[2]
+        node_id = env.get("NODE_ID") or self._read_metadata("instance/attributes/instance-id")
         parts = (project, zone, node_id)
         if not all(parts):
-            raise CannotEnd("the metadata server does not tell which node this is")
+            raise CannotEnd("the metadata server does not say which node this is")
         return "projects/{}/locations/{}/nodes/{}".format(*(urllib.parse.quote(part, safe=":") for part in parts))
 
-    def _told(self, path: str) -> str:
-        """A value of the metadata server; empty where there is none of this name."""
+    def _read_metadata(self, path: str) -> str:
+        """Read a value from the metadata server; empty if there is none at this path."""
         request = urllib.request.Request(
             f"http://{self._metadata}/computeMetadata/v1/{path}", headers={"Metadata-Flavor": "Google"}
         )
         try:
-            # a proxy of the user's has no business here
+            # Never through the user's proxy: the answer may be a token.
             with urllib.request.build_opener(urllib.request.ProxyHandler({})).open(
                 request, timeout=_METADATA_S
-            ) as said:
-                return str(said.read(_LONGEST_ANSWER).decode(errors="replace"))
+            ) as response:
+                return str(response.read(_LONGEST_ANSWER).decode(errors="replace"))
         except urllib.error.HTTPError as error:
             with error:
                 if error.code == 404:
                     return ""
-                raise CannotEnd(f"the metadata server refuses to tell {path} (HTTP {error.code})") from error
+                raise CannotEnd(f"the metadata server refuses {path} (HTTP {error.code})") from error
         except OSError as error:
             raise CannotEnd(f"there is no metadata server at {self._metadata}") from error
 
     def _token(self) -> str:
         try:
-            return str(json.loads(self._told(_TOKEN))["access_token"])
+            return str(json.loads(self._read_metadata(_TOKEN))["access_token"])
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise CannotEnd("the metadata server gives no token of the node's service account") from error
+            raise CannotEnd("the metadata server gives no token for the node's service account") from error
 
     def _call(self, method: str, path: str, body: bytes | None = None) -> dict[str, Any]:
         request = urllib.request.Request(f"{self._safe_api()}/v2/{path}", data=body, method=method)
@@ -125,26 +134,26 @@ class OwnNode:
             raise CannotEnd(f"the Cloud TPU API does not answer: {error}") from error
 
     def _safe_api(self) -> str:
-        """The API's address, unless somebody else than Google could read a token on its way there."""
+        """Return the API's address; refuses one where a token could reach anyone but Google or this machine."""
         parts = urllib.parse.urlsplit(self._api)
         is_here = parts.hostname in ("127.0.0.1", "::1", "localhost")
         is_google = parts.scheme == "https" and (parts.hostname or "").endswith(".googleapis.com")
         if not is_google and not (parts.scheme == "http" and is_here):
-            raise CannotEnd(f"{API_VARIABLE} names an address to which no token may be sent")
+            raise CannotEnd(f"no token is sent to the address in {API_VARIABLE}: only to googleapis.com by HTTPS")
         return self._api
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
-    """``KEY: 'value'`` on each line."""
+    """Parse lines of ``KEY: 'value'``."""
     pairs = (line.partition(":") for line in text.splitlines())
     return [(name.strip(), value.strip().strip("'\"")) for name, colon, value in pairs if colon]
 
 
 def _refusal(error: urllib.error.HTTPError) -> str:
-    said = error.read(_LONGEST_ANSWER).decode(errors="replace")
+    response = error.read(_LONGEST_ANSWER).decode(errors="replace")
     message: Any = ""
     try:
-        message = json.loads(said)["error"]["message"]
+        message = json.loads(response)["error"]["message"]
     except (ValueError, KeyError, TypeError, RecursionError):
-        message = said
+        message = response
     return f"the Cloud TPU API refuses (HTTP {error.code}): {' '.join(str(message).split())[:300]}"

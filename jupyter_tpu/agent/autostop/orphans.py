@@ -1,7 +1,7 @@
-"""Ends kernels that live for one client only, when that client has been gone for long.
+"""End kernels that belong to a single client, when that client has been gone for too long.
 
-A launcher that a front end starts from a kernelspec's argv ends its kernel with itself, unless it is killed. So it says
-how long the kernel may be alone. Kernels of a Jupyter server say nothing of the kind, and are not looked at here.
+A launcher that a front end starts from a kernelspec's argv ends its kernel when it exits, but not when it is killed. So
+it says how long the kernel may run without it. Kernels of a Jupyter server have no such limit and are left alone.
 """
 
 from __future__ import annotations
@@ -15,32 +15,37 @@ from jupyter_tpu.agent.autostop.activity import this_moment
 
 log = logging.getLogger(__name__)
 
+# A check costs a loop over the kernels; a kernel may live up to this much longer than its limit.
 _EVERY_S = 1.0
 
 
 class Owned(Protocol):
-    """What is looked at of a kernel."""
+    """The part of a kernel that is needed here."""
 
     kernel_id: str
 
     @property
-    def ends_alone_after_s(self) -> float | None: ...
+    def ends_alone_after_s(self) -> float | None:
+        """How long it may be idle without a client; None: for ever."""
 
     @property
-    def is_alive(self) -> bool: ...
+    def is_alive(self) -> bool:
+        """Whether it has a process."""
 
     @property
-    def is_executing(self) -> bool: ...
+    def is_executing(self) -> bool:
+        """Whether code of the user runs or waits."""
 
-    def end_because(self, reason: str) -> None: ...
+    def end_because(self, reason: str) -> None:
+        """Ask it to end, and tell its user why."""
 
 
 class Orphans:
     """Counts how long each kernel has been idle without a client.
 
     Args:
-        kernels: those there are.
-        has_client: whether somebody follows the kernel.
+        kernels: returns all kernels.
+        has_client: whether a client is attached to the kernel of this id.
     """
 
     def __init__(self, kernels: Callable[[], Iterable[Owned]], has_client: Callable[[str], bool]) -> None:
@@ -49,13 +54,17 @@ class Orphans:
         self._alone_since: dict[str, float] = {}
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Check every second until cancelled."""
         while True:
             self.look(this_moment().steady)
             await asyncio.sleep(_EVERY_S)
 
     def look(self, now: float) -> None:
-        """End those whose time is over; a cell that runs, or waits for input, counts as if its client were there."""
+        """End kernels whose time is over; a running cell, or one that waits for input, counts like a client.
+
+        Args:
+            now: seconds of the boot clock.
+        """
         alone: dict[str, float] = {}
         for kernel in self._kernels():
             limit_s = kernel.ends_alone_after_s

@@ -1,4 +1,4 @@
-"""What the guard is told, and how it is kept: rules and wishes with the moments at which they were heard."""
+"""The guard's policy: the auto-stop rules and extensions that clients set, with the times at which they arrived."""
 
 from __future__ import annotations
 
@@ -22,15 +22,17 @@ from jupyter_tpu.errors import BadInput
 
 @dataclass(frozen=True)
 class AutostopPolicy:
-    """What the guard was told.
+    """Everything that clients have set.
 
     Attributes:
-        rules: None: nobody has said anything.
-        revision: of the rules, by the clock of who laid them down; newer ones win.
-        keep_revision: of the last wish to keep that came from a laptop.
-        given_at, kept_at: when we heard of rules and keep.
-        ready_since: None: nobody has said.
-        supervisor: whose child the agent was; another one means that somebody has connected anew.
+        rules: None until a client has sent rules.
+        revision: revision of the rules (Unix seconds of the client that set them); newer ones win.
+        given_at: when the rules arrived.
+        keep: the request to keep the node running.
+        keep_revision: revision of the last such request that came from a laptop.
+        kept_at: when `keep` arrived.
+        ready_since: since when the node is READY; None until a client has said.
+        supervisor: identity of the agent's supervisor; another one means that a client had to start the agent again.
     """
 
     rules: Rules | None = None
@@ -43,6 +45,7 @@ class AutostopPolicy:
     supervisor: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """Return the policy as it is stored on the worker's disk."""
         return {
             "rules": self.rules.to_json() if self.rules else None,
             "revision": self.revision,
@@ -57,7 +60,7 @@ class AutostopPolicy:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> AutostopPolicy:
-        """The inverse of `to_json`; raises TypeError, KeyError, ValueError or BadInput for anything else."""
+        """Rebuild it from `to_json`; raises TypeError, KeyError, ValueError or BadInput for anything else."""
         moments = {
             name: moment_from_json(data[name]) if data[name] else None
             for name in ("given_at", "kept_at", "ready_since")
@@ -72,35 +75,40 @@ class AutostopPolicy:
         )
 
     def rules_now(self, now: Moment) -> Rules:
-        """With the deadline by both clocks; nothing ends the node where nobody has said anything."""
+        """Return the rules, the deadline corrected by both clocks; until a client sets some, they end nothing."""
         rules = self.rules or Rules()
         if rules.deadline_at is None or self.given_at is None:
             return rules
         return replace(rules, deadline_at=earliest_end(rules.deadline_at, self.given_at, now))
 
     def keep_now(self, now: Moment) -> Keep:
+        """Return the request to keep the node running, its time corrected by both clocks."""
         if self.keep.until is None or self.kept_at is None:
             return self.keep
         return replace(self.keep, until=earliest_end(self.keep.until, self.kept_at, now))
 
 
 def rules_from(data: Any, now: Moment) -> Rules:
-    """Rules as a client sends them, the deadline as ``deadline_in_s``; raises `BadInput`."""
+    """Parse rules from a client, which sends the deadline as ``deadline_in_s``; raises `BadInput`."""
     if not isinstance(data, dict):
         raise BadInput("Rules must be an object.")
-    # an older client does not know all of them
+    # An older client does not know all of them.
     lengths = {name: data[name] for name in LENGTHS if name in data}
     deadline_at = None if data.get("deadline_in_s") is None else now.wall + number_from(data, "deadline_in_s")
     return Rules(**lengths, deadline_at=deadline_at, action=str(data.get("action", "stop")))
 
 
 def keep_from(data: Any, now: Moment) -> Keep:
-    """A keep as a client sends it, with ``until`` in Unix seconds, ``for_s`` or ``while_busy``; raises `BadInput`."""
+    """Parse a request to keep the node running: ``until`` (Unix seconds), ``for_s`` or ``while_busy``.
+
+    Raises:
+        BadInput: a value is not valid.
+    """
     if not isinstance(data, dict):
-        raise BadInput("A keep must be an object.")
+        raise BadInput("keep must be an object.")
     until = None if data.get("until") is None else number_from(data, "until")
     if data.get("for_s") is not None:
         until = now.wall + number_from(data, "for_s")
     if until is not None and until - now.wall > LONGEST_S:
-        raise BadInput("A node is kept for 400 days at most.")
+        raise BadInput("A node can be kept running for 400 days at most.")
     return Keep(until=until, while_busy=data.get("while_busy", False))

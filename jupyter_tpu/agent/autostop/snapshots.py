@@ -1,6 +1,6 @@
-"""What only laptops know of this node, such as its price and the quota: kept with the moment at which it was so.
+"""Store snapshots of what only clients know about this node, such as its price and quota, each with its time.
 
-The agent does not read what it keeps here; it hands it to the node's notebooks. No credential is ever among it.
+The agent does not interpret them; it hands them to the node's notebooks. They never contain credentials.
 """
 
 from __future__ import annotations
@@ -21,17 +21,19 @@ log = logging.getLogger(__name__)
 
 KINDS = ("cost", "quota", "grant", "budget", "node")
 LARGEST_BYTES = 64 * 1024
+"""Most bytes of one snapshot, as JSON: it bounds the agent's memory and the file that is rewritten each time."""
 WRONG_S = 60.0
-"""Clocks that differ by less are called right: an answer may take that long on a bad path."""
+"""Clocks that differ by less count as equal: on a bad path a message may take that long."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """What was told last of one kind.
+    """The latest snapshot of one kind.
 
     Attributes:
-        as_of: by both clocks of this machine, so that a clock which is set makes nothing older or fresher.
-        clock_ahead_s: how far this machine's clock is ahead of the teller's, as far as that is known.
+        as_of: its time by both clocks of this machine, so that setting a clock does not change its age.
+        data: what the client sent.
+        clock_ahead_s: how far this machine's clock is ahead of the client's; 0 where unknown.
     """
 
     as_of: Moment
@@ -39,16 +41,17 @@ class Snapshot:
     clock_ahead_s: float = 0.0
 
     def to_json(self) -> dict[str, Any]:
+        """Return the snapshot as it is stored on the worker's disk."""
         return {"as_of": self.as_of.to_json(), "data": self.data, "clock_ahead_s": self.clock_ahead_s}
 
     def told(self, now: Moment) -> dict[str, Any]:
-        """For a notebook, which compares with this machine's clock."""
+        """Return the snapshot for a notebook, with its time by this machine's wall clock."""
         view = {"as_of": now.wall - self.as_of.age_s(now), "data": self.data}
         return {**view, "clock_ahead_s": self.clock_ahead_s} if abs(self.clock_ahead_s) >= WRONG_S else view
 
 
 class Snapshots:
-    """The newest of each kind; `path` is the file that keeps them for the next agent."""
+    """The newest snapshot of each kind; the file at `path` stores them for the next agent."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -56,12 +59,13 @@ class Snapshots:
         self._lock = asyncio.Lock()
 
     async def tell(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``kind``, ``data``, ``as_of`` by the teller's clock, and its ``age_s``, which alone counts where it is told.
+        """Store ``data`` of a ``kind``; ``as_of`` is its time by the client's clock, ``age_s`` its age.
 
-        What is older than what was told before is not taken: several laptops may tell.
+        Where there is an age, it alone counts. A snapshot older than the stored one is ignored, since several clients
+        may send theirs.
 
         Raises:
-            BadInput: it makes no sense, or is too large.
+            BadInput: a value is not valid or too large.
         """
         kind, snapshot = _kind(params), _snapshot(params, now := this_moment())
         async with self._lock:
@@ -72,9 +76,9 @@ class Snapshots:
         return {}
 
     async def told(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"as_of", "data"}`` of a ``kind``; also ``clock_ahead_s`` where this machine differs from the teller.
+        """Return ``{"as_of", "data"}`` of a ``kind``, with ``clock_ahead_s`` if this machine's clock is wrong.
 
-        Empty while nobody has told any. Raises `BadInput`: no such kind.
+        Empty until a client has sent one. Raises `BadInput` if there is no such kind.
         """
         kind = _kind(params)
         async with self._lock:
@@ -92,22 +96,22 @@ class Snapshots:
             draft.write_text(json.dumps(kept))
             draft.replace(self._path)
         except OSError as error:
-            log.warning("%s: what was told cannot be kept: %s", self._path, error)
+            log.warning("%s: the snapshots cannot be stored: %s", self._path, error)
 
 
 def _kind(params: Mapping[str, Any]) -> str:
     kind = params.get("kind")
     if kind not in KINDS:
-        raise BadInput(f"{str(kind)[:40]!r} is nothing that can be told.", hint=f"Use one of {', '.join(KINDS)}.")
+        raise BadInput(f"{str(kind)[:40]!r} is not a kind of snapshot.", hint=f"Use one of {', '.join(KINDS)}.")
     return str(kind)
 
 
 def _snapshot(params: Mapping[str, Any], now: Moment) -> Snapshot:
     data = params.get("data")
     if not isinstance(data, dict) or len(json.dumps(data)) > LARGEST_BYTES:
-        raise BadInput("What is told must be an object of at most 64 KiB.")
+        raise BadInput("A snapshot must be an object of at most 64 KiB.")
     as_of = number_from(params, "as_of")
-    if params.get("age_s") is None:  # nothing but the teller's clock is known
+    if params.get("age_s") is None:  # an older client: only its clock is known
         return Snapshot(as_of=now.back(max(0.0, now.wall - as_of)), data=data)
     age_s = max(0.0, number_from(params, "age_s"))
     return Snapshot(as_of=now.back(age_s), data=data, clock_ahead_s=now.wall - age_s - as_of)
@@ -115,14 +119,14 @@ def _snapshot(params: Mapping[str, Any], now: Moment) -> Snapshot:
 
 def _kept(each: Mapping[str, Any]) -> Snapshot:
     as_of = each["as_of"]
-    if not isinstance(as_of, dict):  # as agents before kept it: by the wall clock alone
+    if not isinstance(as_of, dict):  # older agents stored the wall clock alone
         as_of = {"wall": float(as_of), "steady": 0.0, "boot": ""}
     ahead_s = float(each.get("clock_ahead_s", 0.0))
     return Snapshot(as_of=moment_from_json(as_of), data=dict(each["data"]), clock_ahead_s=ahead_s)
 
 
 def _loaded(path: Path) -> dict[str, Snapshot]:
-    """What the agent before this one kept; what cannot be read will be told again."""
+    """Read what an earlier agent stored; what can't be read is dropped, since clients will send it again."""
     try:
         kept = json.loads(path.read_text())
         told = {kind: kept[kind] for kind in KINDS if kind in kept}
@@ -130,5 +134,5 @@ def _loaded(path: Path) -> dict[str, Snapshot]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-        log.warning("%s: what was told cannot be read: %s", path, error)
+        log.warning("%s: the snapshots cannot be read: %s", path, error)
         return {}

@@ -1,1 +1,5 @@
-"""Which processes use this worker's chips, and releasing the chips from them. Blocks: call it in a thread."""
+"""Find the TPU processes of this worker, release the TPU from them, and run the doctor.
+
+Start with `holders`; `release` ends TPU processes, `doctor` is the agent's method ``examine``. Must not know metrics:
+`agent.metrics` builds on this.
+"""

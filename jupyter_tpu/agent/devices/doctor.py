@@ -1,4 +1,4 @@
-"""The agent's method ``examine``: has the doctor look at this worker from a process on the kernels' Python."""
+"""The agent's method ``examine``: run the doctor on this worker, in a process on the kernels' Python."""
 
 from __future__ import annotations
 
@@ -15,27 +15,33 @@ from jupyter_tpu.findings import Finding
 
 _PROGRAM = "import sys; sys.path.append(sys.argv[1]); from jupyter_tpu.notebook.doctor import examine; examine.main()"
 _ARCHIVE = Path(__file__).resolve().parents[3]
+# Importing a framework to check it may take ten seconds or more on a busy worker.
 _PATIENCE_S = 30.0
 
 
 class DoctorMethod:
-    """Of this worker; `socket` is where its agent listens."""
+    """Runs the doctor.
+
+    Args:
+        python: the kernels' Python, whose packages are checked.
+        socket: where this agent listens, for the doctor's own questions.
+    """
 
     def __init__(self, python: str, socket: Path) -> None:
         self._python = python
         self._socket = socket
 
     async def examine(self, _params: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"findings": [...]}``, see `Finding.to_json`.
+        """Return ``{"findings": [...]}``, see `Finding.to_json`.
 
         Raises:
-            EnvironmentFailed: the kernels' Python does not do it.
+            EnvironmentFailed: the doctor can't run in the kernels' Python.
         """
-        said = await asyncio.to_thread(self._run)
+        output = await asyncio.to_thread(self._run)
         try:
-            return {"findings": [Finding.from_json(each).to_json() for each in json.loads(said)]}
+            return {"findings": [Finding.from_json(each).to_json() for each in json.loads(output)]}
         except (ValueError, KeyError, TypeError, RecursionError) as error:
-            raise self._failed(said[-2000:].decode(errors="replace")) from error
+            raise self._failed(output[-2000:].decode(errors="replace")) from error
 
     def _run(self) -> bytes:
         environment = {**os.environ, "JUPYTER_TPU_AGENT_SOCKET": str(self._socket)}
@@ -45,7 +51,7 @@ class DoctorMethod:
                 argv, stdin=subprocess.DEVNULL, capture_output=True, env=environment, cwd="/", timeout=_PATIENCE_S
             )
         except subprocess.TimeoutExpired:
-            raise self._failed(f"It said nothing for {_PATIENCE_S:.0f} s.") from None
+            raise self._failed(f"It did not answer within {_PATIENCE_S:.0f} s.") from None
         except OSError as error:
             raise self._failed(str(error)) from error
         if done.returncode:
@@ -54,7 +60,7 @@ class DoctorMethod:
 
     def _failed(self, raw: str) -> EnvironmentFailed:
         return EnvironmentFailed(
-            f"The kernels' Python {self._python} on the worker could not be examined.",
-            hint="Start a kernel there: what is wrong with its Python is said then.",
+            f"The doctor could not run in the kernels' Python {self._python} on the worker.",
+            hint="Start a kernel there: its error message says what is wrong with that Python.",
             raw=raw,
         )

@@ -1,7 +1,7 @@
-"""TPU processes of this worker. Everything here blocks: call it in a thread.
+"""Find the TPU processes of this worker. Everything here blocks: call it in a thread.
 
-Two traces lead to a holder: an open device file, which only its own user (and root) can see, and libtpu's lock, whose
-holder Linux names to everybody. A holder's parents say which kernel of ours has started it.
+A TPU process is found by an open device file, which only its own user and root can see, or as the holder of libtpu's
+lock, which Linux shows to every user. Its parent processes tell which kernel started it.
 """
 
 from __future__ import annotations
@@ -22,24 +22,33 @@ import psutil
 from jupyter_tpu.metrics import Holder
 
 DEVICES_VARIABLE = "JUPYTER_TPU_DEVICES"
-"""Names the folder that stands for /dev where the chips' device files lie elsewhere."""
+"""Names the folder of the chips' device files where that is not /dev."""
 LOCK_VARIABLE = "JUPYTER_TPU_LOCK_FILE"
-"""Names libtpu's lock where it lies elsewhere."""
+"""Names libtpu's lock file where that is not the usual one."""
 
+# Locked by libtpu with lockf (openxla tpu_initializer_helper.cc).
 _LOCK_FILE = "/tmp/libtpu_lockfile"
+# struct flock of fcntl(2) on 64-bit Linux: type, whence, start, length, pid.
 _FLOCK = "hhqqi"
+# Bounds a sample: a command line may have megabytes.
 _LONGEST_COMMAND = 300
+# All processes are searched every 5 s or, where there are many, for 1/500 of the time at most.
 _SEARCH_EVERY_S = 5.0
-# a search of many processes is made less often: 1/500 of the time
 _SEARCH_SHARE = 500
 
 Kernels = Mapping[int, "tuple[str, str]"]
-"""By the pid of each kernel's process: kernel id and notebook."""
+"""Kernel id and notebook, by the pid of the kernel's process."""
 
 
 @dataclass(frozen=True)
 class LockFile:
-    """libtpu's lock; `pid` of its holder, None where nobody holds it or it is not told who does."""
+    """The state of libtpu's lock file.
+
+    Attributes:
+        is_there: whether the file exists.
+        is_held: whether a process holds the lock.
+        pid: that process; None where there is none, or Linux can't name it, as with one in a container.
+    """
 
     path: str
     is_there: bool
@@ -48,25 +57,26 @@ class LockFile:
 
 
 class Holders:
-    """Finds the holders again and again, and remembers since when each was seen.
+    """Finds the TPU processes repeatedly and remembers since when each uses the chips.
 
     Args:
-        kernels: the kernels of the agent, called at each look.
+        environ: may name another device folder and lock file.
+        kernels: returns the agent's kernels; called at each search.
     """
 
     def __init__(self, environ: Mapping[str, str], kernels: Callable[[], Kernels]) -> None:
         self._environ = environ
         self._lock_file = Path(environ.get(LOCK_VARIABLE) or _LOCK_FILE)
         self._kernels = kernels
-        self._looking = threading.Lock()
+        self._searching = threading.Lock()
         self._since: dict[tuple[int, float], float] | None = None
         self._found: list[Holder] = []
         self._found_by: tuple[set[str], int | None] = (set(), None)
         self._search_at = 0.0
 
     def look(self) -> list[Holder]:
-        """All that hold chips now, as far as this user may see."""
-        with self._looking:
+        """Search for all TPU processes that this user may see."""
+        with self._searching:
             began = time.monotonic()
             files, lock = device_files(self._environ), self.lock_file()
             pids = {*open_by(files), *([] if lock.pid is None else [lock.pid])}
@@ -78,7 +88,7 @@ class Holders:
             return self._found
 
     def glance(self) -> list[Holder]:
-        """The same for little: all processes are searched only now and then, and when those that are known change."""
+        """Return the TPU processes at little cost: all processes are searched only now and then and after a change."""
         files, lock_pid = self._found_by
         is_old = time.monotonic() >= self._search_at or self.lock_file().pid != lock_pid
         if is_old or not all(holder.pid == lock_pid or open_files(holder.pid) & files for holder in self._found):
@@ -86,16 +96,16 @@ class Holders:
         return self._found
 
     def _dated(self, found: list[tuple[Holder, float]]) -> list[Holder]:
-        """A holder that was there at the first look has held them since it began, for all that is known."""
+        """Add since when each uses the chips: first seen, or its own start if the first search found it."""
         now, before = time.time(), self._since
         since = {(holder.pid, began): began if before is None else now for holder, began in found}
         self._since = {key: (before or {}).get(key, at) for key, at in since.items()}
         return [replace(holder, since=self._since[holder.pid, began]) for holder, began in found]
 
     def lock_file(self) -> LockFile:
-        """How libtpu's lock is; asking disturbs nobody."""
+        """Return the state of libtpu's lock, without taking it."""
         try:
-            # whoever makes a pipe of that name must not make us wait
+            # O_NONBLOCK: any user may create a pipe of that name in /tmp, and opening it would wait for ever.
             descriptor = os.open(self._lock_file, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
             return LockFile(str(self._lock_file), is_there=False)
@@ -104,8 +114,8 @@ class Holders:
         try:
             if not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 return LockFile(str(self._lock_file), is_there=True)
-            wish = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
-            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, wish))
+            query = struct.pack(_FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+            kind, _, _, _, pid = struct.unpack(_FLOCK, fcntl.fcntl(descriptor, fcntl.F_GETLK, query))
             is_held = kind != fcntl.F_UNLCK
             return LockFile(
                 str(self._lock_file), is_there=True, is_held=is_held, pid=pid if is_held and pid > 0 else None
@@ -115,13 +125,13 @@ class Holders:
 
 
 def device_files(environ: Mapping[str, str]) -> set[str]:
-    """The chips' device files of this machine."""
+    """Return the chips' device files on this machine, resolved: accelN, or vfio groups on newer generations."""
     folder = Path(environ.get(DEVICES_VARIABLE) or "/dev")
     return {os.path.realpath(path) for path in (*folder.glob("accel[0-9]*"), *folder.glob("vfio/[0-9]*"))}
 
 
 def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
-    """A process, and when it began (Unix seconds); None when it is gone."""
+    """Return a TPU process and when it started (Unix seconds); None when it is gone."""
     try:
         process = psutil.Process(pid)
         began, user = process.create_time(), process.username()
@@ -143,18 +153,19 @@ def describe(pid: int, kernels: Kernels) -> tuple[Holder, float] | None:
 
 
 def _kernel_of(process: psutil.Process, kernels: Kernels) -> tuple[str, str]:
-    """The kernel that it is, or that started it or one of its parents."""
+    """Return id and notebook of the kernel that the process is or descends from; empty strings if there is none."""
     with suppress(psutil.Error):
         for one in (process, *process.parents()):
             if one.pid in kernels:
                 return kernels[one.pid]
+    # Where a parent has ended, the session still leads to the kernel: each one is started in its own.
     with suppress(OSError):
         return kernels.get(os.getsid(process.pid), ("", ""))
     return "", ""
 
 
 def open_by(files: set[str]) -> list[int]:
-    """Processes that have one of these files open, as far as this user may see."""
+    """Return the processes that have one of these files open, as far as this user may see."""
     if not files:
         return []
     processes = (path for path in Path("/proc").iterdir() if path.name.isdecimal())
@@ -162,10 +173,10 @@ def open_by(files: set[str]) -> list[int]:
 
 
 def open_files(pid: int) -> set[str]:
-    """What a process has open; nothing where it is gone or another user's."""
+    """Return the files that a process has open; empty if it is gone or another user's."""
     found = set[str]()
     with suppress(OSError), os.scandir(f"/proc/{pid}/fd") as links:
         for link in links:
             with suppress(OSError):
-                found.add(os.readlink(link.path))  # noqa: PTH115 - thousands at each look
+                found.add(os.readlink(link.path))  # noqa: PTH115 - faster, and there are thousands
     return found

@@ -1,4 +1,4 @@
-"""Takes the chips from the processes that hold them, by ending those: politely, then surely, within 5 s."""
+"""Release the TPU by ending the TPU processes: SIGTERM first, then SIGKILL, within 5 s."""
 
 from __future__ import annotations
 
@@ -20,16 +20,20 @@ from jupyter_tpu.metrics import Holder
 log = logging.getLogger(__name__)
 
 POLITE_S = 3.0
+"""Time that a process gets after SIGTERM, to write what it has, before SIGKILL."""
+# After SIGKILL: only a process that hangs in the kernel takes longer, and nothing helps against that.
 _SURE_S = 1.0
+# Bounds the name of the caller, which is shown in a notebook.
 _LONGEST_NAME = 200
+# Matches no `Holder.since`, which is never negative.
 _NEVER = -1.0
 
 
 class ChipRelease:
-    """Frees the chips of this worker.
+    """Releases the chips of this worker.
 
     Args:
-        kernel_of: the live kernel whose own process has that pid, or None.
+        kernel_of: returns the kernel whose own process has this pid, or None.
     """
 
     def __init__(self, holders: Holders, kernel_of: Callable[[int], Kernel | None]) -> None:
@@ -37,29 +41,33 @@ class ChipRelease:
         self._kernel_of = kernel_of
 
     async def free(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"pid"? or "processes"?, "force"?, "by"?}``: end those holders, or all of this user's.
+        """End the TPU processes in ``processes``, or the one with ``pid``, or all of this user's.
 
-        ``processes`` are ``{"pid", "since"?}`` as ``who`` has told of them, so that nobody ends what has come in their
-        place meanwhile. Another user's is left alone unless `force` is set, and then ended if the system allows it. A
-        kernel keeps its record, and its notebook is told that `by` has freed the chips.
+        ``processes`` are ``{"pid", "since"?}`` as ``who`` returned them, so that a process that took their place
+        meanwhile is not ended. Another user's process is left alone unless ``force`` is true, and then ended if the
+        system allows it. A kernel keeps its record, and its notebook shows that ``by`` released the TPU.
+
+        Returns ``{"freed", "left", "message"}``: processes that have ended, those that still use the chips, and a text.
 
         Raises:
-            BadInput: the parameters make no sense.
+            BadInput: a parameter is not valid.
         """
-        wish = _Wish.read(params)
+        selection = _Selection.read(params)
         found = await asyncio.to_thread(self._holders.look)
-        chosen = [one for one in found if wish.means(one)]
-        refused = [holder for holder in chosen if not (holder.is_own_user or wish.force)]
-        failures = await asyncio.gather(*(self._end(holder, wish.by) for holder in chosen if holder not in refused))
+        chosen = [one for one in found if selection.matches(one)]
+        refused = [holder for holder in chosen if not (holder.is_own_user or selection.force)]
+        ended = [holder for holder in chosen if holder not in refused]
+        failures = await asyncio.gather(*(self._end(holder, selection.by) for holder in ended))
         left = await asyncio.to_thread(self._holders.look)
         left_pids = {holder.pid for holder in left}
         freed = [holder for holder in chosen if holder.pid not in left_pids]
-        said = [*filter(None, failures), *_said(wish, chosen, refused, left)]
-        message = " ".join(dict.fromkeys(said)) if said or freed or left else "No process uses the chips."
+        texts = [*filter(None, failures), *_messages(selection, chosen, refused, left)]
+        message = " ".join(dict.fromkeys(texts)) if texts or freed or left else "No process uses the chips."
         return {"freed": _listed(freed), "left": _listed(left), "message": message}
 
     async def _end(self, holder: Holder, by: str) -> str:
-        """End one; why it could not be signalled, or nothing."""
+        """End one process; returns why it could not be signalled, else an empty text."""
+        # A pidfd can't come to mean another process, as a pid can.
         try:
             watched = os.pidfd_open(holder.pid)
         except OSError:
@@ -82,35 +90,36 @@ class ChipRelease:
         return ""
 
     def _signal(self, holder: Holder, watched: int, number: int, by: str) -> None:
+        # A kernel is ended through its record, so that its notebook learns why.
         kernel = self._kernel_of(holder.pid)
         log.info("signal %s to process %s, which uses the chips", number, holder.pid)
         if kernel is None:
             with suppress(ProcessLookupError):
                 signal.pidfd_send_signal(watched, number)
         elif number == signal.SIGTERM:
-            kernel.end_because(f"The chips were freed by {by}: this kernel was ended. Its outputs are kept.")
+            kernel.end_because(f"The TPU was released by {by}, which ended this kernel. Its outputs are kept.")
         else:
             kernel.send_signal(number)
 
 
 @dataclass(frozen=True)
-class _Wish:
-    """What is to be ended: by pid, and where that is known since when it uses the chips; None: all of this user's."""
+class _Selection:
+    """Which processes to end: by pid, since when each uses the chips (None: not checked); None: all of this user's."""
 
     processes: Mapping[int, float | None] | None
     force: bool
     by: str
 
     @classmethod
-    def read(cls, params: Mapping[str, Any]) -> _Wish:
+    def read(cls, params: Mapping[str, Any]) -> _Selection:
         listed, pid = params.get("processes"), params.get("pid")
         processes = None if listed is None and pid is None else _processes([{"pid": pid}] if listed is None else listed)
         force, by = params.get("force", False), params.get("by", "")
         if type(force) is not bool or not isinstance(by, str):
-            raise BadInput("force must be true or false, and by a text.", exists="Nothing was ended.")
-        return cls(processes, force, by.strip()[:_LONGEST_NAME] or "somebody with access to this node")
+            raise BadInput("force must be true or false, and by a string.", exists="Nothing was ended.")
+        return cls(processes, force, by.strip()[:_LONGEST_NAME] or "someone with access to this node")
 
-    def means(self, holder: Holder) -> bool:
+    def matches(self, holder: Holder) -> bool:
         if self.processes is None:
             return holder.is_own_user
         return self.processes.get(holder.pid, _NEVER) in (None, holder.since)
@@ -123,20 +132,20 @@ def _processes(listed: Any) -> dict[int, float | None]:
             return found
     except (TypeError, LookupError, AttributeError):
         pass
-    raise BadInput(f"{str(listed)[:40]} are not the numbers of processes.", exists="Nothing was ended.")
+    raise BadInput(f"{str(listed)[:40]!r} is not a list of process ids.", exists="Nothing was ended.")
 
 
-def _said(wish: _Wish, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:
-    """What the lists do not say by themselves."""
-    gone = dict(wish.processes or {})
+def _messages(selection: _Selection, chosen: list[Holder], refused: list[Holder], left: list[Holder]) -> Iterator[str]:
+    """Yield what the lists of freed and left processes do not show."""
+    gone = dict(selection.processes or {})
     for holder in chosen:
         gone.pop(holder.pid, None)
     yield from (
         f"Process {pid} does not use the chips{'' if since is None else ' any more'}." for pid, since in gone.items()
     )
-    others = [] if wish.processes is not None else [holder for holder in left if not holder.is_own_user]
+    others = [] if selection.processes is not None else [holder for holder in left if not holder.is_own_user]
     yield from (f"Process {one.pid} belongs to {one.user}: it was left alone." for one in (*refused, *others))
-    if wish.processes is None:
+    if selection.processes is None:
         yield from (f"Process {one.pid} has not ended." for one in left if one in chosen and one.is_own_user)
 
 

@@ -1,4 +1,5 @@
-"""Notices that this machine is about to go: from Google's metadata server, or from our own rules.
+"""Notices that this node is about to end: from Google's metadata server, from auto-stop or from a client.
 
-Passes them to the checkpoint hooks of kernels. Must not decide that a node ends: `agent.autostop` does.
+Start with `notices`, which passes them to the kernels' checkpoint hooks; `notice_watch` polls the metadata server.
+Must not decide that a node ends: `agent.autostop` does.
 """

@@ -1,6 +1,6 @@
-"""Hears from the metadata server that this machine will be taken away: it answers when there is something to tell.
+"""Watch the metadata server for a pre-emption or host maintenance, by long polling.
 
-Nothing is asked where no such server is to be expected.
+Outside Google Cloud, where there is no such server, nothing is polled.
 """
 
 from __future__ import annotations
@@ -17,52 +17,62 @@ log = logging.getLogger(__name__)
 _HOST_VARIABLE = "GCE_METADATA_HOST"
 _ADDRESS = "169.254.169.254"
 _MACHINE = Path("/sys/class/dmi/id/product_name")
+# The server answers at a change, or after this time at the latest (`timeout_sec`); short enough to notice a dead one.
 _ANSWER_WITHIN_S = 300
+# How much later than that it may answer before the connection counts as dead.
 _SPARE_S = 30.0
+# Between attempts after an error, doubled each time, so that a missing server costs little.
 _SHORTEST_PAUSE_S = 1.0
 _LONGEST_PAUSE_S = 300.0
+# No ETag is known yet: the server answers at once.
 _NOTHING_KNOWN = "0"
 
 _ANNOUNCEMENTS = (
-    ("instance/preempted", "TRUE", PREEMPTED, "the cloud takes this node away: pre-emption"),
-    ("instance/maintenance-event", "TERMINATE", MAINTENANCE, "the cloud ends this node for maintenance of its host"),
+    ("instance/preempted", "TRUE", PREEMPTED, "Google Cloud is pre-empting this node"),
+    ("instance/maintenance-event", "TERMINATE", MAINTENANCE, "Google Cloud ends this node for host maintenance"),
 )
 
 
 class NoticeWatch:
-    """Runs until cancelled; `announce(kind, reason)` is called for each notice, at once for one given before."""
+    """Watches the metadata server.
+
+    Args:
+        environ: may name another metadata server.
+        announce: called with kind and reason of each notice; also of one that was given before the agent started.
+    """
 
     def __init__(self, environ: Mapping[str, str], announce: Callable[[str, str], object]) -> None:
         self._host = environ.get(_HOST_VARIABLE) or (_ADDRESS if _is_at_google() else "")
         self._announce = announce
 
     async def run(self) -> None:
+        """Watch until cancelled."""
         if self._host:
             await asyncio.gather(*(self._watch(*announcement) for announcement in _ANNOUNCEMENTS))
 
-    async def _watch(self, path: str, word: str, kind: str, reason: str) -> None:
+    async def _watch(self, path: str, expected: str, kind: str, reason: str) -> None:
         known, pause_s = _NOTHING_KNOWN, _SHORTEST_PAUSE_S
         while True:
             try:
-                value, etag = await asyncio.wait_for(self._told(path, known), _ANSWER_WITHIN_S + _SPARE_S)
+                value, etag = await asyncio.wait_for(self._wait_for_change(path, known), _ANSWER_WITHIN_S + _SPARE_S)
             except (OSError, ValueError, asyncio.TimeoutError, TimeoutError) as error:
-                log.info("the metadata server does not tell %s: %s", path, error)
+                log.info("the metadata server does not answer for %s: %s", path, error)
                 await asyncio.sleep(pause_s)
                 pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
                 continue
-            if etag != known and word in value:
+            if etag != known and expected in value:
                 log.warning("notice of the metadata server: %s is %s", path, value)
                 self._announce(kind, reason)
-            if etag == known:  # also of a server that does not wait
+            if etag == known:  # after a timeout, and from a server that ignores wait_for_change
                 await asyncio.sleep(_SHORTEST_PAUSE_S)
             known, pause_s = etag, _SHORTEST_PAUSE_S
 
-    async def _told(self, path: str, known: str) -> tuple[str, str]:
-        """The value once it is another than the known one, or after a while; and the mark it is known by.
+    async def _wait_for_change(self, path: str, known: str) -> tuple[str, str]:
+        """Wait until the value has another ETag than `known`, or for some minutes; returns value and ETag.
 
         Raises:
-            OSError: nobody answers.
-            ValueError: the answer tells nothing.
+            OSError: the server does not answer.
+            ValueError: its answer is not valid.
         """
         host, _, port = self._host.partition(":")
         reader, writer = await asyncio.open_connection(host, int(port or 80))
@@ -78,7 +88,7 @@ class NoticeWatch:
 
 
 def read_answer(answer: bytes) -> tuple[str, str]:
-    """Body and ETag of an HTTP answer; raises ValueError for any that is not 200."""
+    """Return body and ETag of an HTTP response; raises ValueError for any status but 200."""
     head, _, body = answer.partition(b"\r\n\r\n")
     first, *lines = head.decode(errors="replace").split("\r\n")
     if first.split()[1:2] != ["200"]:

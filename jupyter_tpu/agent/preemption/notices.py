@@ -1,7 +1,7 @@
-"""Notices that the machine is about to go: passed on to the kernels' checkpoint hooks, and what became of those.
+"""Pass notices of the node's end to the kernels' checkpoint hooks, and collect the outcomes.
 
-Whoever learns of an end announces it: the metadata server's watch, the guard, a server. Some of them repeat themselves,
-and several may mean the same end, for which a hook must run once: such announcements are one notice.
+Several parts may announce the same end (the metadata server's watch, the guard, a server), some of them repeatedly. A
+hook must run once for it, so such announcements are one notice.
 """
 
 from __future__ import annotations
@@ -22,23 +22,31 @@ from jupyter_tpu.brakes import number_from
 from jupyter_tpu.errors import BadInput
 
 HOOK_S = 25.0
-"""What hooks are given before the node ends, unless its end comes sooner."""
+"""Time for hooks before the node ends, unless its end comes sooner.
+
+A spot VM is powered off 30 s after its notice (Compute Engine); 5 s are left for the notice to arrive and to report.
+"""
 
 BY_RULE, PREEMPTED, MAINTENANCE = "rule", "preempted", "maintenance"
 """Kinds of notices."""
 
+# An announcement of the same kind within this time repeats the last one; servers repeat theirs every few seconds.
 _REPEATED_WITHIN_S = 60.0
+# Outcomes that clients can still see.
 _REMEMBERED = 20
+# Bounds reasons and errors, which come from clients and hooks.
 _LONGEST_TEXT = 500
 
 
 @dataclass
 class Notice:
-    """One end of the node that was announced.
+    """One announced end of the node.
 
     Attributes:
-        ends: when the hooks' time is over; it and `repeated` are by a clock that only grows.
-        waiting: kernels whose hooks were told and have not reported.
+        ends: when the hooks' time is over (monotonic clock).
+        repeated: when it was last announced (monotonic clock).
+        waiting: ids of kernels whose hooks were notified and have not reported.
+        news: set when a hook reports.
     """
 
     notice_id: str
@@ -50,15 +58,15 @@ class Notice:
 
     @property
     def is_open(self) -> bool:
-        """Whether hooks run and have time left."""
+        """Whether hooks are running and have time left."""
         return bool(self.waiting) and time.monotonic() < self.ends
 
 
 class Notices:
-    """Those of this worker.
+    """The notices of this worker.
 
     Attributes:
-        told: how many hooks were told of an end so far.
+        told: how many hooks were notified so far.
     """
 
     def __init__(self, kernels: Kernels) -> None:
@@ -68,9 +76,16 @@ class Notices:
         self.told = 0
 
     def announce(self, kind: str, reason: str, within_s: float = math.inf) -> Notice:
-        """Tell the kernels' hooks, unless they were told of this end. `within_s`: when the node may be gone."""
+        """Notify the kernels' hooks, unless they know of this end already.
+
+        Args:
+            kind: `BY_RULE`, `PREEMPTED` or `MAINTENANCE`.
+            reason: why the node ends, for people.
+            within_s: seconds until the node may be gone.
+        """
         now = time.monotonic()
         known = self._newest.get(kind)
+        # Not a repetition: still the same end, if hooks of another notice have time left.
         if known is None or now - known.repeated > _REPEATED_WITHIN_S:
             known = next((notice for notice in self._newest.values() if now < notice.ends), None)
         notice = self._newest[kind] = known or self._begin(kind, reason, min(HOOK_S, max(0.0, within_s)))
@@ -79,7 +94,7 @@ class Notices:
 
     def _begin(self, kind: str, reason: str, seconds: float) -> Notice:
         now = time.monotonic()
-        # a pre-emption is announced anew by the next agent, and is still the same
+        # The next agent announces a pre-emption again; with the same id no hook runs twice.
         notice_id = f"{kind}-{boot_id()}" if kind == PREEMPTED else uuid.uuid4().hex
         notice = Notice(notice_id=notice_id, reason=reason, ends=now + seconds, repeated=now)
         words = json.dumps({"notice_id": notice_id, "reason": reason, "ends_in_s": seconds}).encode()
@@ -90,6 +105,7 @@ class Notices:
         return notice
 
     def _is_over(self, notice: Notice) -> None:
+        """Record the hooks that did not finish in time."""
         for kernel in self._kernels.all():
             if kernel.kernel_id in notice.waiting:
                 self._note(kernel, notice.notice_id, notice.reason, {"status": "unfinished"})
@@ -97,7 +113,7 @@ class Notices:
 
     @staticmethod
     async def settled(notice: Notice) -> bool:
-        """Wait until its hooks have run or their time is over; whether there was anything to wait for."""
+        """Wait until its hooks have run or their time is over; returns whether there was anything to wait for."""
         if not notice.is_open:
             return False
         while notice.is_open:
@@ -110,29 +126,29 @@ class Notices:
 
     @property
     def are_open(self) -> bool:
-        """Whether hooks run: what they use of the accelerator is no work that would keep the node."""
+        """Whether hooks are running: their use of the chips must not count as activity."""
         return any(notice.is_open for notice in self._newest.values())
 
     # -- what clients and hooks call -----------------------------------------------------------------------------------
 
     async def prepare_to_end(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A server is about to end the node in ``ends_in_s``, for that ``reason``. Answers at once; may be repeated.
+        """Announce that a server will end the node in ``ends_in_s``, for a ``reason``; it may repeat this.
 
         Raises:
-            BadInput: it does not say so.
+            BadInput: a parameter is not valid.
         """
         reason = params.get("reason")
         if not isinstance(reason, str) or not reason:
-            raise BadInput("A reason must be a text.")
+            raise BadInput("reason must be a string that is not empty.")
         within_s = math.inf if params.get("ends_in_s") is None else number_from(params, "ends_in_s")
         notice = self.announce(BY_RULE, reason[:_LONGEST_TEXT], within_s)
         return {"is_ready": not notice.is_open, "hooks": self.describe()}
 
     async def hook_ran(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """A kernel's hook has come to its end, or had when an earlier agent asked it (``is_repeated``).
+        """Note how a kernel's hook ended; with ``is_repeated``, an earlier agent had notified it and recorded that.
 
         Raises:
-            BadInput: it does not say how.
+            BadInput: a parameter is not valid.
             KernelFailed: there is no such kernel.
         """
         kernel = self._kernels.get(params.get("kernel_id"))
@@ -140,7 +156,7 @@ class Notices:
             str(params.get(name, ""))[:_LONGEST_TEXT] for name in ("notice_id", "status", "reason", "error")
         )
         if status not in ("ran", "failed"):
-            raise BadInput("A hook ran or failed.")
+            raise BadInput("status must be ran or failed.")
         outcome = {"status": status, "seconds": number_from(params, "seconds"), "error": error}
         self._note(kernel, notice_id, reason, outcome, is_repeated=bool(params.get("is_repeated")))
         for notice in self._newest.values():
@@ -150,14 +166,14 @@ class Notices:
         return {}
 
     def describe(self) -> list[dict[str, Any]]:
-        """What became of the newest hooks, with ages instead of times."""
+        """Return the outcomes of the newest hooks, with ages instead of times."""
         now = time.monotonic()
         return [{**outcome, "age_s": now - at} for at, outcome in self._outcomes]
 
     def _note(
         self, kernel: Kernel, notice_id: str, reason: str, outcome: Mapping[str, Any], *, is_repeated: bool = False
     ) -> None:
-        """In the kernel's record, unless an earlier agent has written it there."""
+        """Note an outcome, also in the kernel's record unless an earlier agent has recorded it."""
         told = {**outcome, "reason": reason, "message": _message(outcome, reason)}
         if not is_repeated:
             kernel.event("checkpoint_hook", notice_id=notice_id, **told)
@@ -166,9 +182,9 @@ class Notices:
 
 
 def _message(outcome: Mapping[str, Any], reason: str) -> str:
-    """What became of a hook, for people."""
+    """Describe an outcome for people."""
     if outcome["status"] == "unfinished":
-        return f"checkpoint hook has not ended in time ({reason})"
+        return f"checkpoint hook did not finish in time ({reason})"
     if outcome["status"] == "failed":
         return f"checkpoint hook failed after {outcome['seconds']:.1f} s: {outcome['error']} ({reason})"
     return f"checkpoint hook ran in {outcome['seconds']:.1f} s ({reason})"
