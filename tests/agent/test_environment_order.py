@@ -28,14 +28,14 @@ def known(framework: str, version: str) -> Release:
     [
         ({}, "is no framework for TPUs"),
         ({"framework": "mxnet"}, "is no framework for TPUs"),
-        ({"framework": "jax", "version": 9}, "must be a text"),
-        ({"framework": "jax", "version": "0.1"}, "Nothing is known of jax '0.1'"),
+        ({"framework": "jax", "version": 9}, "must be a string"),
+        ({"framework": "jax", "version": "0.1"}, "libtpu and Python jax '0.1' needs"),
         ({"framework": "tf", "version": "2.18"}, "is in no package index"),
         ({"framework": "jax", "requirements": "numpy"}, "must be a list of requirements"),
         ({"framework": "jax", "requirements": ["--index-url=x"]}, "must be a list of requirements"),
         ({"framework": "jax", "packages": ["numpy\n--pre"]}, "must be a list of requirements"),
         ({"framework": "jax", "pins": [""]}, "must be a list of requirements"),
-        ({"framework": "jax", "pins": ["x"] * 5001}, "There are 5001 pins; at most 5000 are taken"),
+        ({"framework": "jax", "pins": ["x"] * 5001}, "There are 5001 pins; at most 5000 are allowed"),
         ({"framework": "jax", "requirements": ["x" * 2001]}, "One of the requirements has 2001 characters; at most"),
     ],
 )
@@ -125,7 +125,7 @@ def test_of_the_pythons_that_fit_none_is_newer_than_the_usual_one(
 
 def test_without_a_python_that_fits_an_older_release_is_named() -> None:
     message, ways_out = no_python(newest("jax"), (3, 10), "")
-    assert message == "JAX 0.10 needs Python 3.11 or newer; the worker has 3.10, and uv can get no other."
+    assert message == "JAX 0.10 needs Python 3.11 or newer; the worker has 3.10, and uv can't get another."
     assert "`jupyter tpu env make NODE jax --push`" in ways_out
     assert ways_out.endswith("`jupyter tpu env make NODE jax --version 0.6`.")
     assert no_python(newest("torch_tpu"), (3, 10), "Free space.")[1] == "Free space."

@@ -57,6 +57,6 @@ async def test_a_kernel_starts_on_a_bare_worker_and_shows_what_is_installed_for_
     await manager.shutdown_kernel()
     await logger.gather_listeners()
     said = " · ".join(event["message"] for event in events)
-    assert "Fetching uv" in said
+    assert "Downloading uv" in said
     assert "Installing ipykernel" in said
     assert [event["phase"] for event in events if event["error_code"]] == []

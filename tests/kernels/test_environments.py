@@ -126,7 +126,7 @@ async def test_the_folder_of_a_notebook_says_what_else_is_installed(
     before = remembered(cloud, node)
     assert before.requirements == ("tiny_optimiser<2",)
     (tmp_path / "requirements.txt").write_text("libtpu==0.0.21\n")
-    with pytest.raises(EnvironmentFailed, match=r"cannot be installed beside JAX 0\.10"):
+    with pytest.raises(EnvironmentFailed, match=r"cannot be installed with JAX 0\.10"):
         async with kernel(kernel_name(cloud, node), tmp_path):
             pass
     (found,) = (await ask_agent(key_of(cloud, node), "environments", {}))["environments"]

@@ -86,7 +86,7 @@ async def test_a_python_that_was_sent_is_taken_and_nothing_is_fetched(
     cut(archive, sent)
     with pytest.raises(EnvironmentFailed, match="is damaged") as damaged:
         await make_jax(link)
-    assert damaged.value.hint == "Send it again: `--push`."
+    assert damaged.value.hint == "Send it again with `--push`."
     shutil.copy(archive, sent)
     await assert_kernels_run(new_client(link), await make_jax(link))
     assert not (old_worker.home / ".local/share/uv/python" / KEY).exists()
@@ -124,7 +124,7 @@ async def test_a_python_that_cannot_be_fetched_is_a_failure_with_ways_out_and_th
     before = dict(old_worker.env)
     old_worker.env.update(damage(tmp_path, archive))
     link = await open_link()
-    with pytest.raises(EnvironmentFailed, match=r"the worker has 3\.10, and uv can get no other") as failed:
+    with pytest.raises(EnvironmentFailed, match=r"the worker has 3\.10, and uv can't get another") as failed:
         await make_jax(link)
     assert reason in failed.value.message
     assert way_out in failed.value.hint

@@ -69,10 +69,10 @@ async def test_requirements_are_added_and_what_contradicts_them_changes_nothing(
     assert added["requirements"] == ["tiny_optimiser<2", "tiny_plots"]
     assert (pinned(added)["tiny-optimiser"], pinned(added)["tiny-plots"]) == ("1.0", "3.1")
     for contradiction in ("libtpu==0.0.21", "tiny_rival"):
-        with pytest.raises(EnvironmentFailed, match=r"cannot be installed beside JAX 0\.10") as failed:
+        with pytest.raises(EnvironmentFailed, match=r"cannot be installed with JAX 0\.10") as failed:
             await link.call("make_environment", {"framework": "jax", "requirements": [contradiction]})
         assert "Nothing was installed or changed." in failed.value.exists
-        assert "(tiny_optimiser, tiny_plots) counts until `jupyter tpu env remove NODE jax`" in failed.value.hint
+        assert "(tiny_optimiser, tiny_plots) still apply; `jupyter tpu env remove NODE jax`" in failed.value.hint
     pip_install(added, index, "tiny_optimiser==2.0")
     now = await the_environment(link)
     assert (now["pins"], now["added"]) == (added["pins"], ["tiny_optimiser==2.0"])
@@ -124,7 +124,7 @@ async def test_pins_that_are_no_longer_published_are_replaced_by_what_is(link: A
     order = {"framework": "jax", "version": "0.10.2", "pins": ["jax==0.10.2", "libtpu==0.0.42.77"]}
     restored = await link.call("make_environment", order)
     assert pinned(restored)["libtpu"] == "0.0.42.99"
-    assert "What goes together now was taken instead." in restored["notes"][0]
+    assert "Current versions were installed instead." in restored["notes"][0]
 
 
 async def test_what_a_killed_agent_had_begun_goes_on_with_what_it_had(link: Any, worker: Any, open_link: Any) -> None:

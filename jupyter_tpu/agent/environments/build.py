@@ -1,7 +1,7 @@
-"""Makes a framework's environment with uv, in steps: a build that was killed continues from there.
+"""Build a framework's environment with uv, in steps: a build that was killed continues from where it was.
 
-What is to be installed is settled before anything is: where requirements do not go together, an environment that was
-there stays as it was. Blocks for as long as it takes.
+All versions are resolved before anything is installed, so requirements that conflict leave an existing environment
+unchanged. Everything here blocks, for minutes: call it in a thread.
 """
 
 from __future__ import annotations
@@ -33,18 +33,21 @@ from jupyter_tpu.errors import BadInput, EnvironmentFailed
 from jupyter_tpu.frameworks import Release
 
 PHASE = "environment"
-_NEEDS = (*KERNEL_NEEDS, "pip")  # for %pip
+_NEEDS = (*KERNEL_NEEDS, "pip")  # pip is for %pip: uv leaves it out
 _COMPILE = ("--quiet", "--no-header", "--no-annotate")
 _NO_SOLUTION = "No solution found"
-_NEVER = (_NO_SOLUTION, "Couldn't parse")
+_NEVER = (_NO_SOLUTION, "Couldn't parse")  # uv's words for what no retry can change
 
 
 @dataclass
 class Build:
-    """One build.
+    """One build of an environment.
 
     Attributes:
-        notes: what was asked for and could not be had, in words; the environment works without it.
+        files: the environment's files.
+        order: what the client wants.
+        report: called with the progress.
+        notes: for people, what could not be installed although it was requested; the environment works without it.
     """
 
     files: EnvironmentFiles
@@ -53,16 +56,17 @@ class Build:
     notes: list[str] = field(default_factory=list)
 
     def run(self) -> None:
-        """Make the environment, or add to it what is missing; does nothing where nothing is missing.
+        """Build the environment or install what is missing in it; does nothing if nothing is missing.
 
         Raises:
-            BadInput: another version is there.
-            EnvironmentFailed: it cannot be made, or the requirements do not go together.
+            BadInput: the environment has another version of the framework.
+            EnvironmentFailed: it can't be built, or the requirements conflict.
         """
         made = self.files.usable()
         release = self._release(made)
         requirements = merged(made.requirements if made else (), self.order.requirements)
         if made is None or requirements != made.requirements:
+            # Stored first: if the agent is killed now, the next one continues.
             self.files.set_order(self.order)
             made = self._install(release, requirements, is_new=made is None)
             self.files.set_made(made)
@@ -74,7 +78,7 @@ class Build:
         if made and release.version != made.version:
             raise BadInput(
                 f"The environment {release.framework} on the worker has version {made.version}, not {release.version}.",
-                exists="It is as it was.",
+                exists="It was not changed.",
                 hint=f"Remove it first: `jupyter tpu env remove NODE {release.framework}`.",
             )
         return release
@@ -92,28 +96,29 @@ class Build:
         return Made(release.version, self.files.python_version(), requirements, lock)
 
     def _tidy(self, error: EnvironmentFailed) -> None:
-        """Leave nothing of what can never be, and say so where something stays for the next try."""
+        """Remove what no retry could complete; otherwise tell the user that the partial environment stays."""
         if any(words in error.raw for words in _NEVER):
             self.files.remove()
         elif self.files.folder.exists():
             remove = f"`jupyter tpu env remove NODE {self.files.framework}`"
             error.exists = (
-                f"What is there of it stays, and the next try continues from there; {remove} frees its space."
+                f"The partial environment stays, and the next attempt continues from there; {remove} frees its space."
             )
 
     def _make_folder(self, uv: str, release: Release) -> None:
         if can_run(self.files.python, "pass"):
             return
+        # The worker's own Python if it fits, else one that a client sent, else one that uv downloads.
         own = sys.version_info[:2]
         preferred = preferred_python(release, own)
         sent = sent_python(self.files.home, release) if preferred else ""
         fetched = accepted_pythons(release, preferred) if preferred and not sent else ""
-        words = f" with a Python {fetched}, which uv fetches where it is missing" if fetched else ""
-        self.report(PHASE, f"Making an environment for {release.title}{words}", 0.05)
+        python = f" with Python {fetched}, which uv downloads if it is missing" if fetched else ""
+        self.report(PHASE, f"Creating an environment for {release.title}{python}", 0.05)
         shutil.rmtree(self.files.folder, ignore_errors=True)
         argv = [uv, "venv", "--python", sent or fetched or sys.executable, str(self.files.folder)]
         try:
-            run_aloud(argv, "make a Python environment", lambda line: self._heard(line, 0.05))
+            run_aloud(argv, "create a Python environment", lambda line: self._relay(line, 0.05))
         except EnvironmentFailed as error:
             if not fetched:
                 raise
@@ -122,22 +127,25 @@ class Build:
             raise EnvironmentFailed(f"{message} {why}".strip(), hint=hint, raw=error.raw) from error
 
     def _lock(self, uv: str, release: Release, requirements: Sequence[str], *, is_new: bool) -> tuple[str, ...]:
-        """Install all of it; the lines that were installed."""
+        """Install all packages; returns them as pinned lines."""
+        # An environment that is restored gets its former versions, as long as they can still be installed.
         if is_new and self.order.pins:
             try:
-                return self._install_lock(uv, self.order.pins, f"what {release.title} was made of before")
+                return self._install_lock(uv, self.order.pins, f"the former versions of {release.title}'s environment")
             except EnvironmentFailed as error:
-                self.notes.append(f"{error.message} What goes together now was taken instead.")
-        pins = self._settle(uv, release, requirements)
+                self.notes.append(f"{error.message} Current versions were installed instead.")
+        pins = self._resolve(uv, release, requirements)
         return self._install_lock(uv, pins, f"{release.title} ({len(pins)} packages)")
 
-    def _settle(self, uv: str, release: Release, requirements: Sequence[str]) -> tuple[str, ...]:
+    def _resolve(self, uv: str, release: Release, requirements: Sequence[str]) -> tuple[str, ...]:
+        """Resolve all versions with uv, without installing anything; returns pinned lines."""
         self.report(PHASE, f"Choosing versions for {release.title}", 0.15)
         with tempfile.TemporaryDirectory() as folder:
             wanted, lock = Path(folder) / "wanted.in", Path(folder) / "lock.txt"
             wanted.write_text("\n".join((*release.requires, *_NEEDS, *requirements)))
             made = self.files.usable()
-            # uv takes these versions where they fit: what is there stays, and a new one has ours, whose hashes we know
+            # uv prefers the versions in its output file: what is installed stays, and a new environment gets the
+            # versions of our lock, whose hashes are known.
             lock.write_text("\n".join(made.pins) if made else lock_text())
             argv = [
                 uv,
@@ -165,21 +173,21 @@ class Build:
         return tuple(lines)
 
     def _install_packages(self) -> None:
-        """Those of the user, together or, where that fails, one by one; the environment is worth having without."""
+        """Install the user's own packages, together or, if that fails, one by one; the environment works without."""
         installed = self.files.installed()
         missing = [line for line in self.order.packages if line not in installed.values()]
         if not missing:
             return
         uv = find_uv(self.files.home, PHASE, self.report)
         try:
-            self._pip_install(uv, missing, f"what you had added: {names(missing)}", 0.9)
+            self._pip_install(uv, missing, f"packages that you had added: {names(missing)}", 0.9)
         except EnvironmentFailed:
             self._install_one_by_one(uv, missing)
 
     def _install_one_by_one(self, uv: str, lines: Sequence[str]) -> None:
         for line in lines:
             try:
-                self._pip_install(uv, [line], f"what you had added: {names([line])}", 0.95)
+                self._pip_install(uv, [line], f"packages that you had added: {names([line])}", 0.95)
             except EnvironmentFailed as error:
                 self.notes.append(f"{line} could not be installed again: {reason(error.raw)}")
 
@@ -188,16 +196,16 @@ class Build:
         argv = [uv, "pip", "install", "--verify-hashes", "--python", self.files.python, *what]
         in_turn(
             self.files.home,
-            lambda options: run_aloud([*argv, *options], f"install {words}", lambda line: self._heard(line, fraction)),
+            lambda options: run_aloud([*argv, *options], f"install {words}", lambda line: self._relay(line, fraction)),
         )
 
-    def _heard(self, line: str, fraction: float) -> None:
+    def _relay(self, line: str, fraction: float) -> None:
         if line.startswith(("Downloading", "Building", "Prepared", "Installed")):
             self.report(PHASE, line[:200], fraction)
 
 
 def merged(before: Sequence[str], more: Sequence[str]) -> tuple[str, ...]:
-    """What was required before and what is now; for a package that is named again only the new lines count.
+    """Merge former and new requirements; for a package that is named again only the new lines count.
 
     >>> merged(["Tiny_Plots==1", "chex"], ["tiny-plots==2"])
     ('chex', 'tiny-plots==2')
@@ -211,14 +219,14 @@ def _package(line: str) -> str:
     return normalised(name_and_version(line)[0])
 
 
-def _no_versions(release: Release, requirements: Sequence[str], earlier: Sequence[str], said: str) -> EnvironmentFailed:
-    if _NO_SOLUTION not in said or not requirements:
-        return failed(f"choose versions for {release.title}", said)
+def _no_versions(release: Release, requirements: Sequence[str], earlier: Sequence[str], raw: str) -> EnvironmentFailed:
+    if _NO_SOLUTION not in raw or not requirements:
+        return failed(f"choose versions for {release.title}", raw)
     forget = f"`jupyter tpu env remove NODE {release.framework}`"
     return EnvironmentFailed(
-        f"What the notebook's folder requires cannot be installed beside {release.title}: {reason(said)}",
+        f"The requirements of the notebook's folder cannot be installed with {release.title}: {reason(raw)}",
         exists="Nothing was installed or changed.",
         hint=f"Change the folder's requirements ({names(requirements)}), or use the environment of another framework."
-        + (f" What was asked for earlier ({names(earlier)}) counts until {forget}." if earlier else ""),
-        raw=said[-2000:],
+        + (f" Earlier requirements ({names(earlier)}) still apply; {forget} removes them." if earlier else ""),
+        raw=raw[-2000:],
     )

@@ -1,4 +1,4 @@
-"""A framework's environment on the worker's disk: where it lies, what it was made of, what is in it now."""
+"""The files of a framework's environment: where it is, what it was built from, what is installed in it now."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import TpuError
 from jupyter_tpu.frameworks import release_of
 
+# A folder that changed more recently may still be changing: its contents are not cached then.
 _SETTLED_S = 2.0
 _VERSION = re.compile(r"^version(?:_info)?\s*=\s*([0-9.]+)", re.MULTILINE)
 _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<version>[^\s;]+)|@\s*(?P<url>\S+))?")
@@ -30,13 +31,13 @@ _NAME = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)\s*(\[[^\]]*\])?\s*(==\s*(?P<ve
 
 @dataclass(frozen=True)
 class Made:
-    """What an environment was made of.
+    """What an environment was built from.
 
     Attributes:
-        version: of the framework.
-        python: its Python's version, such as ``3.12.4``.
-        requirements: what folders of notebooks asked for.
-        pins: all that was installed for it, to the version.
+        version: the framework's version.
+        python: version of its Python, such as ``3.12.4``.
+        requirements: lines that notebooks' folders required.
+        pins: everything that was installed for these, with exact versions.
     """
 
     version: str
@@ -45,31 +46,35 @@ class Made:
     pins: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """Return it as it is stored beside the environment."""
         return {**asdict(self), "requirements": list(self.requirements), "pins": list(self.pins)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Made:
+        """Rebuild it from `to_json`; raises KeyError or TypeError for anything else."""
         lists = {name: tuple(map(str, data[name])) for name in ("requirements", "pins")}
         return cls(str(data["version"]), str(data["python"]), **lists)
 
 
 @dataclass(frozen=True)
 class EnvironmentFiles:
-    """Those of one framework; its folder counts only with the file beside it, which is written last."""
+    """The files of one framework's environment; its folder counts only with the file beside it, written last."""
 
     home: Home
     framework: str
 
     @property
     def folder(self) -> Path:
+        """The virtual environment."""
         return self.home.environments / self.framework
 
     @property
     def python(self) -> str:
+        """Path of its Python."""
         return str(self.folder / "bin" / "python")
 
     def made(self) -> Made | None:
-        """What it was made of; None while it was never whole."""
+        """Return what it was built from; None if it was never complete, or its Python is gone."""
         try:
             made = Made.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -77,15 +82,16 @@ class EnvironmentFiles:
         return made if os.access(self.python, os.X_OK) else None
 
     def usable(self) -> Made | None:
-        """The same; None too for one that has broken since."""
+        """Return the same as `made`, but None also if kernels can't start in it any more."""
         made = self.made()
         return made if made and can_run(self.python, HAS_IPYKERNEL) else None
 
     def set_made(self, made: Made) -> None:
+        """Mark the environment as complete."""
         _write(self._made, made.to_json())
 
     def python_version(self) -> str:
-        """Such as ``3.12.4``; empty where the environment does not say."""
+        """Return the version of its Python, such as ``3.12.4``; empty if it can't be read."""
         try:
             found = _VERSION.search((self.folder / "pyvenv.cfg").read_text())
         except OSError:
@@ -93,43 +99,45 @@ class EnvironmentFiles:
         return found[1] if found else ""
 
     def order(self) -> Order | None:
-        """What was begun and has not come to its end."""
+        """Return the order of a build that has begun but not finished; None if there is none."""
         try:
             return Order.from_params(json.loads(self._order.read_text()))
         except (OSError, ValueError, TypeError, AttributeError, TpuError, RecursionError):
             return None
 
     def is_unfinished(self) -> bool:
-        """Whether it is not whole, and something of it is there, or was begun."""
+        """Whether a build has begun but not finished, or left a partial environment."""
         return self.order() is not None or (self.made() is None and self.folder.exists())
 
     def set_order(self, order: Order) -> None:
+        """Store the order of a build that begins."""
         _write(self._order, order.to_json())
 
     def end_order(self) -> None:
+        """Remove the order of a build that has ended."""
         self._order.unlink(missing_ok=True)
 
     def remove(self) -> None:
-        """Remove all of it, what says that it is whole first."""
+        """Remove the environment; first the file that marks it as complete."""
         self._made.unlink(missing_ok=True)
         self.end_order()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def installed(self) -> dict[str, str]:
-        """What is in it now: requirement lines by normalised name."""
+        """Return what is installed now: requirement lines by normalised name."""
         folders = tuple(str(path) for path in sorted(self.folder.glob("lib/python*/site-packages")))
         changed = max(map(_changed, folders), default=0.0)
-        # the same folder is read once, unless somebody may be at work in it
+        # Cached by the time of the last change, unless an installation may still be running.
         return dict(_installed_in(folders, changed if time.time() - changed > _SETTLED_S else time.time()))
 
     def added(self, made: Made) -> tuple[str, ...]:
-        """What its user has installed besides, or in another version."""
+        """Return the packages that the user has installed in addition, or in another version."""
         pins = {normalised(name): version for name, version in map(name_and_version, made.pins)}
         installed = self.installed()
         return tuple(installed[name] for name in sorted(installed) if _differs(installed[name], pins.get(name)))
 
     def describe(self) -> dict[str, Any]:
-        """As clients see it."""
+        """Return the environment as clients see it."""
         made = self.made()
         version = made.version if made else (self.order() or Order(self.framework)).version
         release = release_of(self.framework, version) if version else None
@@ -155,10 +163,10 @@ class EnvironmentFiles:
 
 
 def _changed(folder: str) -> float:
-    """When something was last installed there; what says of a package what it is comes after its folder."""
+    """Return when something was last installed there: a package's metadata is written after its folder appears."""
     times = [Path(folder).stat().st_mtime]
     for each in Path(folder).glob("*.dist-info"):
-        with suppress(OSError):  # it is just removed
+        with suppress(OSError):  # it is being removed
             times.append(each.stat().st_mtime)
     return max(times)
 
@@ -167,24 +175,24 @@ def _changed(folder: str) -> float:
 def _installed_in(folders: tuple[str, ...], _as_of: float) -> Mapping[str, str]:
     found: dict[str, str] = {}
     for each in metadata.distributions(path=list(folders)):
-        with suppress(OSError, KeyError, TypeError, AttributeError, ValueError):  # of one that is half removed
+        with suppress(OSError, KeyError, TypeError, AttributeError, ValueError):  # partly removed
             found[normalised(each.metadata["Name"])] = _line_of(each)
     return found
 
 
 def normalised(name: str) -> str:
-    """``Typing_Extensions`` and ``typing-extensions`` are one package."""
+    """Return the normalised name (PEP 503): ``Typing_Extensions`` and ``typing-extensions`` are one package."""
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def name_and_version(line: str) -> tuple[str, str]:
-    """``numpy``, ``2.1`` for ``numpy==2.1``; the address for ``numpy @ https://…``; no version where none is named."""
+    """Split a line into name and version or address, ``numpy`` and ``2.1``; the latter is empty if there is none."""
     match = _NAME.match(line)
     return (match[1], match["version"] or match["url"] or "") if match else (line, "")
 
 
 def names(lines: Iterable[str]) -> str:
-    """For people: the names alone, the first eight of them."""
+    """List the packages of these lines for people, by name, at most eight of them."""
     found = [name_and_version(line)[0] for line in lines]
     return ", ".join(found[:8]) + (f" and {len(found) - 8} more" if len(found) > 8 else "")
 
@@ -194,7 +202,7 @@ def _differs(line: str, pinned: str | None) -> bool:
 
 
 def _line_of(distribution: metadata.Distribution) -> str:
-    """``name==version``, or where it came from if that was no index."""
+    """Return ``name==version``, or the address if it was not installed from an index."""
     name = distribution.metadata["Name"]
     origin = json.loads(distribution.read_text("direct_url.json") or "{}")
     url = str(origin.get("url", ""))

@@ -1,4 +1,4 @@
-"""The agent's methods for frameworks' environments: one of each framework, made in the background."""
+"""The agent's methods for frameworks' environments: one for each framework, built in the background."""
 
 from __future__ import annotations
 
@@ -27,22 +27,23 @@ Result = TypeVar("Result")
 
 @dataclass
 class _Progress:
-    """How far one environment has come."""
+    """The build of one environment: a lock, so that there is one at a time, and its last step."""
 
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     step: dict[str, Any] = field(default_factory=dict)
 
 
 class FrameworkEnvironments:
-    """Those below `home`. What a killed agent had begun goes on when somebody first asks."""
+    """The environments below `home`. A build that a killed agent had begun continues at the first call."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
         self._progress = {framework: _Progress() for framework in FRAMEWORKS}
-        self._going_on: set[asyncio.Task[None]] = set()
-        self._has_looked = False
+        self._continued: set[asyncio.Task[None]] = set()
+        self._has_continued = False
 
     def methods(self) -> dict[str, Callable[[Params], Any]]:
+        """Return the methods by name."""
         return {
             "environments": self.environments,
             "make_environment": self.make_environment,
@@ -50,21 +51,25 @@ class FrameworkEnvironments:
         }
 
     async def environments(self, params: Params) -> dict[str, Any]:
-        """Those that are there, whole or in part, or being made, or the one of ``framework``."""
-        self._go_on()
+        """Return all environments, complete, partial or being built, or the one of ``framework``."""
+        self._continue_unfinished()
         wanted = [framework_of(params)] if params.get("framework") else FRAMEWORKS
         rows = [await self._describe(framework) for framework in wanted]
         return {"environments": [row for row in rows if row["is_ready"] or row["making"] or row["is_unfinished"]]}
 
     async def make_environment(self, params: Params) -> dict[str, Any]:
-        """Make one, see `Order`; answers when it is there, with what could not be had in ``notes``."""
-        self._go_on()
+        """Build one, see `Order`; returns when it is complete, with what could not be installed in ``notes``."""
+        self._continue_unfinished()
         order = Order.from_params(params)
         notes = await self._make(order)
         return {**await self._describe(order.framework), "notes": notes}
 
     async def remove_environment(self, params: Params) -> dict[str, Any]:
-        """Remove one that nothing runs in."""
+        """Remove the environment of ``framework``.
+
+        Raises:
+            WrongState: a process runs in it.
+        """
         framework = framework_of(params)
         files = EnvironmentFiles(self._home, framework)
         async with self._progress[framework].lock:
@@ -72,7 +77,7 @@ class FrameworkEnvironments:
             if users := await _in_daemon(lambda: _processes_in(files)):
                 raise WrongState(
                     f"The environment {framework} is in use on the worker by process {', '.join(map(str, users))}.",
-                    exists="It is as it was.",
+                    exists="It was not changed.",
                     hint="Shut down the kernels that run in it: `jupyter tpu kernels` lists them.",
                 )
             await _in_daemon(files.remove)
@@ -83,12 +88,12 @@ class FrameworkEnvironments:
 
         def report(phase: str, message: str, fraction: float) -> None:
             step = {"phase": phase, "message": message, "fraction": fraction}
-            with suppress(RuntimeError):  # the agent ends; what it has begun goes on in the next
+            with suppress(RuntimeError):  # the agent is ending; the next one continues the build
                 loop.call_soon_threadsafe(setattr, progress, "step", step)
 
         async with progress.lock:
             build = Build(EnvironmentFiles(self._home, order.framework), order, report)
-            progress.step = {"phase": PHASE, "message": "Looking at what is there", "fraction": 0.0}
+            progress.step = {"phase": PHASE, "message": "Checking what is installed", "fraction": 0.0}
             await _in_daemon(build.run)
         return build.notes
 
@@ -98,16 +103,16 @@ class FrameworkEnvironments:
         is_unfinished = await _in_daemon(files.is_unfinished)
         return {**seen, "making": progress.step if progress.lock.locked() else None, "is_unfinished": is_unfinished}
 
-    def _go_on(self) -> None:
-        """Once in this agent's life: what fails then is tried again only when somebody asks for it."""
-        if self._has_looked:
+    def _continue_unfinished(self) -> None:
+        """Continue unfinished builds, once per agent: one that fails again is retried only on request."""
+        if self._has_continued:
             return
-        self._has_looked = True
+        self._has_continued = True
         for framework in FRAMEWORKS:
             if order := EnvironmentFiles(self._home, framework).order():
                 task = asyncio.create_task(self._finish(order))
-                self._going_on.add(task)
-                task.add_done_callback(self._going_on.discard)
+                self._continued.add(task)
+                task.add_done_callback(self._continued.discard)
 
     async def _finish(self, order: Order) -> None:
         try:
@@ -126,7 +131,7 @@ def _processes_in(files: EnvironmentFiles) -> list[int]:
 
 
 async def _in_daemon(work: Callable[[], Result]) -> Result:
-    """Do blocking work in a thread that the agent's end does not wait for."""
+    """Do blocking work in a daemon thread: the agent must not wait for an installation when it ends."""
     loop = asyncio.get_running_loop()
     outcome: asyncio.Future[Result] = loop.create_future()
 
@@ -136,11 +141,11 @@ async def _in_daemon(work: Callable[[], Result]) -> Result:
 
     def do() -> None:
         try:
-            told: tuple[Result | None, BaseException | None] = work(), None
+            settled: tuple[Result | None, BaseException | None] = work(), None
         except Exception as error:  # noqa: BLE001 - it is raised where the work is awaited
-            told = None, error
-        with suppress(RuntimeError):  # the agent ends
-            loop.call_soon_threadsafe(settle, *told)
+            settled = None, error
+        with suppress(RuntimeError):  # the agent is ending
+            loop.call_soon_threadsafe(settle, *settled)
 
     threading.Thread(target=do, name="environments", daemon=True).start()
     return await outcome

@@ -1,6 +1,7 @@
-"""The Python of an environment whose release the worker's own does not fit: one that was sent here, or uv's affair.
+"""Choose the Python of an environment whose framework does not support the worker's own Python.
 
-uv takes one that is installed, or fetches one. What is sent is the very archive that uv would have fetched.
+It is one that a client has sent, else uv takes one that is installed or downloads one. What clients send is the same
+archive that uv would download.
 """
 
 from __future__ import annotations
@@ -21,17 +22,18 @@ from jupyter_tpu.frameworks import Release, newest, python_range
 Python: TypeAlias = "tuple[int, int]"
 
 NO_DOWNLOAD = (
-    "The worker must reach the place that uv fetches Pythons from: give the node an external IP or Cloud NAT, name a "
-    "mirror by python-install-mirror in ~/.config/uv/uv.toml on the worker, or send Python and packages from here: "
+    "The worker must reach the server that uv downloads Python from: give the node an external IP or Cloud NAT, set "
+    "python-install-mirror in ~/.config/uv/uv.toml on the worker to a mirror, or send Python and packages from here: "
     "`jupyter tpu env make NODE {framework} --push`."
 )
+# Preferred within a release's bounds: not the newest Python, for which many packages have no wheels yet.
 _USUAL: Python = (3, 12)
 _SENT = re.compile(r"cpython-(\d+)\.(\d+)\.\w+-linux-\w+-gnu")
 _SUFFIX = ".tar.gz"
 
 
 def preferred_python(release: Release, own: Python) -> Python | None:
-    """The newest Python to take for a release; None where the worker's `own` will do."""
+    """Return the newest Python to use for a release; None if the worker's `own` fits."""
     if release.fits(own):
         return None
     usual = max(_USUAL, release.python_min)
@@ -39,7 +41,7 @@ def preferred_python(release: Release, own: Python) -> Python | None:
 
 
 def accepted_pythons(release: Release, preferred: Python) -> str:
-    """Those from the oldest that fits to the preferred one, as a specifier; uv takes the newest of them that it finds.
+    """Return the Pythons from the oldest that fits to the preferred one, as a specifier; uv uses the newest it finds.
 
     >>> accepted_pythons(newest("jax"), (3, 12))
     '>=3.11,<3.13'
@@ -49,9 +51,9 @@ def accepted_pythons(release: Release, preferred: Python) -> str:
 
 
 def no_python(release: Release, own: Python, hint: str) -> tuple[str, str]:
-    """What to say where no Python for a release can be had, and the ways out, of which `hint` may be one."""
+    """Return message and hint for a release that no available Python fits; `hint` replaces the usual first advice."""
     have = f"{own[0]}.{own[1]}"
-    message = f"{release.title} needs Python {python_range(release)}; the worker has {have}, and uv can get no other."
+    message = f"{release.title} needs Python {python_range(release)}; the worker has {have}, and uv can't get another."
     ways = [hint or NO_DOWNLOAD.format(framework=release.framework)]
     try:
         older = newest(release.framework, own)
@@ -62,10 +64,10 @@ def no_python(release: Release, own: Python, hint: str) -> tuple[str, str]:
 
 
 def sent_python(home: Home, release: Release) -> str:
-    """The path of the newest Python that was sent to this worker and fits the release; empty: there is none.
+    """Return the path of the newest Python that was sent here and fits the release; empty if there is none.
 
     Raises:
-        EnvironmentFailed: it cannot be unpacked.
+        EnvironmentFailed: it can't be unpacked.
     """
     fitting = [(version, archive) for version, archive in _sent(home) if release.fits(version)]
     return _unpacked(home, *max(fitting)) if fitting else ""
@@ -78,7 +80,7 @@ def _sent(home: Home) -> Iterator[tuple[Python, Path]]:
 
 
 def _unpacked(home: Home, version: Python, archive: Path) -> str:
-    """Into a draft first: a folder of its name was whole once."""
+    """Unpack a sent Python by way of a draft, so that a folder of its name was complete once; returns its path."""
     folder = home.root / "pythons" / archive.name.removesuffix(_SUFFIX)
     python = folder / "python" / "bin" / "python{}.{}".format(*version)
     if can_run(str(python), "pass"):
@@ -91,7 +93,7 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
     except (tarfile.TarError, zlib.error, EOFError) as error:
         archive.unlink(missing_ok=True)
         raise EnvironmentFailed(
-            f"{archive.name} on the worker is damaged.", hint="Send it again: `--push`.", raw=str(error)
+            f"{archive.name} on the worker is damaged.", hint="Send it again with `--push`.", raw=str(error)
         ) from error
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
@@ -104,6 +106,6 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
 
 def _unpack(archive: Path, folder: Path) -> None:
     with tarfile.open(archive) as packed:
-        # before 3.10.12 there is no filter
+        # Python before 3.10.12 has no filters.
         packed.extraction_filter = getattr(tarfile, "data_filter", lambda member, _path: member)
         packed.extractall(folder)

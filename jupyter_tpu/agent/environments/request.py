@@ -1,4 +1,4 @@
-"""What a client asks for when it wants a framework's environment, checked: it comes from another machine."""
+"""Parse and check a client's request for a framework's environment: it comes from another machine."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.frameworks import Release, newest, release_of
 
+# Far more than any requirements file has; bounds what a folder of a notebook can make uv and the disk do.
 MOST_LINES = 5000
-LONGEST_LINE = 2000  # characters
+# Characters; an address with a hash of its content still fits.
+LONGEST_LINE = 2000
 
 
 @dataclass(frozen=True)
 class Order:
-    """One environment, as it is to be.
+    """The environment that a client wants.
 
     Attributes:
-        framework: one of the matrix.
-        version: of it; empty for the one that is there already, or else the newest.
-        requirements: PEP 508 lines that hold beside the framework's own.
-        pins: what an environment that is gone was made of, to the version; empty: whatever goes together now.
-        packages: what its user had installed in it besides.
+        framework: one of the matrix (`jupyter_tpu.frameworks`).
+        version: its version; empty: the installed one, or else the newest.
+        requirements: PEP 508 lines in addition to the framework's own.
+        pins: exact versions of a former environment that is to be restored; empty: any that fit together.
+        packages: lines that its user had installed in addition.
     """
 
     framework: str
@@ -33,39 +35,43 @@ class Order:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Order:
-        """From the parameters of a call.
+        """Parse the parameters of a call.
 
         Raises:
-            BadInput: they make no sense, or the matrix knows no such framework or version.
+            BadInput: a parameter is not valid, or the matrix has no such framework or version.
         """
         version = params.get("version", "")
         if not isinstance(version, str):
-            raise BadInput("The version of a framework must be a text.")
+            raise BadInput("The version of a framework must be a string.")
         order = cls(framework_of(params), version, *(_lines(params, name) for name in _LISTS))
         order.release("")
         return order
 
     def release(self, present: str) -> Release:
-        """What is to be installed where the version `present` is there; empty: nothing is.
+        """Return the release to install.
+
+        Args:
+            present: the installed version; empty if there is none.
 
         Raises:
-            BadInput: nothing is known of that version, or it is in no package index.
+            BadInput: the matrix does not have that version, or no package index has it.
         """
         version = self.version or present
         found = release_of(self.framework, version) if version else newest(self.framework)
         if found is None:
             raise BadInput(
-                f"Nothing is known of {self.framework} {version[:40]!r}: which libtpu and Python it needs.",
+                f"jupyter_tpu does not know which libtpu and Python {self.framework} {version[:40]!r} needs.",
                 hint=f"Leave the version out for {newest(self.framework).title}.",
             )
         if not found.requires:
             raise BadInput(
                 f"{found.title} cannot be installed: its libtpu {found.libtpu} is in no package index.",
-                hint=f"Take {newest(self.framework).title}.",
+                hint=f"Use {newest(self.framework).title}.",
             )
         return found
 
     def to_json(self) -> dict[str, Any]:
+        """Return the order as it is stored while the build runs."""
         lists = {name: list(getattr(self, name)) for name in _LISTS}
         return {"framework": self.framework, "version": self.version, **lists}
 
@@ -74,10 +80,10 @@ _LISTS = ("requirements", "pins", "packages")
 
 
 def framework_of(params: Mapping[str, Any]) -> str:
-    """The framework that a call is about.
+    """Return the framework that a call is about.
 
     Raises:
-        BadInput: it is none of the matrix.
+        BadInput: the matrix does not have it.
     """
     return newest(str(params.get("framework", ""))).framework
 
@@ -87,13 +93,13 @@ def _lines(params: Mapping[str, Any], name: str) -> tuple[str, ...]:
     if not isinstance(lines, list) or not all(map(_is_requirement, lines)):
         raise BadInput(f"{name} must be a list of requirements, such as 'numpy>=2'.")
     if len(lines) > MOST_LINES:
-        raise BadInput(f"There are {len(lines)} {name}; at most {MOST_LINES} are taken.")
+        raise BadInput(f"There are {len(lines)} {name}; at most {MOST_LINES} are allowed.")
     longest = max(map(len, lines), default=0)
     if longest > LONGEST_LINE:
-        raise BadInput(f"One of the {name} has {longest} characters; at most {LONGEST_LINE} are taken.")
+        raise BadInput(f"One of the {name} has {longest} characters; at most {LONGEST_LINE} are allowed.")
     return tuple(lines)
 
 
 def _is_requirement(line: object) -> bool:
-    """Whether uv reads it as a requirement and not as an option, nor as a line more."""
+    """Whether uv reads it as one requirement: not as an option, and not as several lines."""
     return isinstance(line, str) and line.isprintable() and line[:1].isalnum()

@@ -1,4 +1,4 @@
-"""uv on the worker: found or fetched, and run with its failures told in words."""
+"""Find or install uv on the worker, run it, and translate its failures into errors with a hint."""
 
 from __future__ import annotations
 
@@ -17,51 +17,53 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
 Report = Callable[[str, str, float], None]
-"""Called with phase, message and how much of the whole is done."""
+"""Called with phase, message and the fraction of the whole that is done."""
 
 NO_INDEX = (
-    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, name a mirror in "
+    "The worker must reach a Python package index: give the node an external IP or Cloud NAT, set a mirror in "
     "~/.config/uv/uv.toml on the worker, or send the packages from here: `jupyter tpu env make NODE jax --push`."
 )
 _WAYS_OUT = (
     (
         re.compile(r"No space left on device|os error 28\b|Errno 28\b|Disk quota exceeded"),
-        "The worker's disk is full: free space on it by `jupyter tpu ssh`.",
+        "The worker's disk is full: free space on it with `jupyter tpu ssh`.",
     ),
     (
         re.compile(r"Hash mismatch|do not match the hashes", re.IGNORECASE),
-        "What came is not what was published: something on the way, a proxy or a mirror, has changed it. Try again, or "
-        "name another mirror in ~/.config/uv/uv.toml on the worker.",
+        "The download differs from what was published: a proxy or a mirror has changed it. Try again, or set another "
+        "mirror in ~/.config/uv/uv.toml on the worker.",
     ),
     (
         re.compile(r"it was ended by SIG"),
-        "The worker may be short of memory, which `jupyter tpu top` shows. Try again.",
+        "The worker may be short of memory: check with `jupyter tpu top`, and try again.",
     ),
     (
         re.compile(r"Couldn't parse"),
         "Fix that requirement; a line looks like 'numpy>=2' or 'name @ https://…'.",
     ),
 )
+# Characters of uv's explanation that go into a message; the whole is in `raw`.
 _MOST_REASON = 600
 _BEGINS = re.compile(r"\berror: |× ", re.IGNORECASE)
-# Less than the link's patience, so that what hangs is named by the worker.
+# Less than the 10 minutes that a client waits for the worker (`link.worker`), so that the worker names what hangs.
 STEP_S = 9 * 60.0
+# Characters of output that an error carries in `raw`.
 _TAIL = 2000
 
 Result = TypeVar("Result")
 
 
 def find_uv(home: Home, phase: str, report: Report) -> str:
-    """The path of uv, which is fetched if the worker has none.
+    """Return the path of uv, and install it first if the worker has none.
 
     Raises:
-        EnvironmentFailed: it cannot be fetched.
+        EnvironmentFailed: it can't be installed.
     """
     own = home.root / "uv"
     places = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", own / "bin/uv"]
     if found := shutil.which("uv") or next((str(place) for place in places if place.is_file()), None):
         return found
-    report(phase, "Fetching uv, which installs Python packages", 0.1)
+    report(phase, "Downloading uv, which installs Python packages", 0.1)
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(own), "--only-binary", ":all:"]
     with requirements_file(locked([UV])) as lock:
         argv = [*pip, "--require-hashes", "--requirement", str(lock)]
@@ -70,9 +72,10 @@ def find_uv(home: Home, phase: str, report: Report) -> str:
 
 
 def in_turn(home: Home, attempt: Callable[[Sequence[str]], Result]) -> Result:
-    """Make an attempt with the wheels that were sent to this worker, if there are any, and else with its index.
+    """Try with the wheels that were sent to this worker, if there are any, and if that fails with the package index.
 
-    `attempt` gets the options for uv and raises EnvironmentFailed; what the last one raises is raised.
+    Args:
+        attempt: called with options for uv; its last EnvironmentFailed is raised.
     """
     sent = home.root / "wheels"
     if any(sent.glob("*.whl")):
@@ -85,7 +88,7 @@ def run(argv: Sequence[str], purpose: str) -> None:
     """Run a step to its end.
 
     Raises:
-        EnvironmentFailed: it failed, cannot be run or takes too long; `raw` has its last words.
+        EnvironmentFailed: it failed, can't be run or takes too long; `raw` has the end of its output.
     """
     try:
         done = subprocess.run(
@@ -104,8 +107,8 @@ def run(argv: Sequence[str], purpose: str) -> None:
 
 
 def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) -> None:
-    """The same for a step that may take as long as it goes on saying something; `hear` gets each line of it."""
-    said: list[str] = []
+    """Run a step that may take long, such as a download; `hear` is called with each line of its output."""
+    output: list[str] = []
     try:
         with subprocess.Popen(
             argv,
@@ -117,18 +120,18 @@ def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) ->
         ) as process:
             assert process.stderr
             for line in process.stderr:
-                said = [*said[-40:], line]
+                output = [*output[-40:], line]  # enough for uv's explanation, which comes last
                 hear(line.strip())
     except OSError as error:
         raise EnvironmentFailed(
             f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
         ) from error
     if process.returncode != 0:
-        raise failed(purpose, "".join(said) or how_it_ended(process.returncode))
+        raise failed(purpose, "".join(output) or how_it_ended(process.returncode))
 
 
 def how_it_ended(exit_code: int) -> str:
-    """For a program that was killed before it said why.
+    """Return a text for a program that was killed before it could explain itself; else an empty one.
 
     >>> how_it_ended(-9)
     'error: it was ended by SIGKILL'
@@ -136,28 +139,28 @@ def how_it_ended(exit_code: int) -> str:
     return f"error: it was ended by {signal.Signals(-exit_code).name}" if exit_code < 0 else ""
 
 
-def failed(purpose: str, said: str) -> EnvironmentFailed:
-    """The error for a step that ended with words."""
-    why = reason(said).rstrip(".")
+def failed(purpose: str, output: str) -> EnvironmentFailed:
+    """Return the error for a step that failed with this output."""
+    why = reason(output).rstrip(".")
     message = f"Could not {purpose} on the worker{': ' if why else ''}{why}."
-    return EnvironmentFailed(message, hint=way_out(said) or NO_INDEX, raw=said[-_TAIL:])
+    return EnvironmentFailed(message, hint=way_out(output) or NO_INDEX, raw=output[-_TAIL:])
 
 
-def way_out(said: str) -> str:
-    """What to do about words that are known; empty for others."""
-    return next((hint for pattern, hint in _WAYS_OUT if pattern.search(said)), "")
+def way_out(output: str) -> str:
+    """Return the hint for a known cause in the output; empty for any other."""
+    return next((hint for pattern, hint in _WAYS_OUT if pattern.search(output)), "")
 
 
-def reason(said: str) -> str:
-    """uv's explanation, or pip's, in one line, without its frame and what came before.
+def reason(output: str) -> str:
+    """Return uv's or pip's explanation in one line, without its frame and what came before.
 
     >>> reason("error: No solution found\\n  cause: Because a is b and\\n you require c, no.\\nhint: look")
     'Because a is b and you require c, no.'
     >>> reason("Resolved 2 packages\\nerror: Failed to unzip\\n  cause: No space left on device (os error 28)")
     'Failed to unzip cause: No space left on device (os error 28)'
     """
-    begins = _BEGINS.search(said)
-    words = " ".join(re.sub("[╰├]─▶|×", " ", said[begins.end() if begins else 0 :]).split())
+    begins = _BEGINS.search(output)
+    words = " ".join(re.sub("[╰├]─▶|×", " ", output[begins.end() if begins else 0 :]).split())
     _, because, rest = words.partition("Because ")
     return (because + rest.partition(" hint:")[0] if because else words)[:_MOST_REASON]
 

@@ -1,7 +1,7 @@
-"""Python environments on the worker: one for the agent, and one for kernels where the worker's own has no ipykernel.
+"""The agent's own Python environment, and one for kernels where the worker's Python has no ipykernel.
 
-Made with uv, in steps that can be repeated: an environment counts only once its marker is written and for as long as
-what it is for can be imported in it; one that was left half-made, or broke since, is made anew.
+Built with uv. An environment counts only once its marker is written and while its packages can be imported; one that is
+incomplete or broken is rebuilt.
 """
 
 from __future__ import annotations
@@ -21,37 +21,43 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import EnvironmentFailed
 
 _HAS_PYZMQ_AND_PSUTIL = "import zmq, psutil"
-# Found, not imported: a link that comes back must not wait for it.
+# Only looked up, since importing ipykernel takes long and every reconnecting client would wait for it.
 HAS_IPYKERNEL = "import importlib.util as u, sys; sys.exit(not (u.find_spec('ipykernel') and u.find_spec('zmq')))"
 
 
 @dataclass(frozen=True)
 class Environments:
-    """The environments below a home; `report` hears what is being done."""
+    """The environments below a home; `report` is called with the progress."""
 
     home: Home
     report: Report
 
     def agent_python(self) -> str:
-        """The Python the agent runs on: its own, so that what users do to theirs cannot break it.
+        """Return the Python that the agent runs on: its own, so that users can't break it by changing theirs.
 
-        Without a package index the worker's own has to do, if it has what the agent needs.
+        Without a package index the worker's Python is used, if it has the packages that the agent needs.
+
+        Raises:
+            EnvironmentFailed: neither can be used.
         """
         try:
             return self._environment("agent", sys.executable, AGENT_NEEDS, phase="agent", check=_HAS_PYZMQ_AND_PSUTIL)
         except EnvironmentFailed:
             if not all(importlib.util.find_spec(name) for name in ("zmq", "psutil")):
                 raise
-            self.report("agent", "No environment of its own could be made; the agent uses the worker's python3", 0.5)
+            self.report("agent", "The agent uses the worker's python3: its own environment could not be created", 0.5)
             return sys.executable
 
     def kernel_python(self, wanted: str) -> str:
-        """The Python kernels run on: `wanted`, or the worker's own, or one made from it that has ipykernel.
+        """Return the Python that kernels run on: `wanted` or the worker's own, else one built from it with ipykernel.
 
-        A virtual environment that the user chose is theirs to change, and another in its place would surprise them.
+        A virtual environment that the user chose is neither changed nor replaced by another.
+
+        Args:
+            wanted: path or name of a Python on the worker; empty for the worker's own.
 
         Raises:
-            EnvironmentFailed: there is no such Python, or ipykernel cannot be installed.
+            EnvironmentFailed: there is no such Python, or ipykernel can't be installed.
         """
         python = _find_python(wanted) if wanted else sys.executable
         if _has_ipykernel(python):
@@ -77,9 +83,9 @@ class Environments:
         if marker.is_file() and marker.read_text() == mark and can_run(own_python, check):
             return own_python
         uv = find_uv(self.home, phase, self.report)
-        self.report(phase, f"Making a Python environment for the {phase}", 0.3)
+        self.report(phase, f"Creating a Python environment for the {phase}", 0.3)
         shutil.rmtree(folder, ignore_errors=True)
-        run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "make a Python environment")
+        run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "create a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
         with requirements_file(locked(needs)) as lock:
             argv = [
@@ -118,6 +124,9 @@ def _is_virtual(python: str) -> bool:
 
 
 def _share_packages(environment: Path) -> None:
-    """Show the packages of the running virtual environment in another: a system's packages are those of its base."""
+    """Make the packages of the running virtual environment visible in another one.
+
+    Its option for system packages would only bring those of the base Python.
+    """
     for packages in environment.glob("lib/python*/site-packages"):
         (packages / "worker.pth").write_text(f"import site; site.addsitedir({sysconfig.get_path('purelib')!r})\n")

@@ -1,8 +1,8 @@
-"""Takes in wheels, or a Python, on a worker that reaches no package index; a cut transfer continues where it ended.
+"""Receive wheels, or a Python, on a worker that reaches no package index; a cut transfer continues where it ended.
 
-Sent on standard input like `bootstrap`, so one file and only the standard library. It says first what it is on and
-what it has; then come one JSON line per file, ``{"name", "size", "sha256"}``, which it answers with ``{"offset"}``,
-and the file from there on. Everything it says is a JSON line.
+Sent on standard input like `bootstrap`, so a single file and only the standard library. It first describes the worker
+and what it has; then come one JSON line per file, ``{"name", "size", "sha256"}``, which it answers with ``{"offset"}``,
+and the file from that offset on. All its output is JSON lines.
 """
 
 import hashlib
@@ -12,16 +12,19 @@ import shutil
 import sys
 from pathlib import Path
 
+# How much is read at a time; bounds memory.
 PIECE_BYTES = 256 * 1024
 FOLDER = Path.home() / ".jupyter-tpu" / "wheels"
 
 
 def say(**content: object) -> None:
+    """Send the client one JSON line."""
     sys.stdout.write(json.dumps(content) + "\n")
     sys.stdout.flush()
 
 
 def hello() -> None:
+    """Describe the worker, so that the client sends what fits it and is missing."""
     uv = [Path.home() / ".local/bin/uv", Path.home() / ".cargo/bin/uv", FOLDER.parent / "uv/bin/uv"]
     say(
         python="{}.{}".format(*sys.version_info[:2]),
@@ -33,7 +36,7 @@ def hello() -> None:
 
 
 def take(name: str, size: int, sha256: str) -> None:
-    """The rest of one file; it gets its name only when it is whole and the right one."""
+    """Receive the rest of one file; it gets its name only when it is complete and its hash is right."""
     part = FOLDER / (name + ".part")
     offset = part.stat().st_size if part.is_file() and part.stat().st_size <= size else 0
     say(offset=offset)
@@ -41,7 +44,7 @@ def take(name: str, size: int, sha256: str) -> None:
         file.seek(offset)
         while file.tell() < size:
             piece = sys.stdin.buffer.read(min(PIECE_BYTES, size - file.tell()))
-            if not piece:
+            if not piece:  # cut off: the part stays for the next attempt
                 sys.exit(1)
             file.write(piece)
     if hashlib.sha256(part.read_bytes()).hexdigest() == sha256:
@@ -53,6 +56,7 @@ def take(name: str, size: int, sha256: str) -> None:
 
 
 def main() -> None:
+    """Receive files until standard input ends."""
     for folder in (FOLDER.parent, FOLDER):
         folder.mkdir(mode=0o700, exist_ok=True)
     hello()
