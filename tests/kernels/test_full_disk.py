@@ -60,7 +60,7 @@ def test_a_restart_on_a_full_disk_fails_with_the_reason_and_the_kernel_goes_on(
     manager, client = start_new_kernel(kernel_name=kernel_name)
     try:
         client.execute("x = 41", reply=True, timeout=60)
-        with full_disk(cloud, node), pytest.raises(EnvironmentFailed, match="disk of the worker takes no files"):
+        with full_disk(cloud, node), pytest.raises(EnvironmentFailed, match="disk of the worker can't be written"):
             manager.restart_kernel()
         assert manager.is_alive()
         assert client.execute("assert x == 41", reply=True, timeout=60)["content"]["status"] == "ok"

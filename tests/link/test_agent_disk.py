@@ -97,7 +97,7 @@ async def kernel_on_full_disk(client: Any) -> AsyncIterator[Any]:
 
 async def test_a_restart_on_a_full_disk_ends_no_kernel(kernel_on_full_disk: Any) -> None:
     client = kernel_on_full_disk
-    with pytest.raises(EnvironmentFailed, match="disk of the worker takes no files"):
+    with pytest.raises(EnvironmentFailed, match="disk of the worker can't be written"):
         await client.link.call("restart_kernel", {"kernel_id": "kernel-1", "key": "secret"})
     await client.run("print(x + 1)")
     assert client.printed() == "42\n"

@@ -565,7 +565,7 @@ async def test_a_restart_that_a_full_disk_prevents_says_why_and_the_running_cell
     finally:
         agent.rlimit(psutil.RLIMIT_FSIZE, (psutil.RLIM_INFINITY, psutil.RLIM_INFINITY))
     assert answer.status == 502
-    assert "disk of the worker takes no files" in answer.json["reason"]
+    assert "disk of the worker can't be written" in answer.json["reason"]
     assert answer.headers["Jupyter-Tpu-Error"] == answer.json["error"]["code"] == "environment_failed"
     cell.go_on()
     await page.until_idle(running)

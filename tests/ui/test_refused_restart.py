@@ -59,7 +59,7 @@ def test_a_refused_restart_says_why_and_the_notebook_goes_on(
     with full_disk(demo):
         restart(page, "notebook:restart-run-all", "Confirm Kernel Restart")
         refused = page.locator(".jp-Dialog", has_text="Kernel not restarted")
-        expect(refused).to_contain_text("disk of the worker takes no files")
+        expect(refused).to_contain_text("disk of the worker can't be written")
         picture(page, f"refused-restart-{page_of[-1]}")
     refused.get_by_role("button", name="Close").click()
     expect(page.locator(".jp-Dialog")).to_have_count(0)

@@ -1,4 +1,4 @@
-"""One kernel: its process, its sockets and its record, over restarts of the process and of the agent."""
+"""One kernel: its process, its sockets and its record, across restarts of the process and of the agent."""
 
 from __future__ import annotations
 
@@ -36,24 +36,29 @@ from jupyter_tpu.errors import EnvironmentFailed, TpuError
 from jupyter_tpu.wire.messages import Channel
 
 Caller: TypeAlias = "tuple[str, int]"
-"""Who calls, and the number of the call; the same again for a call that is repeated after a cut."""
+"""The client's id and the number of its call, which is the same when the call is repeated after a disconnect."""
 
+# Clients whose last start, signal and abort are stored with a kernel; bounds the state that is rewritten each time.
 _MOST_CALLERS = 100
-# Seqs left out after a reboot: nobody knows how many entries the disk had lost. More than a page cache holds.
+# Seqs that are skipped after a reboot, since it is unknown how many entries the disk has lost: more than a page cache
+# holds.
 _SKIP_AFTER_BOOT = 10_000_000
+# How often the process's own output is checked against its limit.
 _TRIM_EVERY_S = 2.0
 _CUT_OFF = (
-    "Its sockets on the worker were removed, and the agent that was connected with it has ended: it was ended too."
+    "The kernel's sockets were removed from the worker, and the agent that was connected to them has ended: the kernel "
+    "was ended too."
 )
+# Characters of the process's last line of output in the reason for a cell that was not run.
 _LAST_WORDS = 300
-# Jupyter looks every 3 s whether a kernel has died, and starts it again.
+# Jupyter checks every 3 s whether a kernel has died and restarts it; after this, no restart is to be expected.
 _NEXT_PROCESS_S = 8.0
-_ENDED_UNHEARD = "The kernel ended while no agent ran on the worker; what it said last is lost."
+_ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last output is lost."
 
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What all kernels of an agent share."""
+    """What all kernels of an agent share: its folder, the ZMQ context, reported exits and the launcher."""
 
     home: Home
     context: zmq.Context[zmq.Socket[bytes]]
@@ -62,12 +67,18 @@ class Surroundings:
 
 
 class Kernel:
-    """A kernel; `on_output` is called after each batch that was recorded.
+    """A kernel, which may have no process.
 
-    `asked` counts the cells and the answers to ``input()`` that came while this agent runs.
+    Requests wait while there is no process: sent to sockets that are about to be replaced, they would be lost.
 
-    Requests wait while there is no process to take them: sent to sockets that are about to be replaced they would
-    vanish.
+    Args:
+        on_output: called after each batch that was recorded.
+
+    Attributes:
+        is_closed: whether the agent has let go of it.
+        record: everything that it emitted.
+        requests: the index of its execute requests.
+        asked: number of cells and answers to ``input()`` that came while this agent runs.
     """
 
     def __init__(self, kernel_id: str, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
@@ -77,11 +88,11 @@ class Kernel:
         self._folder = KernelDirectory(surroundings.home, kernel_id)
         self.record = Record(self._folder.record)
         heard, checkpoint = Watermark(self._folder.heard), Checkpoint(self._folder.checkpoint)
-        self._intake = Recorder(self.record, heard, checkpoint, on_output, self._acknowledge)
-        self.requests = self._intake.requests
+        self._recorder = Recorder(self.record, heard, checkpoint, on_output, self._acknowledge)
+        self.requests = self._recorder.requests
         self._process: Process | None = None
         self._sockets: KernelSockets | None = None
-        self._loose_ends: Takeover | None = None
+        self._takeover: Takeover | None = None
         self._waiting: list[tuple[Channel, list[bytes]]] = []
         self._changing = asyncio.Lock()
         self._watch: asyncio.Task[None] | None = None
@@ -100,14 +111,15 @@ class Kernel:
 
     @property
     def is_stale(self) -> bool:
-        """Whether it ended so long ago that nobody will ask for its output."""
+        """Whether it ended so long ago that its output is not needed any more."""
         return self._folder.is_stale
 
     async def start(self, launch: Launch, caller: Caller | None = None) -> None:
-        """Start a process, unless one lives, or an earlier agent has started it for the same call.
+        """Start a process, unless one lives or an earlier agent has started one for the same call.
 
         Raises:
-            KernelFailed: the command cannot be run.
+            EnvironmentFailed: the disk is full or read-only.
+            KernelFailed: the process can't be started.
         """
         async with self._changing:
             try:
@@ -119,13 +131,13 @@ class Kernel:
                 self.expect_no_start()
 
     async def restart(self, launch: Launch, caller: Caller | None = None) -> None:
-        """End the process, wait until it is gone (it may hold the accelerator), start another under the same record.
+        """End the process, wait until it is gone (it may use the TPU) and start another with the same record.
 
-        Nothing happens where an earlier agent has done so for the same call: what runs now was not meant.
+        Nothing happens if an earlier agent has done so for the same call: the call did not mean the new process.
 
         Raises:
-            EnvironmentFailed: the disk is full or read-only; the process goes on.
-            KernelFailed: the command cannot be run.
+            EnvironmentFailed: the disk is full or read-only; the process continues.
+            KernelFailed: the new process can't be started.
         """
         async with self._changing:
             self.expect_start()
@@ -140,7 +152,7 @@ class Kernel:
                 self.expect_no_start()
 
     async def _prepare_restart(self) -> None:
-        """Make sure that another process could follow; if not, cells that were meant for that one are aborted."""
+        """Check that another process can be started; if not, abort the cells that wait for it."""
         try:
             await self._around.launcher.wait_for_code()
             self._folder.check_room()
@@ -150,7 +162,7 @@ class Kernel:
             raise
 
     def check_restart(self) -> None:
-        """Make sure that another process could follow: else the one there is must not end. The record says why.
+        """Check that another process could be started; if not, record why, and the present one must not be ended.
 
         Raises:
             EnvironmentFailed: the disk is full or read-only.
@@ -162,22 +174,26 @@ class Kernel:
             raise
 
     def abort_until(self, caller: Caller) -> None:
-        """What this client has asked up to that number was meant for the process that is being replaced."""
+        """Abort this client's requests up to that number: they were meant for the process that is being replaced."""
         self._folder.save(abort_until=_with_caller(self._folder.state.get("abort_until"), caller, caller[1]))
 
     def expect_start(self) -> None:
-        """What is asked from now on is meant for the next process; `start`, `restart` or `expect_no_start` follows."""
+        """Hold requests for the next process from now on; `start`, `restart` or `expect_no_start` must follow."""
         self._is_starting = True
 
     def expect_no_start(self) -> None:
-        """What was asked is meant for the process there is."""
+        """Send the held requests to the process there is."""
         self._is_starting = False
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
             self._send(channel, parts)
 
     async def kill(self, owner: str = "") -> bool:
-        """End the process at once, unless another owner than that has started it; True when its end is recorded."""
+        """End the process by SIGKILL; returns True once its end is recorded, False if another owner has started it.
+
+        Args:
+            owner: who asks; empty for any owner.
+        """
         async with self._changing:
             if owner and self._folder.state.get("owner", owner) != owner:
                 return False
@@ -185,15 +201,15 @@ class Kernel:
             return True
 
     def send_signal(self, number: int) -> None:
-        """Signal the kernel's process and its children; nothing happens when it is gone."""
+        """Signal the kernel's process and its children; does nothing when it is gone."""
         if self._process is not None:
             self._asked_to_end = self._asked_to_end or number not in (0, signal.SIGINT)
             self._process.send_signal(number)
 
     def signal_for(self, caller: Caller | None, number: int) -> bool:
-        """Whether a call's signal is still to be sent; from now on it was.
+        """Whether the signal of a call must be sent, and note that it was.
 
-        A call that an earlier agent began is repeated only where that ends the same process: an interrupt would hit
+        A call that an earlier agent has begun is repeated only if it ends the same process: an interrupt could hit
         another cell, and a kill the next process.
         """
         if caller is None:
@@ -207,35 +223,38 @@ class Kernel:
         return True
 
     def end_because(self, reason: str) -> None:
-        """Ask the process to end; its notebook is told why."""
+        """Ask the process to end by SIGTERM, and tell its user why."""
         self._why_ended = reason
         self.event("words", message=reason)
         self.send_signal(signal.SIGTERM)
 
     def tell_hook(self, words: bytes) -> bool:
-        """Tell the checkpoint hook of the kernel's process that the node is about to end; whether it has one."""
+        """Notify the process's checkpoint hook that the node is about to end; returns whether it has one."""
         return self._process is not None and self._folder.tell_hook(words)
 
     def event(self, name: str, **content: Any) -> None:
-        """Record what the agent has to say of the kernel."""
-        self._intake.event(name, **content)
+        """Record an event of the agent about this kernel."""
+        self._recorder.event(name, **content)
 
     def adopt(self) -> None:
-        """Find the process that an earlier agent started, or record that it has ended meanwhile."""
-        self._intake.recover()
+        """Connect to the process that an earlier agent started, or record that it has ended meanwhile."""
+        self._recorder.recover()
         state = self._folder.state
+        # It had ended, or never started: what still waited for a process is aborted.
         if not state.get("pid"):
             queued = [request for request in self.requests.all() if request.state == "queued"]
             self._watch = asyncio.create_task(abort_all(self.record, self._replies(), queued))
+        # The machine was restarted since: pids mean nothing, and the disk may have lost entries that clients have.
         elif state["boot_id"] != boot_id():
             self.record.skip(_SKIP_AFTER_BOOT)
-            self._watch = asyncio.create_task(self._end_unheard(state["pid"], Exit()))
+            self._watch = asyncio.create_task(self._record_unobserved_end(state["pid"], Exit()))
+        # It still runs: connect, and settle the requests that the earlier agent had in its hands.
         elif process := Process.find(state["pid"], state["started"], self._around.reports):
             if self.requests.generation is not None and self.requests.generation < state["generation"]:
-                self._intake.event("started", pid=process.pid, generation=state["generation"])
+                self._recorder.event("started", pid=process.pid, generation=state["generation"])
             self._connect(process)
-            self._loose_ends = Takeover(self.record, self._intake, self._replies(), self._send)
-            self._intake.on_probe_answer = self._loose_ends.probe_answered
+            self._takeover = Takeover(self.record, self._recorder, self._replies(), self._send)
+            self._recorder.on_probe_answer = self._takeover.probe_answered
             if state.get("is_cut_off"):
                 self._why_ended = _CUT_OFF
                 process.send_signal(signal.SIGKILL)
@@ -244,16 +263,16 @@ class Kernel:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nobody has removed its folders."""
+        """Whether its folders still exist."""
         return self._folder.is_whole
 
     def restore(self) -> None:
-        """Restore what somebody has removed; raises OSError or AgentBroken where that is not possible."""
+        """Restore removed folders and files; raises OSError or AgentBroken if that fails."""
         self._folder.restore()
-        self._intake.restore()
+        self._recorder.restore()
 
     def close(self) -> None:
-        """Let go of the kernel, which goes on."""
+        """Disconnect from the kernel, which keeps running."""
         self.is_closed = True
         if self._watch is not None:
             self._watch.cancel()
@@ -261,13 +280,13 @@ class Kernel:
             self._sockets.close()
         if self._process is not None:
             self._process.close()
-        self._let_ends_go()
-        self._intake.close()
+        self._close_takeover()
+        self._recorder.close()
         self.record.close()
         self._folder.close()
 
     def remove(self) -> None:
-        """Delete everything that is kept of a closed kernel."""
+        """Delete all files of a closed kernel."""
         self._folder.remove()
 
     # -- messages ------------------------------------------------------------------------------------------------------
@@ -277,11 +296,14 @@ class Kernel:
     ) -> None:
         """Pass a client's message to the kernel, unless it was passed on before.
 
-        `asked_at` (Unix seconds) is given of one that a cut held up: had it come then, a failure before it would have
-        aborted it.
+        Args:
+            number: the client's number of the request, by which repetitions are recognised.
+            asked_at: when a request was made that a disconnect delayed (Unix seconds). A failure of an earlier cell
+                would have aborted it if it had come in time, so it is aborted now.
         """
         if self.is_closed or not self._folder.is_new_request(client_id, number):
             return
+        # A front end asks the process to end before it restarts it: too late to refuse once the process has ended.
         if channel == Channel.CONTROL and asks_to_restart(parts):
             try:
                 self.check_restart()
@@ -294,7 +316,7 @@ class Kernel:
                 self._replies().abort(parts)
         elif is_cell and asked_at is not None and self.requests.has_failed_behind(asked_at):
             self._replies().abort(parts)
-        elif self._loose_ends is None or not self._loose_ends.hold(channel, parts):
+        elif self._takeover is None or not self._takeover.hold(channel, parts):
             self._send(channel, parts)
 
     def _send(self, channel: Channel, parts: list[bytes]) -> None:
@@ -305,93 +327,93 @@ class Kernel:
             asyncio.get_running_loop().call_later(_NEXT_PROCESS_S, self._refuse_cells)
 
     def _refuse_cells(self) -> None:
-        """Answer cells that wait for a process that nobody starts; what else waits, waits on."""
+        """Answer cells that wait although no process was started; other requests keep waiting."""
         if self.is_alive or self.is_closed:
             return
         for parts in self._take_waiting_cells():
             self._replies().fail(parts, "KernelEnded", self._why_not_run())
 
     def _take_waiting_cells(self) -> list[list[bytes]]:
-        """The cells among what waits for a process; the rest waits on."""
+        """Remove the cells from what waits for a process, and return them."""
         cells = [parts for channel, parts in self._waiting if _is_cell(channel, parts)]
         self._waiting = [(channel, parts) for channel, parts in self._waiting if not _is_cell(channel, parts)]
         return cells
 
     def _replies(self) -> Replies:
-        return Replies(self._intake, self._folder.signer())
+        return Replies(self._recorder, self._folder.signer())
 
     def _why_not_run(self) -> str:
         ended = self._folder.state.get("exit") or {}
         how = ended.get("signal") or ("" if ended.get("exit_code") is None else f"exit code {ended['exit_code']}")
         *_, last_words = ["", *str(ended.get("stderr") or "").strip().splitlines()]
-        said = f" Its last words: {last_words[:_LAST_WORDS]}" if last_words else ""
+        said = f" Its last output: {last_words[:_LAST_WORDS]}" if last_words else ""
         return f"The cell was not run: the kernel ended{f' ({how})' if how else ''}. Restart the kernel.{said}"
 
     def _record_request(self, channel: Channel, parts: list[bytes]) -> None:
-        """Cells and answers to ``input()``, before they are passed on; of a password only that it came."""
+        """Record a cell or an answer to ``input()`` before it is passed on; of a password, only that it came."""
         if _is_cell(channel, parts):
-            self._intake.take(Channel.REQUEST, [parts])
+            self._recorder.take(Channel.REQUEST, [parts])
             self.asked += 1
         elif channel == Channel.STDIN and (place := header_place(parts)):
             is_open = self.requests.may_be_seen(parts[place + 1])
-            self._intake.take(Channel.REQUEST, [parts if is_open else without_content(parts, self._folder.signer())])
+            self._recorder.take(Channel.REQUEST, [parts if is_open else without_content(parts, self._folder.signer())])
             self.asked += 1
 
     @property
     def is_alive(self) -> bool:
-        """Whether it has a process, or gets one."""
+        """Whether it has a process or is about to get one."""
         return self._process is not None or self._is_starting
 
     @property
     def execution_state(self) -> str:
-        """What Jupyter calls it: starting, idle, busy or dead. JupyterLab gives up a kernel that it hears is dead."""
+        """Jupyter's execution state: starting, idle, busy or dead; JupyterLab gives up on a kernel that is dead."""
         if self._is_starting:
             return "starting"
         return self.requests.execution_state if self._process else "dead"
 
     @property
     def is_executing(self) -> bool:
-        """Whether code of the user runs, or waits for its turn."""
+        """Whether the user's code runs or waits for its turn."""
         return self._process is not None and self.requests.is_executing(time.time())
 
     @property
     def outputs(self) -> int:
-        """How many outputs came while this agent runs."""
+        """Number of outputs that came while this agent runs."""
         return self.requests.outputs
 
     @property
     def ends_alone_after_s(self) -> float | None:
-        """How long it may be idle without a client; None for as long as it likes."""
+        """How long it may be idle without a client; None: for ever."""
         limit_s = self._folder.state.get("ends_alone_after_s")
         return limit_s if isinstance(limit_s, (int, float)) else None
 
     @property
     def notebook(self) -> str:
-        """What the front end that started it calls its notebook; empty where it did not say."""
+        """The notebook's path as the front end that started it named it; empty if it did not."""
         return str(self._folder.state.get("notebook") or "")
 
     @property
     def noted(self) -> dict[str, Any]:
-        """What a client has noted; empty where none has."""
+        """The note that a client has stored; empty if there is none."""
         note = self._folder.state.get("note")
         return note if isinstance(note, dict) else {}
 
     @property
     def pid(self) -> int | None:
-        """Of its process; None while it has none."""
+        """The pid of its process; None while it has none."""
         return self._process.pid if self._process else None
 
     @property
     def python(self) -> str:
-        """What its process runs on."""
+        """The Python that its process runs on."""
         return str(self._folder.state.get("python") or "")
 
     def note(self, note: dict[str, Any]) -> None:
-        """Keep what a client wants to find again with the kernel."""
+        """Store a client's note with the kernel."""
         self._folder.save(note=note)
 
     def describe(self) -> dict[str, Any]:
-        """The kernel as `list_kernels` and `kernel_info` show it."""
+        """Return the kernel as `list_kernels` and `kernel_info` show it."""
         state = self._folder.state
         return {
             "kernel_id": self.kernel_id,
@@ -404,7 +426,7 @@ class Kernel:
             "python": state.get("python", ""),
             "started_at": state.get("started_at"),
             "now": time.time(),
-            "last_output_at": self._intake.last_output_at,
+            "last_output_at": self._recorder.last_output_at,
             "exit": state.get("exit"),
             "first_seq": self.record.first_seq,
             "next_seq": self.record.next_seq,
@@ -418,11 +440,13 @@ class Kernel:
         return caller is not None and isinstance(launched, dict) and caller[1] <= launched.get(caller[0], 0)
 
     async def _launch(self, launch: Launch, caller: Caller | None) -> None:
+        """Start a process, store all that a later agent needs to find it, connect to it and record the start."""
         await self._end_is_recorded()
         self._folder.check_room()
         process = await self._around.launcher.launch(self.kernel_id, self._folder, launch)
         generation = int(self._folder.state.get("generation", 0)) + 1
-        self._intake.begin_line()  # before a later agent can find the process: its line begins with 1
+        # Before a later agent can find the process, whose messages are numbered from 1 again.
+        self._recorder.begin_line()
         self._folder.save(
             pid=process.pid,
             started=process.started,
@@ -439,7 +463,7 @@ class Kernel:
             exit=None,
         )
         self._connect(process)
-        self._intake.event("started", pid=process.pid, generation=generation)
+        self._recorder.event("started", pid=process.pid, generation=generation)
 
     def _connect(self, process: Process) -> None:
         self._process = process
@@ -447,33 +471,34 @@ class Kernel:
         self._ended.clear()
         identity = bytes.fromhex(self._folder.state["identity"])
         sockets = KernelSockets(self._around.context, self._folder.socket_prefix, identity, self._deliver)
-        sockets.attach(self._intake.number)
+        sockets.attach(self._recorder.number)
         self._sockets = sockets
         self._watch = asyncio.create_task(self._watch_end(process, sockets))
 
     def _deliver(self, channel: Channel, batch: list[list[bytes]]) -> None:
         if channel == Channel.IOPUB:
-            self._intake.hear(batch)
+            self._recorder.hear(batch)
         else:
-            self._intake.take(channel, batch)
+            self._recorder.take(channel, batch)
 
     def _acknowledge(self, number: int) -> None:
         if self._sockets is not None:
             self._sockets.acknowledge(number)
 
     async def _watch_end(self, process: Process, sockets: KernelSockets) -> None:
+        """Wait for the end of the process, record its last messages and then the end itself."""
         ended = await self._end_of(process)
         await sockets.drain()
         sockets.close()
         process.close()
-        if self._loose_ends is not None:
-            self._loose_ends.abort()
-        self._let_ends_go()
+        if self._takeover is not None:
+            self._takeover.abort()
+        self._close_takeover()
         self._sockets = self._process = None
         self._record_end(process.pid, ended)
 
     async def _end_of(self, process: Process) -> Exit:
-        """How the process ended, once it has; until then what it writes is kept small."""
+        """Wait for the end of the process, and keep its output file small until then."""
         ending = asyncio.create_task(process.wait())
         try:
             while not ending.done():
@@ -483,19 +508,19 @@ class Kernel:
         finally:
             ending.cancel()
 
-    def _let_ends_go(self) -> None:
-        if self._loose_ends is not None:
-            self._loose_ends.close()
-            self._loose_ends = None
+    def _close_takeover(self) -> None:
+        if self._takeover is not None:
+            self._takeover.close()
+            self._takeover = None
 
     async def _learn_of_end(self, pid: int) -> None:
         ended = await self._around.reports.of(pid)
         if self.requests.execution_state == "busy":
-            self._intake.event("gap", messages=None, reason=_ENDED_UNHEARD)
-        await self._end_unheard(pid, ended)
+            self._recorder.event("gap", messages=None, reason=_ENDED_UNOBSERVED)
+        await self._record_unobserved_end(pid, ended)
 
-    async def _end_unheard(self, pid: int, ended: Exit) -> None:
-        """Record an end that no agent has seen, and answer the cells that no client has seen end either."""
+    async def _record_unobserved_end(self, pid: int, ended: Exit) -> None:
+        """Record an end that no agent has observed, and answer the cells that were still open."""
         unanswered = [request for request in self.requests.all() if request.state != "done" and not request.status]
         self._record_end(pid, ended)
         await abort_all(self.record, self._replies(), unanswered)
@@ -508,10 +533,10 @@ class Kernel:
             "stderr": self._why_ended or self._folder.last_words(),
         }
         self._folder.save(pid=None, exit=outcome)
-        # Cells that wait for the next process are not lost with this one: a later agent must find them queued.
+        # Cells that wait for the next process are not lost with this one: a later agent must still find them queued.
         kept = [_msg_id_of(parts) for channel, parts in self._waiting if _is_cell(channel, parts)]
         generation = self._folder.state["generation"]
-        self._intake.event("exited", pid=pid, generation=generation, **outcome, **({"kept": kept} if kept else {}))
+        self._recorder.event("exited", pid=pid, generation=generation, **outcome, **({"kept": kept} if kept else {}))
         self._ended.set()
 
     async def _end(self) -> None:
@@ -521,7 +546,7 @@ class Kernel:
         await self._end_is_recorded()
 
     async def _end_is_recorded(self) -> None:
-        """How a process ended that an earlier agent had started is still being asked; it is no end of the next one."""
+        """Wait until the end of an earlier agent's process is recorded; else it would look like the next one's."""
         if self._process is None and self._watch is not None:
             await asyncio.wait([self._watch])
 
@@ -535,7 +560,7 @@ def _msg_id_of(parts: list[bytes]) -> str:
 
 
 def _with_caller(noted: Any, caller: Caller | None, value: Any) -> dict[str, Any]:
-    """What is noted of callers, and `value` of this one as the newest."""
+    """Return the values of callers with `value` added for this one, the newest `_MOST_CALLERS` of them."""
     callers = dict(noted) if isinstance(noted, dict) else {}
     if caller is not None:
         callers.pop(caller[0], None)

@@ -1,7 +1,7 @@
-"""Starts ipykernel so that it loses nothing; runs inside the kernel's process, on whatever ipykernel is there.
+"""Start ipykernel with output capture; a script that runs in the kernel's process, with any version of ipykernel.
 
-What is changed in ipykernel for that is in `output_capture`. If it does not fit the installed version, the kernel
-starts without it. It is a script, so that any Python on the worker can run it.
+`output_capture` changes ipykernel so that no message is lost when the agent dies. If the installed version does not
+allow that, the kernel starts unchanged.
 """
 
 from __future__ import annotations
@@ -20,32 +20,36 @@ ARCHIVE = Path(__file__).resolve().parents[3]
 
 
 def put_own_package_first() -> None:
-    """Python puts a script's folder first; modules of the agent must not shadow the user's."""
+    """Import jupyter_tpu from the agent's archive; the script's own folder must not shadow the user's modules."""
     here = str(Path(__file__).resolve().parent)
     sys.path[:] = [str(ARCHIVE), *(entry for entry in sys.path if entry != here)]
 
 
 def adapt(socket_prefix: str) -> OutputCapture | None:
-    """Change what this ipykernel has; None, and a word in the kernel's log, where it has something else."""
+    """Install the output capture in ipykernel; None, with a warning in the kernel's log, if this version differs.
+
+    Args:
+        socket_prefix: path of the kernel's sockets without the port, its ``ip`` in the connection file.
+    """
     try:
         from ipykernel.iostream import IOPubThread, OutStream
         from ipykernel.kernelapp import IPKernelApp
 
         from jupyter_tpu.agent.kernels import output_capture
 
-        voice = output_capture.OutputCapture(f"{socket_prefix}-pipe")
-        output_capture.adapt_pipe(IOPubThread, voice)
-        output_capture.adapt_sockets(IPKernelApp, voice)
-        output_capture.adapt_publisher(IOPubThread, voice)
-        output_capture.adapt_text(OutStream, voice)
+        capture = output_capture.OutputCapture(f"{socket_prefix}-pipe")
+        output_capture.adapt_pipe(IOPubThread, capture)
+        output_capture.adapt_sockets(IPKernelApp, capture)
+        output_capture.adapt_publisher(IOPubThread, capture)
+        output_capture.adapt_text(OutStream, capture)
     except (ImportError, AttributeError) as error:
         warnings.warn(f"output may be lost when the agent dies: {error}", stacklevel=1)
         return None
-    return voice
+    return capture
 
 
 def forget_own_package() -> None:
-    """What the user installed under this name comes first for whoever imports it from now on."""
+    """Make later imports of jupyter_tpu prefer what the user has installed under that name."""
     sys.path.remove(str(ARCHIVE))
     sys.path.append(str(ARCHIVE))
     for name in [name for name in sys.modules if name.partition(".")[0] == "jupyter_tpu"]:
@@ -53,17 +57,17 @@ def forget_own_package() -> None:
 
 
 def go_to(folder: str) -> None:
-    """Work in the folder asked for, or at home when the worker has no such folder."""
+    """Change to the requested folder, or to the home folder if the worker does not have it."""
     try:
         os.chdir(folder)
     except OSError:
         os.chdir(Path.home())
 
 
-def run_spare(voice: OutputCapture | None) -> None:
-    """Start a kernel that waits for the agent's word; without a voice it could not begin anew."""
-    if voice is None:
-        sys.exit("this ipykernel cannot wait in reserve")
+def run_spare(capture: OutputCapture | None) -> None:
+    """Start a pre-warmed kernel that waits for its hand-over, which needs the output capture."""
+    if capture is None:
+        sys.exit("this version of ipykernel can't be pre-warmed")
     from ipykernel.kernelapp import IPKernelApp
 
     from jupyter_tpu.agent.kernels.prewarmed_kernel import SpareKernel
@@ -71,12 +75,12 @@ def run_spare(voice: OutputCapture | None) -> None:
     forget_own_package()
     app: Any = IPKernelApp.instance()
     app.initialize()
-    SpareKernel(app, voice, go_to).wait()
+    SpareKernel(app, capture, go_to).wait()
     app.start()
 
 
-def run(voice: OutputCapture | None) -> None:  # noqa: ARG001 - the kernel holds it
-    """Start the kernel."""
+def run(capture: OutputCapture | None) -> None:  # noqa: ARG001 - ipykernel refers to it
+    """Start the kernel and return when it ends."""
     forget_own_package()
     from ipykernel.kernelapp import IPKernelApp
 
@@ -84,7 +88,11 @@ def run(voice: OutputCapture | None) -> None:  # noqa: ARG001 - the kernel holds
 
 
 def main(argv: list[str]) -> None:
-    """``kernel_bootstrap.py [--spare] FOLDER CONNECTION_FILE ARGUMENTS…``: the last two go to ipykernel."""
+    """Start a kernel.
+
+    Args:
+        argv: ``[--spare] FOLDER CONNECTION_FILE ARGUMENTS…``; the last two go to ipykernel.
+    """
     start = run_spare if argv[0] == "--spare" else run
     folder, connection_file, *arguments = argv[1:] if start is run_spare else argv
     put_own_package_first()

@@ -1,4 +1,4 @@
-"""What is kept of one kernel on disk: all that a later agent needs to find it again, and to repeat nothing."""
+"""A kernel's folder on disk: everything that a later agent needs to find the kernel again and to repeat nothing."""
 
 from __future__ import annotations
 
@@ -22,17 +22,25 @@ from jupyter_tpu.wire.requests import SeenRequests
 
 log = logging.getLogger(__name__)
 
+# The end of the process's own output, for the reason why it died; a traceback fits.
 _LAST_WORDS_BYTES = 8 * 1024
-_MOST_OUTPUT_BYTES = 8 * 1024 * 1024
 _LAST_WORDS_LINES = 30
+# Beyond this the process's own output is cut to its end: it does not count towards the record's cap.
+_MOST_OUTPUT_BYTES = 8 * 1024 * 1024
+# How long the record of an ended kernel stays, for users who come back after a few days.
 _KEPT_S = 7 * 24 * 3600
-# More than all that is written of a launch.
+# More than everything that is written for a launch.
 _LAUNCH_BYTES = 64 * 1024
+# Bounds what is read of the file; a client takes one small slot in it (`wire.requests`).
 _REQUESTS_BYTES = 16 * 1024 * 1024
 
 
 class KernelDirectory:
-    """The folder of one kernel, and a second one with a short path for its sockets."""
+    """The folder of one kernel, and a second one with a short path for its sockets.
+
+    Attributes:
+        state: what `kernel.json` holds; change it by `save`.
+    """
 
     def __init__(self, home: Home, kernel_id: str) -> None:
         self._path = private_folder(home.kernels / kernel_id)
@@ -44,38 +52,43 @@ class KernelDirectory:
 
     @property
     def record(self) -> Path:
+        """The folder of the record, see `recording.log`."""
         return self._path / "record"
 
     @property
     def heard(self) -> Path:
+        """The file of the watermark, see `recording.watermark`."""
         return self._path / "heard"
 
     @property
     def checkpoint(self) -> Path:
+        """The stored request index, see `recording.checkpoint`."""
         return self._path / "requests.json"
 
     @property
     def output(self) -> Path:
-        """What the process itself writes, past ipykernel: its last words when it dies."""
+        """What the process itself writes to standard output and error, not through ipykernel."""
         return self._path / "output.log"
 
     @property
     def connection_file(self) -> Path:
+        """Jupyter's connection file of the last launch."""
         return self._path / "connection.json"
 
     @property
     def socket_prefix(self) -> Path:
+        """Path of the sockets without the port, as ZMQ's ipc transport has it."""
         return self._sockets / "k"
 
     @property
     def hook_socket(self) -> Path:
-        """Where a checkpoint hook of the process listens, if it has one."""
+        """The socket of the process's checkpoint hook, if it has one."""
         return self._sockets / "hook"
 
     def save(self, **changes: Any) -> None:
-        """Change the state, on disk as well; a crash in between leaves the old one.
+        """Change the state in memory and, atomically, on disk.
 
-        With a full disk the kernel goes on, but a later agent will not find it.
+        If the disk is full the kernel keeps running, but a later agent will not find it.
         """
         self.state.update(changes)
         draft = self._path / "kernel.json.new"
@@ -91,14 +104,14 @@ class KernelDirectory:
         except FileNotFoundError:
             return {}
         except (ValueError, RecursionError):
-            log.warning("%s: the kernel's state cannot be read; it is taken as ended", self._path)
+            log.warning("%s: the kernel's state cannot be read; it counts as ended", self._path)
             return {}
         return state if isinstance(state, dict) else {}
 
     def is_new_request(self, client_id: str, number: int) -> bool:
-        """Whether a request was not seen before; from now on it was.
+        """Whether a request was not seen before, and note on disk that it was.
 
-        On disk before the kernel gets it: a crash in between loses the request, which shows, and never repeats it.
+        That comes before the kernel gets it: a crash in between loses the request, which shows, but never repeats it.
         """
         slot = self._seen.accept(client_id, number)
         if slot is None:
@@ -107,29 +120,29 @@ class KernelDirectory:
         try:
             os.pwrite(self._requests, data, position)
         except OSError as error:
-            log.error("%s: a request cannot be noted, this agent alone remembers it: %s", self._path, error)
+            log.error("%s: a request cannot be stored, only this agent remembers it: %s", self._path, error)
         return True
 
     def prepare_launch(self, launch: Launch) -> Path:
-        """Clear the sockets of an earlier process and write the connection file; its path."""
+        """Remove the sockets of an earlier process and write the connection file; returns its path."""
         self.clear_sockets()
         write_connection_file(self.connection_file, self.socket_prefix, launch.key, launch.signature_scheme)
         self._connection = _text_of(self.connection_file)
         return self.connection_file
 
     def check_room(self) -> None:
-        """Make sure that a launch can be written down: what is not would not be found again by a later agent.
+        """Check that a launch can be stored: a later agent would not find a process that was not.
 
         Raises:
-            EnvironmentFailed: it cannot.
+            EnvironmentFailed: the disk is full or read-only.
         """
         draft = self._path / "room"
         try:
             draft.write_bytes(bytes(_LAUNCH_BYTES))
         except OSError as error:
             raise EnvironmentFailed(
-                f"The disk of the worker takes no files: {error.strerror or error} ({self._path}).",
-                hint="Remove files there by `jupyter tpu ssh`, or repair the disk, and try again.",
+                f"The disk of the worker can't be written: {error.strerror or error} ({self._path}).",
+                hint="Remove files there with `jupyter tpu ssh`, or repair the disk, and try again.",
                 raw=f"{type(error).__name__}: {error}",
             ) from error
         finally:
@@ -138,16 +151,16 @@ class KernelDirectory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nobody has removed it."""
+        """Whether both folders still exist."""
         return self._path.is_dir() and self._sockets.is_dir()
 
     def restore(self) -> None:
-        """Restore what somebody has removed.
+        """Restore removed folders and files.
 
-        The sockets of the kernel's process cannot be: who is connected stays so, and a later agent finds none.
+        The process's sockets can't be restored: this agent stays connected, but a later one can't connect.
 
         Raises:
-            OSError: that is not possible.
+            OSError: that failed.
         """
         private_folder(self._path)
         is_cut_off = not self._sockets.is_dir()
@@ -166,23 +179,23 @@ class KernelDirectory:
         for path in self._sockets.iterdir():
             path.unlink()
 
-    def tell_hook(self, words: bytes) -> bool:
-        """Send words to the checkpoint hook of the process; whether there is one that takes them."""
+    def tell_hook(self, data: bytes) -> bool:
+        """Send a datagram to the process's checkpoint hook; returns whether there is one that receives it."""
         try:
             with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
                 sender.setblocking(False)
-                sender.sendto(words, str(self.hook_socket))
+                sender.sendto(data, str(self.hook_socket))
         except (FileNotFoundError, ConnectionRefusedError):
             return False
         except OSError as error:
-            log.warning("%s: the checkpoint hook takes no notice: %s", self._path, error)
+            log.warning("%s: the checkpoint hook can't be notified: %s", self._path, error)
             return False
         return True
 
     def take_over(self, sockets: Path, output: Path) -> None:
-        """Make the sockets and the output of a process that is to be this kernel's those of the kernel.
+        """Move the sockets and the output file of a pre-warmed process to where this kernel has its own.
 
-        A socket's file may be moved while it is listened on.
+        A Unix socket's file may be moved while a process listens on it.
         """
         for path in sockets.glob(f"{self.socket_prefix.name}-*"):
             path.replace(self._sockets / path.name)
@@ -190,7 +203,7 @@ class KernelDirectory:
         output.replace(self.output)
 
     def signer(self) -> Signer:
-        """Signs with the key of the last launch."""
+        """Return a signer with the key of the last launch; one that does not sign if the key can't be read."""
         try:
             content = json.loads(self.connection_file.read_text())
             return Signer(content["key"], content["signature_scheme"])
@@ -199,7 +212,7 @@ class KernelDirectory:
             return Signer("", "hmac-sha256")
 
     def last_words(self) -> str:
-        """The end of what the process wrote."""
+        """Return the last lines that the process itself wrote; empty if there are none."""
         try:
             with self.output.open("rb") as file:
                 file.seek(max(0, self.output.stat().st_size - _LAST_WORDS_BYTES))
@@ -209,7 +222,7 @@ class KernelDirectory:
         return "\n".join(lines[-_LAST_WORDS_LINES:])
 
     def trim_output(self) -> None:
-        """Keep only the end of what the process wrote, once it is much: the record does not count it."""
+        """Cut the process's own output to its end, once it is large."""
         try:
             if self.output.stat().st_size > _MOST_OUTPUT_BYTES:
                 with self.output.open("r+b") as file:
@@ -223,20 +236,21 @@ class KernelDirectory:
 
     @property
     def is_stale(self) -> bool:
-        """Whether the kernel ended so long ago that nobody will ask for its output."""
+        """Whether the kernel ended so long ago that its output is not needed any more."""
         return not self.state.get("pid") and time.time() - self._path.stat().st_mtime > _KEPT_S
 
     def close(self) -> None:
+        """Close the file of requests; the kernel keeps running."""
         os.close(self._requests)
 
     def remove(self) -> None:
-        """Delete everything."""
+        """Delete both folders."""
         shutil.rmtree(self._path, ignore_errors=True)
         shutil.rmtree(self._sockets, ignore_errors=True)
 
 
 def write_connection_file(path: Path, socket_prefix: Path, key: str, signature_scheme: str = "hmac-sha256") -> None:
-    """Tell a kernel where to listen, and what to sign with; for nobody else's eyes."""
+    """Write Jupyter's connection file: where a kernel listens and the key it signs with; readable by this user only."""
     content = {
         **PORTS,
         "transport": "ipc",
@@ -255,7 +269,7 @@ def _write_private(path: Path, text: str) -> None:
 
 
 def _text_of(path: Path) -> str:
-    """What is in a file; nothing where there is none."""
+    """Read a file; empty if it is missing or not text."""
     try:
         return path.read_text()
     except (OSError, ValueError):

@@ -12,14 +12,15 @@ from jupyter_tpu.errors import BadInput, KernelFailed, TpuError
 
 log = logging.getLogger(__name__)
 
-# Ids become names of folders.
+# Ids become names of folders: nothing that could lead out of theirs, and at most 64 characters.
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
 
 
 class Kernels:
-    """Starts kernels, finds those that still run, forgets those that are done with.
+    """Starts kernels, finds those of an earlier agent, and deletes those that are shut down.
 
-    `on_output` is called when a record has grown or a kernel was forgotten.
+    Args:
+        on_output: called when a record has grown or a kernel was deleted.
     """
 
     def __init__(self, surroundings: Surroundings, on_output: Callable[[], None]) -> None:
@@ -28,7 +29,7 @@ class Kernels:
         self._kernels: dict[str, Kernel] = {}
 
     def adopt(self) -> None:
-        """Find the kernels of an earlier agent. One whose folder is damaged does not keep the others from it."""
+        """Find the kernels of an earlier agent; a damaged folder only costs its own kernel."""
         for folder in sorted(self._around.home.kernels.iterdir()):
             try:
                 self._adopt_one(folder.name)
@@ -43,25 +44,27 @@ class Kernels:
             kernel.adopt()
 
     def get(self, kernel_id: Any) -> Kernel:
-        """The kernel.
+        """Return the kernel with this id.
 
         Raises:
-            KernelFailed: there is none of this id.
+            KernelFailed: there is none.
         """
         try:
             return self._kernels[kernel_id]
         except (KeyError, TypeError):
             raise KernelFailed(
-                f"The worker knows no kernel {str(kernel_id)[:70]}.",
+                f"There is no kernel {str(kernel_id)[:70]} on the worker.",
                 exists="It was shut down, or the node was recreated since.",
                 hint="Start a new kernel.",
             ) from None
 
     def get_or_make(self, kernel_id: Any) -> Kernel:
-        """The kernel, made without a process when it is new. Never awaits: what follows on the wire finds it.
+        """Return the kernel with this id, a new one without a process if there is none.
+
+        Never awaits, so that the next frames of the same client find the kernel.
 
         Raises:
-            BadInput: the id breaks the rule for ids.
+            BadInput: the id is not valid.
         """
         if not isinstance(kernel_id, str) or not _KERNEL_ID.fullmatch(kernel_id):
             raise BadInput(
@@ -75,7 +78,7 @@ class Kernels:
         return kernel
 
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
-        """Start a kernel; one that is forgotten just then is made anew."""
+        """Start a kernel by `start`; again with a new one if the kernel is deleted meanwhile."""
         while True:
             kernel = self.get_or_make(kernel_id)
             await start(kernel)
@@ -83,7 +86,7 @@ class Kernels:
                 return kernel
 
     async def forget(self, kernel_id: Any, owner: str = "") -> None:
-        """End a kernel and remove everything that is kept of it, unless another owner has started it since."""
+        """End a kernel and delete all its files, unless another owner has started it since."""
         kernel = self.get(kernel_id)
         if await kernel.kill(owner) and not kernel.is_closed:
             self._drop(kernel)
@@ -95,39 +98,40 @@ class Kernels:
         kernel.remove()
 
     async def drop_unborn(self, kernel: Kernel) -> None:
-        """Forget a kernel that never had a process."""
+        """Delete a kernel that never had a process."""
         if not kernel.was_born and kernel.kernel_id in self._kernels:
             await self.forget(kernel.kernel_id)
 
     def all(self) -> list[Kernel]:
-        """Those that live and those that have ended and are kept."""
+        """Return all kernels, also those that have ended."""
         return list(self._kernels.values())
 
     @property
     def are_quiet(self) -> bool:
-        """Whether none is at work or about to be."""
+        """Whether no kernel is busy or starting."""
         return all(kernel.execution_state in ("idle", "dead") for kernel in self._kernels.values())
 
     @property
     def are_whole(self) -> bool:
-        """Whether nobody has removed the folder of one, or that of all."""
+        """Whether all their folders still exist."""
         return self._around.home.kernels.is_dir() and all(kernel.is_whole for kernel in self._kernels.values())
 
     def restore(self) -> None:
-        """Restore what somebody has removed; raises OSError or AgentBroken where that is not possible."""
+        """Restore removed folders and files; raises OSError or AgentBroken if that fails."""
         for kernel in self._kernels.values():
             kernel.restore()
 
     def tell(self, words: str) -> None:
-        """Tell the users of all that live."""
+        """Show a message to the users of all running kernels."""
         for kernel in self._kernels.values():
             if kernel.is_alive:
                 kernel.event("words", message=words)
 
     def describe(self) -> list[dict[str, Any]]:
+        """Return all kernels as `list_kernels` shows them."""
         return [kernel.describe() for kernel in self._kernels.values()]
 
     def close(self) -> None:
-        """Let go of all kernels, which go on."""
+        """Disconnect from all kernels, which keep running."""
         for kernel in self._kernels.values():
             kernel.close()

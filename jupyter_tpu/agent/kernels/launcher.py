@@ -1,4 +1,4 @@
-"""Starts the processes of kernels: a fresh one each time, or the spare where it fits."""
+"""Start the processes of kernels: a new one, or the spare (the pre-warmed kernel) if it fits."""
 
 from __future__ import annotations
 
@@ -17,18 +17,20 @@ from jupyter_tpu.agent.paths import Home
 from jupyter_tpu.errors import KernelFailed
 
 _BOOTSTRAP = Path(__file__).with_name("kernel_bootstrap.py")
+# `home_watch` restores the code within some seconds; on a full disk it never comes.
 _CODE_COMES_WITHIN_S = 20.0
 _LOOK_EVERY_S = 0.1
 _EXTENSION = "--IPKernelApp.extra_extensions=jupyter_tpu.notebook"
 
 
 class Launcher:
-    """All that a kernel's process is started with.
+    """Starts kernels' processes.
 
     Args:
-        python: what kernels run on unless they ask for another.
-        is_quiet: whether no kernel is at work.
-        on_spare: called when there is a spare, or none any more.
+        python: the Python of kernels that name no other.
+        reports: gets the exits of processes that are not our children.
+        is_quiet: whether no kernel is executing.
+        on_spare: called when a spare becomes ready, and when it is used.
     """
 
     def __init__(
@@ -45,25 +47,25 @@ class Launcher:
         self.spares = Spares(home, python, self._start_spare, is_quiet, on_spare)
 
     async def wait_for_code(self) -> None:
-        """Wait, after somebody has removed the agent's folder, until its code is there again (`home_watch`).
+        """Wait until the agent's code is there, if its folder was removed (`home_watch` restores it).
 
         Raises:
-            KernelFailed: it does not come.
+            KernelFailed: it was not restored in time.
         """
         until = time.monotonic() + _CODE_COMES_WITHIN_S
-        while not _BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - the file system tells nobody
+        while not _BOOTSTRAP.exists() and time.monotonic() < until:  # noqa: ASYNC110 - nothing announces a file
             await asyncio.sleep(_LOOK_EVERY_S)
         if not _BOOTSTRAP.exists():
             raise KernelFailed(
-                f"The agent's folder {self._home.root} was removed from the worker, and is not restored yet.",
+                f"The agent's folder {self._home.root} was removed from the worker and is not restored yet.",
                 hint="Start the kernel again in a minute.",
             )
 
     async def launch(self, kernel_id: str, folder: KernelDirectory, launch: Launch) -> Process:
-        """A process for the kernel.
+        """Start a process for the kernel, or hand the spare over to it.
 
         Raises:
-            KernelFailed: the command cannot be run.
+            KernelFailed: it can't be started.
         """
         python = self.python_of(launch)
         own = {
@@ -81,12 +83,12 @@ class Launcher:
         except OSError as error:
             raise KernelFailed(
                 f"No kernel could be started on the worker with {python}.",
-                hint="Look whether this Python exists there, and whether the disk is full.",
+                hint="Check that this Python exists there and that the disk is not full.",
                 raw=str(error),
             ) from error
 
     def python_of(self, launch: Launch) -> str:
-        """The Python that the kernel runs on."""
+        """Return the Python that a kernel runs on."""
         return launch.python or self._python
 
     def _start_spare(self, connection_file: Path, output: Path, agent: int) -> Process:
@@ -100,13 +102,13 @@ class Launcher:
         output: Path,
         stdin: int = subprocess.DEVNULL,
     ) -> Process:
-        # ipykernel's own kernelspec turns frozen modules off too: the debugger cannot stop in them.
+        # As in ipykernel's own kernelspec: the debugger can't stop in frozen modules.
         argv = [python, "-Xfrozen_modules=off", str(_BOOTSTRAP), *arguments]
         environment = {
             **os.environ,
             **env,
             "JUPYTER_TPU_AGENT_SOCKET": str(self._home.socket),
-            # ipykernel would end itself with its parent, which for us is only the agent; 1 means "do not watch".
+            # ipykernel ends with its parent, which here is only the agent; 1 means "do not watch it".
             "JPY_PARENT_PID": "1",
         }
         return Process.start(argv, env=environment, cwd=Path.home(), output=output, reports=self._reports, stdin=stdin)

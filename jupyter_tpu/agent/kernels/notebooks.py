@@ -1,4 +1,4 @@
-"""Which notebook a kernel belongs to, for people."""
+"""Name kernels by their notebooks, for people."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from jupyter_tpu.agent.kernels.kernels import Kernels
 
 
 def notebook_of(kernel: Kernel) -> str:
-    """The path of what is open on a kernel, a notebook rather than a console; empty where nobody has noted any."""
+    """Return the path of the notebook, or else the console, that uses a kernel; empty if no client has noted one."""
     note = kernel.noted
     found = note.get("sessions")
     sessions = [each for each in found if isinstance(each, dict)] if isinstance(found, list) else []
@@ -18,10 +18,10 @@ def notebook_of(kernel: Kernel) -> str:
 
 
 def name_of(kernel: Kernel) -> str:
-    """What people call it: the file name of its notebook, or a piece of its id."""
+    """Return the file name of a kernel's notebook, or the beginning of its id."""
     return PurePath(notebook_of(kernel)).name or f"the kernel {kernel.kernel_id[:8]}"
 
 
 def by_pid(kernels: Kernels) -> dict[int, tuple[str, str]]:
-    """By the pid of each kernel's process: kernel id and notebook; also for threads."""
+    """Return kernel id and notebook by the pid of each kernel's process; may be called from any thread."""
     return {kernel.pid: (kernel.kernel_id, notebook_of(kernel)) for kernel in kernels.all() if kernel.pid is not None}

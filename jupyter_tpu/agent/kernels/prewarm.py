@@ -1,8 +1,8 @@
-"""Kernels in reserve: one process with ipykernel imported waits on each worker, so that a start takes no start.
+"""Keep one pre-warmed kernel, the spare, on each worker: a process with ipykernel imported, for the next start.
 
-A spare is used only where the kernel could not tell: the same Python, no arguments, and no variable that matters while
-Python and IPython start. It must not compete with somebody's cell for a small machine, so it is made in a quiet moment,
-and it is not made where memory is short.
+A spare is used only if the kernel can't tell the difference: the same Python, no arguments, and no variable that
+matters while Python and IPython start. It must not compete with a running cell on a small machine, so it is started
+while no kernel is busy, and not at all while memory is short.
 """
 
 from __future__ import annotations
@@ -32,20 +32,35 @@ log = logging.getLogger(__name__)
 
 StartSpare = Callable[[Path, Path, int], Process]
 
+# After the agent's start: kernels that are adopted, and the client that waits, come first.
 _FIRST_AFTER_S = 0.5
+# After a spare was used: the kernel's first cells come first.
 _NEXT_AFTER_S = 1.0
+# A kernel that stays busy for longer does not keep the next start slow.
 _QUIET_WITHIN_S = 30.0
+# A start takes well under a second on an idle machine; this is for a busy one.
 _BOOT_S = 60.0
+# A hand-over takes a few milliseconds; after this a new process is started instead.
 _HAND_OVER_S = 2.0
+# Between attempts that fail.
 _AFTER_FAILURE_S = 10.0
+# A spare takes some 50 MiB; with less than this available, memory belongs to the user's kernels.
 _MEMORY_BYTES = 1024 * 1024 * 1024
-# What Python and IPython read while they start.
+# Prefixes of the variables that Python and IPython read while they start.
 _MATTERS_AT_START = ("PYTHON", "IPYTHON", "JUPYTER", "LD_")
 
 
 @dataclass
 class Spare:
-    """A kernel's process that nobody uses yet."""
+    """A pre-warmed kernel's process.
+
+    Attributes:
+        sockets: folder of its sockets.
+        output: file of its output.
+        agent_end: the agent's end of the socket that is the spare's standard input.
+        kernel_info: content of its kernel_info_reply.
+        watched: times of last change of the files that it has read, by path.
+    """
 
     process: Process
     sockets: Path
@@ -56,15 +71,15 @@ class Spare:
 
     @property
     def is_outdated(self) -> bool:
-        """Whether packages or startup files have changed since it read them, or its files were removed."""
+        """Whether packages or startup files have changed since it read them, or its own files were removed."""
         are_there = self.sockets.is_dir() and self.output.exists()
         return not are_there or any(_changed_at(path) != then for path, then in self.watched.items())
 
     async def hear(self, timeout_s: float) -> dict[str, Any]:
-        """The next thing it says.
+        """Receive its next JSON line.
 
         Raises:
-            EOFError, OSError, ValueError, TimeoutError: it says nothing, or nonsense.
+            EOFError, OSError, ValueError, TimeoutError: it does not answer, or not in JSON.
         """
         loop, said = asyncio.get_running_loop(), b""
         while not said.endswith(b"\n"):
@@ -76,7 +91,7 @@ class Spare:
         return content
 
     async def become(self, kernel: Mapping[str, Any]) -> None:
-        """Make it that kernel.
+        """Hand it over to a kernel: environment variables, folder, key, connection file and pipe.
 
         Raises:
             EOFError, OSError, ValueError, TimeoutError: it does not answer.
@@ -85,7 +100,7 @@ class Spare:
         await self.hear(_HAND_OVER_S)
 
     def discard(self) -> None:
-        """End it and remove what is left of it."""
+        """End it and remove its files."""
         self.process.send_signal(signal.SIGKILL)
         self.process.close()
         self.agent_end.close()
@@ -94,11 +109,13 @@ class Spare:
 
 
 class Spares:
-    """Keeps one spare.
+    """Keeps one spare ready.
 
     Args:
-        is_quiet: whether no kernel is at work.
-        on_change: called when there is a spare, or none any more.
+        python: the Python that spares run on.
+        start: starts a process from connection file, output file and descriptor of its standard input.
+        is_quiet: whether no kernel is busy.
+        on_change: called when a spare becomes ready, and when it is used.
     """
 
     def __init__(
@@ -118,11 +135,11 @@ class Spares:
         self._making: asyncio.Task[None] | None = None
 
     def describe(self) -> dict[str, Any] | None:
-        """What clients are told of the spare, if there is one."""
+        """Return Python and kernel info of the spare for clients; None while there is none."""
         return {"python": self._python, "kernel_info": self._ready.kernel_info} if self._ready else None
 
     def begin(self) -> None:
-        """Remove what an earlier agent left, and make the first spare soon."""
+        """Remove what an earlier agent has left, and start the first spare soon."""
         for left in self._home.run.glob("spare-*"):
             shutil.rmtree(left, ignore_errors=True)
         for log_file in self._home.root.glob("spare-*.log"):
@@ -130,7 +147,7 @@ class Spares:
         self._make_after(_FIRST_AFTER_S)
 
     async def take(self, folder: KernelDirectory, launch: Launch, env: Mapping[str, str]) -> Process | None:
-        """Make the spare the kernel of `folder`, whose connection file is written; None if there is none that fits."""
+        """Hand the spare over to the kernel of `folder`, whose connection file is written; None if none fits."""
         spare = self._fitting(launch)
         if spare is None:
             return None
@@ -164,7 +181,7 @@ class Spares:
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _fitting(self, launch: Launch) -> Spare | None:
-        """The spare, if it can be what is asked for; there is none from then on."""
+        """Return the spare if it fits the launch, and start the next one soon."""
         if self._ready is None or not _could_be(launch, self._python):
             return None
         spare, self._ready = self._ready, None
@@ -193,13 +210,14 @@ class Spares:
             await asyncio.sleep(_NEXT_AFTER_S)
 
     async def _try_to_make(self) -> None:
+        """Start a spare and wait until it is warm; a failure is only logged, since kernels start without one."""
         spare = None
         try:
             spare = self._launch()
             said = await spare.hear(_BOOT_S)
             spare.kernel_info, spare.watched = said["kernel_info"], dict(said["watched"])
         except (EOFError, OSError, ValueError, KeyError, TypeError, RecursionError, asyncio.TimeoutError) as error:
-            log.warning("no spare kernel could be made: %s", error)
+            log.warning("no spare kernel could be started: %s", error)
         except asyncio.CancelledError:
             _discard(spare)
             raise

@@ -1,8 +1,8 @@
-"""A kernel that was started before anybody wanted it; runs inside the kernel's process.
+"""A pre-warmed kernel (a spare) until its hand-over; runs inside the kernel's process.
 
-It waits, imported and warm, for the word of the agent, which comes on standard input: whose kernel it is to be. Then it
-takes on that kernel's environment, folder and key, and is from there on a kernel as any other. If the agent ends before
-it does so, the spare ends too.
+It waits, with everything imported, for a line from the agent on standard input that names the kernel it becomes. Then
+it takes over that kernel's environment variables, folder and key, and is a kernel like any other. If the agent ends
+first, the spare ends too.
 """
 
 from __future__ import annotations
@@ -22,71 +22,74 @@ from jupyter_tpu.agent.kernels.output_capture import OutputCapture
 
 
 class SpareKernel:
-    """The spare, from its start to the hand-over.
+    """A spare, from its start to the hand-over.
 
     Args:
-        app: the initialized, not yet started IPKernelApp.
-        voice: what the kernel says to the agent goes through it.
+        app: the IPKernelApp, initialized but not started.
+        capture: the capture of the kernel's messages.
         go_to: changes to a folder.
     """
 
-    def __init__(self, app: Any, voice: OutputCapture, go_to: Callable[[str], None]) -> None:
+    def __init__(self, app: Any, capture: OutputCapture, go_to: Callable[[str], None]) -> None:
         self._app = app
-        self._voice = voice
+        self._capture = capture
         self._go_to = go_to
         self._agent = socket.socket(fileno=os.dup(0))
 
     def wait(self) -> None:
-        """Warm up, then wait for the agent's word as soon as the kernel's loop runs."""
+        """Warm up, and wait for the hand-over in a thread as soon as the kernel's loop runs."""
         from tornado.ioloop import IOLoop
 
+        # The first cell of a kernel imports and compiles more than any later one.
         self._app.shell.run_cell("None", silent=True, store_history=False)
         thread = threading.Thread(target=self._wait, name="jupyter-tpu spare", daemon=True)
         IOLoop.current().call_later(0, thread.start)
 
     def _wait(self) -> None:
-        with self._agent, self._agent.makefile("rb") as words:
-            self._tell(
+        with self._agent, self._agent.makefile("rb") as lines:
+            self._send(
                 {"kernel_info": {"status": "ok", **self._app.kernel.kernel_info}, "watched": _watched(self._app)}
             )
-            word = words.readline()
-            if not word:
+            line = lines.readline()
+            if not line:
                 os._exit(0)
-            self._become(json.loads(word))
-            self._tell({})
+            self._become(json.loads(line))
+            # The agent waits for this before it sends the kernel anything.
+            self._send({})
 
-    def _tell(self, content: dict[str, Any]) -> None:
+    def _send(self, content: dict[str, Any]) -> None:
         self._agent.sendall(json.dumps(content).encode() + b"\n")
 
     def _become(self, kernel: dict[str, Any]) -> None:
         os.environ.update(kernel["env"])
         self._go_to(kernel["cwd"])
         self._app.connection_file = sys.argv[2] = kernel["connection_file"]
-        self._voice.pipe = kernel["pipe"]
+        self._capture.pipe = kernel["pipe"]
         self._app.session.signature_scheme = kernel["signature_scheme"]
         self._app.session.key = kernel["key"].encode()
+        # Code of the user must not read the agent's socket as its standard input.
         with Path(os.devnull).open("rb") as nothing:
             os.dup2(nothing.fileno(), 0)
         self._forget()
         self._app.kernel._publish_status("starting", "shell")
 
     def _forget(self) -> None:
-        """What was said so far is signed with the spare's own key."""
-        self._voice.forget()
+        """Drop all messages so far: they are signed with the spare's own key."""
+        self._capture.forget()
         forgotten = threading.Event()
         self._app.iopub_thread.schedule(forgotten.set)
         forgotten.wait()
 
 
 def _changed_at(path: str) -> float:
-    """When a file or folder was changed last; 0 where there is none."""
+    """Return when a file or folder was last changed; 0 if it does not exist."""
     with suppress(OSError):
         return Path(path).stat().st_mtime
     return 0.0
 
 
 def _watched(app: Any) -> dict[str, float]:
-    """What has been read or imported, and may be something else by the time that the spare is used."""
+    """Return what the spare has read, with the times of last change: it is outdated if they differ when it is used."""
     profile = app.shell.profile_dir
     packages = {sysconfig.get_path("purelib"), sysconfig.get_path("platlib")}
     settings = [str(Path(profile.location) / name) for name in ("ipython_config.py", "ipython_kernel_config.py")]

@@ -1,8 +1,8 @@
-"""The process of a kernel: started in a session of its own, so that it outlives the agent, and found again afterwards.
+"""A kernel's process: started in its own session, so that it outlives the agent, and found again by a later agent.
 
-A process is known by pid and start time, never by pid alone. Its end is seen through a pidfd, whoever its parent is;
-how it ended is known to the parent only: to us for what we started, and to the supervisor, which inherits the kernels
-of an agent that died, and tells the next one.
+A process is identified by pid and start time, never by pid alone. A pidfd shows its end, whoever its parent is. How it
+ended is known to its parent only: to this agent for what it started, and to the supervisor, which inherits the kernels
+of an agent that died and reports their exits to the next one.
 """
 
 from __future__ import annotations
@@ -18,21 +18,22 @@ from pathlib import Path
 
 from jupyter_tpu.files import users_umask
 
-# The supervisor reaps an inherited kernel at once; this is for the case that it is gone as well.
+# The supervisor reaps an inherited kernel at once; this is for the case that the supervisor is gone as well.
 _REPORT_WAIT_S = 2.0
+# Exits that are remembered although no kernel has asked for them yet; bounds memory.
 _REMEMBERED = 1000
 
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process ended: by an exit code, by a signal, or unknown (both None)."""
+    """How a process ended: with an exit code, by a signal, or unknown (both None)."""
 
     exit_code: int | None = None
     signal: str | None = None
 
     @classmethod
     def from_wait_status(cls, status: int) -> Exit:
-        """From what `waitpid` gives."""
+        """Convert the status that `waitpid` returns."""
         code = os.waitstatus_to_exitcode(status)
         return cls(exit_code=code) if code >= 0 else cls(signal=_signal_name(-code))
 
@@ -45,22 +46,23 @@ def _signal_name(number: int) -> str:
 
 
 class ReportedExits:
-    """What the supervisor tells of kernels that were not our children."""
+    """Exits of processes that are not this agent's children, as the supervisor reports them."""
 
     def __init__(self) -> None:
         self._reports: dict[int, asyncio.Future[Exit]] = {}
 
     def report(self, pid: int, status: int) -> None:
+        """Store a report; `status` is the one of `waitpid`."""
         future = self._future(pid)
         if not future.done():
             future.set_result(Exit.from_wait_status(status))
-        # Most are daemons that kernels left behind, and nobody will ask.
+        # Most are daemons that kernels left behind, for which no kernel will ask.
         for old in list(self._reports)[:-_REMEMBERED]:
             if self._reports[old].done():
                 del self._reports[old]
 
     async def of(self, pid: int) -> Exit:
-        """How `pid` ended, as far as anybody can tell."""
+        """Return how `pid` ended; unknown if the supervisor does not report it in time."""
         try:
             return await asyncio.wait_for(asyncio.shield(self._future(pid)), _REPORT_WAIT_S)
         except asyncio.TimeoutError:
@@ -75,7 +77,7 @@ class ReportedExits:
 
 
 class Process:
-    """A kernel's process. Made by `start` or `find`."""
+    """A kernel's process; created by `start` or `find`."""
 
     def __init__(self, pid: int, started: int, child: subprocess.Popen[bytes] | None, reports: ReportedExits) -> None:
         self.pid = pid
@@ -117,7 +119,7 @@ class Process:
 
     @classmethod
     def find(cls, pid: int, started: int, reports: ReportedExits) -> Process | None:
-        """The process that was started earlier, if it still runs."""
+        """Return the process with this pid and start time, if it still runs."""
         with suppress(ProcessLookupError):
             process = cls(pid, started, None, reports)
             if start_ticks(pid) == started:
@@ -127,10 +129,11 @@ class Process:
 
     @property
     def is_running(self) -> bool:
+        """Whether it still runs."""
         return start_ticks(self.pid) == self.started
 
     async def wait(self) -> Exit:
-        """How it ended, once it has."""
+        """Wait for its end; returns how it ended."""
         loop = asyncio.get_running_loop()
         ended = asyncio.Event()
         loop.add_reader(self._pidfd, ended.set)
@@ -144,24 +147,27 @@ class Process:
         return Exit(exit_code=code) if code >= 0 else Exit(signal=_signal_name(-code))
 
     def send_signal(self, number: int) -> None:
-        """Signal the kernel and the processes it started; no error when it is gone."""
+        """Signal the kernel and the processes it started; does nothing when it is gone."""
+        # The pidfd first: a group's number alone could belong to new processes by now.
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._pidfd, 0)
             os.killpg(self.pid, number)
 
     def close(self) -> None:
+        """Close its descriptor; the process keeps running."""
         os.close(self._pidfd)
 
 
 def start_ticks(pid: int) -> int | None:
-    """When a process started, in the kernel's ticks since boot; None when it is gone or a zombie."""
+    """Return when a process started, in Linux's ticks since boot; None when it is gone or a zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except (FileNotFoundError, ProcessLookupError):
         return None
+    # proc(5): fields 3 (state) and 22 (starttime), counted from 3 after the name.
     return None if fields[0] in "ZX" else int(fields[19])
 
 
 def boot_id() -> str:
-    """Changes with every boot, so that pids of an earlier one are not mistaken for ours."""
+    """Return Linux's id of this boot, so that pids of an earlier boot are not confused with those of this one."""
     return Path("/proc/sys/kernel/random/boot_id").read_text().strip()

@@ -1,4 +1,4 @@
-"""Replies that the agent makes where the kernel can't: to a request that it will not run, or whose reply was lost."""
+"""Make replies in place of a kernel: to a request that it will not run, or whose reply was lost."""
 
 from __future__ import annotations
 
@@ -16,41 +16,41 @@ _PREFIX = "jupyter-tpu-"
 
 
 class Replies:
-    """Makes messages, signs them with the kernel's key and records them as if the kernel had said them."""
+    """Makes messages, signs them with the kernel's key and records them as if the kernel had sent them."""
 
-    def __init__(self, intake: Recorder, signer: Signer) -> None:
-        self._intake = intake
+    def __init__(self, recorder: Recorder, signer: Signer) -> None:
+        self._recorder = recorder
         self._signer = signer
 
     def probe(self) -> tuple[str, list[bytes]]:
-        """The msg_id of a request that every kernel answers, and the request."""
+        """Make a request that every kernel answers; returns its msg_id and its frames."""
         msg_id = PROBE + uuid.uuid4().hex
         return msg_id, self._message("kernel_info_request", msg_id, b"{}", {})
 
-    def reply(self, asked: list[bytes], content: Mapping[str, Any]) -> None:
+    def reply(self, request: list[bytes], content: Mapping[str, Any]) -> None:
         """Answer an execute_request."""
-        place = header_place(asked)
-        message = self._message("execute_reply", _new_id(), asked[place], content)
-        self._intake.take(Channel.SHELL, [[*asked[: place - 2], *message]])
+        place = header_place(request)
+        message = self._message("execute_reply", _new_id(), request[place], content)
+        self._recorder.take(Channel.SHELL, [[*request[: place - 2], *message]])
 
-    def end(self, asked: list[bytes], content: Mapping[str, Any]) -> None:
-        """Answer an execute_request and say that it is over."""
-        self.reply(asked, content)
-        self._publish("status", asked, {"execution_state": "idle"})
+    def end(self, request: list[bytes], content: Mapping[str, Any]) -> None:
+        """Answer an execute_request and publish that the kernel is idle again, which ends the cell."""
+        self.reply(request, content)
+        self._publish("status", request, {"execution_state": "idle"})
 
-    def abort(self, asked: list[bytes]) -> None:
-        """A cell was not run, and will not be."""
-        self.end(asked, {"status": "aborted"})
+    def abort(self, request: list[bytes]) -> None:
+        """Answer a cell that was not run and never will be."""
+        self.end(request, {"status": "aborted"})
 
-    def fail(self, asked: list[bytes], ename: str, evalue: str) -> None:
-        """A cell was not run, for a reason that its user sees below it."""
+    def fail(self, request: list[bytes], ename: str, evalue: str) -> None:
+        """Answer a cell that was not run, with an error that its user sees below it."""
         error = {"ename": ename, "evalue": evalue, "traceback": [f"{ename}: {evalue}"]}
-        self._publish("error", asked, error)
-        self.end(asked, {"status": "error", **error})
+        self._publish("error", request, error)
+        self.end(request, {"status": "error", **error})
 
-    def _publish(self, kind: str, asked: list[bytes], content: Mapping[str, Any]) -> None:
-        message = self._message(kind, _new_id(), asked[header_place(asked)], content)
-        self._intake.take(Channel.IOPUB, [[kind.encode(), *message]])
+    def _publish(self, kind: str, request: list[bytes], content: Mapping[str, Any]) -> None:
+        message = self._message(kind, _new_id(), request[header_place(request)], content)
+        self._recorder.take(Channel.IOPUB, [[kind.encode(), *message]])
 
     def _message(self, kind: str, msg_id: str, parent: bytes, content: Mapping[str, Any]) -> list[bytes]:
         header = {

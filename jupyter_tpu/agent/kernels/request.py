@@ -1,4 +1,4 @@
-"""What a client asks for when it starts a kernel, checked: it comes from another machine."""
+"""Parse and check a client's request to start a kernel: it comes from another machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ class Launch:
     """How to start a kernel.
 
     Attributes:
-        key: signs the kernel's messages; the client's own, which stays valid over restarts.
-        python: a path on the worker; empty for the agent's choice.
-        cwd: a folder on the worker; the home folder where there is no such folder.
-        env: added to the environment that the agent was started in.
+        key: the client's key that signs the kernel's messages; it stays the same over restarts.
+        python: path of a Python on the worker; empty for the agent's default.
+        cwd: folder on the worker; the home folder is used if it does not exist.
+        env: added to the agent's own environment variables.
         extra_arguments: passed on to ipykernel.
-        ends_alone_after_s: how long the kernel may be idle without a client; None for as long as it likes.
-        owner: who asks, by a word of their own: what they say later, and late, concerns no start of somebody else's.
+        owner: name of the client that starts it; late calls of another owner do not end it.
+        ends_alone_after_s: how long the kernel may be idle without a client; None: for ever.
     """
 
     key: str
@@ -35,10 +35,10 @@ class Launch:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> Launch:
-        """From the parameters of a call.
+        """Parse the parameters of a call.
 
         Raises:
-            BadInput: something is missing, or of another type.
+            BadInput: a parameter is missing or not valid.
         """
         env, arguments = params.get("env", {}), params.get("extra_arguments", [])
         if not isinstance(env, dict) or not isinstance(arguments, list):
@@ -57,8 +57,8 @@ class Launch:
 
 def _text(params: Mapping[str, Any], name: str, default: str | None = None) -> str:
     value = params.get(name, default)
-    if not isinstance(value, str) or "\0" in value:
-        raise BadInput(f"{name} must be a text.")
+    if not isinstance(value, str) or "\0" in value:  # the operating system takes no null characters
+        raise BadInput(f"{name} must be a string.")
     return value
 
 
@@ -73,5 +73,5 @@ def _seconds(params: Mapping[str, Any], name: str) -> float | None:
 
 def _variable_name(name: str) -> str:
     if not name or "=" in name or "\0" in name:
-        raise BadInput(f"{name[:70]!r} is not a name of an environment variable.")
+        raise BadInput(f"{name[:70]!r} is not a valid name for an environment variable.")
     return name

@@ -1,7 +1,7 @@
-"""The agent's end of a kernel's ZMQ sockets: one client that takes everything off at once and forwards requests.
+"""The agent's end of a kernel's ZMQ sockets: read everything at once, and pass on requests.
 
-The three request sockets keep one identity for the kernel's life, stored in its folder: a reply that was pending when
-the agent died reaches the next one, and ``input()`` finds its way back to the shell request it belongs to.
+The three request sockets keep one identity for the life of the kernel's process, stored in its folder: a reply that was
+pending when the agent died reaches the next one, and ``input()`` finds its way back to the shell request it belongs to.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Context: TypeAlias = "zmq.Context[zmq.Socket[bytes]]"
 Deliver = Callable[[Channel, "list[list[bytes]]"], None]
 
 PORTS = {"shell_port": 1, "iopub_port": 2, "stdin_port": 3, "control_port": 4, "hb_port": 5}
-"""With the ipc transport a port is the last part of the socket's file name."""
+"""Ports in the connection file: with the ipc transport, a port is the last part of the socket's file name."""
 
 _SOCKETS = {
     Channel.SHELL: (zmq.DEALER, "shell_port"),
@@ -30,27 +30,36 @@ _SOCKETS = {
     Channel.STDIN: (zmq.DEALER, "stdin_port"),
     Channel.IOPUB: (zmq.XSUB, "iopub_port"),
 }
+# Messages and bytes that are read in one go, before other kernels and clients get their turn.
 _BATCH = 256
 _BATCH_BYTES = 4 * 1024 * 1024
-# Until the kernel has bound its sockets; connecting to a socket file costs next to nothing.
+# Between attempts until the kernel has bound its sockets; connecting to a socket file costs next to nothing.
 _RECONNECT_MS = 5
-# What waits in our queue when the agent is killed is lost, unless the kernel numbers its messages.
+# Kept short: what waits in this queue when the agent is killed is lost, unless the kernel numbers its messages.
 _IOPUB_QUEUE = 64
 _SUBSCRIBE_TO_ALL = b"\x01"
+# One acknowledgement for many batches; far shorter than any wait for room in the kernel.
 _ACKNOWLEDGE_EVERY_S = 0.02
-# A kernel may have bound less than all of its sockets.
+# After this, requests are sent even if the kernel has not bound all of its sockets.
 _MEET_WITHIN_S = 10.0
+# After the kernel's end, until its sockets count as disconnected.
 _GOODBYE_S = 1.0
 
 
 class KernelSockets:
-    """Connected to a kernel; `deliver` gets what arrives, in batches."""
+    """The connection to one kernel.
+
+    Args:
+        prefix: path of the sockets without the port.
+        identity: ZMQ routing id of the request sockets.
+        deliver: called with channel and messages of each batch that arrives.
+    """
 
     def __init__(self, context: Context, prefix: Path, identity: bytes, deliver: Deliver) -> None:
         self._deliver = deliver
         self._loop = asyncio.get_running_loop()
         self._sockets = {channel: self._make(context, channel, identity) for channel in _SOCKETS}
-        # Before any is connected, or what happens first is not heard of.
+        # Before any socket is connected, or the first events would be missed.
         self._monitors = {channel: self._monitor(channel) for channel in _SOCKETS}
         self._connected: set[Channel] = set()
         self._parted = asyncio.Event()
@@ -63,12 +72,12 @@ class KernelSockets:
         self._connect(prefix)
 
     def attach(self, number: int) -> None:
-        """Ask the kernel for everything it said on its line after `number`."""
+        """Ask the kernel for all its numbered messages after `number`."""
         self._sockets[Channel.IOPUB].send(output_protocol.attach(number, self._identity))
         self._loop.call_soon(self._read, Channel.IOPUB)
 
     def acknowledge(self, number: int) -> None:
-        """Tell the kernel, soon, that everything up to `number` is on disk."""
+        """Acknowledge to the kernel, soon, that everything up to `number` is on disk."""
         self._acknowledged = number
         if self._acknowledging is None:
             self._acknowledging = self._loop.call_later(_ACKNOWLEDGE_EVERY_S, self._send_acknowledgement)
@@ -101,12 +110,12 @@ class KernelSockets:
     def _monitor(self, channel: Channel) -> zmq.Socket[bytes]:
         monitor = self._sockets[channel].get_monitor_socket(zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED)
         self._loop.add_reader(_descriptor(monitor), self._read_monitor, channel)
-        # The descriptor tells of the first event only after EVENTS was looked at once.
+        # The descriptor signals the first event only after EVENTS was read once.
         self._loop.call_soon(self._read_monitor, channel)
         return monitor
 
     def send(self, channel: Channel, parts: Sequence[bytes]) -> None:
-        """Pass a message on, once all sockets have met the kernel: it may answer on another than it was asked on."""
+        """Send a message once all sockets are connected: the kernel may answer on another one than it was asked on."""
         if self._has_met:
             self._send(channel, parts)
         else:
@@ -146,11 +155,11 @@ class KernelSockets:
             self._send(channel, parts)
 
     async def drain(self) -> None:
-        """After the kernel's end: deliver the last it said, which has arrived once each socket is disconnected."""
+        """Deliver the last messages of a kernel that has ended: they have arrived once each socket is disconnected."""
         self._parted.clear()
         for channel in _SOCKETS:
             self._read_monitor(channel)
-        # A child of the kernel may hold its sockets open.
+        # A child of the kernel may keep its sockets open.
         with suppress(asyncio.TimeoutError):
             await asyncio.wait_for(self._parted.wait(), _GOODBYE_S)
         for channel, socket in self._sockets.items():
@@ -158,6 +167,7 @@ class KernelSockets:
                 self._deliver(channel, batch)
 
     def close(self) -> None:
+        """Close all sockets."""
         self._waiting.cancel()
         if self._acknowledging is not None:
             self._acknowledging.cancel()

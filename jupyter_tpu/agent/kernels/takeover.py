@@ -1,15 +1,16 @@
-"""What the death of an agent may have left behind, and how the next one ties it up.
+"""Settle the requests that were open when an agent died, as the next agent takes over its kernel.
 
-A request that was recorded but was still in the dead agent's hands never reached the kernel; it is passed on now. A
-reply that was there is lost; the agent makes another from what is recorded, so that nobody waits for ever.
+A request that was recorded but still in the dead agent's hands never reached the kernel; it is passed on now. A reply
+that was in its hands is lost; the agent makes another from the record, so that no client waits for ever.
 
-Which requests those are is known once the kernel has nothing left to take from the dead agent's connection. The agent
-asks the kernel something of its own and waits for that very answer: what answers an earlier agent says nothing. A
-kernel takes turns between connections, so the answer may overtake requests that wait on the old one; the agent asks
-again until the kernel has begun nothing else between two answers.
+Which requests those are is known once the kernel has read everything from the dead agent's connection. The agent sends
+a request of its own, the probe, and waits for its answer. A kernel reads from its connections in turn, so the answer
+may overtake requests that wait on the old one; the agent sends probes until the kernel has begun nothing else between
+two answers.
 
-A kernel with our line keeps all that it says, and drops a request that comes twice. Of any other kernel it is not known
-whether it ran what it seems not to have begun; that is said, and not tried.
+A kernel with output capture keeps all its messages and drops a request that comes twice. Of any other kernel it is
+unknown whether it ran a request that it seems not to have begun; then the request is not repeated, and its user is told
+that the outcome is unknown.
 """
 
 from __future__ import annotations
@@ -30,13 +31,19 @@ from jupyter_tpu.wire.messages import Channel
 
 log = logging.getLogger(__name__)
 
-_UNKNOWN = "What it said while no agent ran on the worker is lost, and whether it succeeded is not known."
+_UNKNOWN = "Output from while no agent ran on the worker is lost, and whether the cell succeeded is unknown."
 
 Send = Callable[[Channel, "list[bytes]"], None]
 
 
 class Takeover:
-    """The open requests of a kernel that was just adopted; `send` passes a message to the kernel."""
+    """The open requests of a kernel that was just adopted.
+
+    Args:
+        intake: the kernel's recorder.
+        replies: makes replies in place of the kernel.
+        send: passes a message to the kernel.
+    """
 
     def __init__(self, record: Record, intake: Recorder, replies: Replies, send: Send) -> None:
         self._record = record
@@ -50,41 +57,41 @@ class Takeover:
         self._probe = ""
         self._missing: set[Channel] = set()
         self._begun: int | None = None
-        self._tying: asyncio.Task[None] | None = None
-        self._are_tied = not self._queued and not self._unanswered
-        if not self._are_tied:
+        self._settling: asyncio.Task[None] | None = None
+        self._is_done = not self._queued and not self._unanswered
+        if not self._is_done:
             self._ask()
 
     def hold(self, channel: Channel, parts: list[bytes]) -> bool:
-        """Whether a request has to wait, so that it does not overtake one that never reached the kernel."""
-        is_held = bool(not self._are_tied and self._queued and channel == Channel.SHELL and is_execute_request(parts))
+        """Hold a cell back if it would overtake one that never reached the kernel; returns whether it was held."""
+        is_held = bool(not self._is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])
             self._held.append((self._intake.requests.get(header.get("msg_id")), parts))
         return is_held
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
-        """The kernel has answered on this channel. Both must, as they need not keep step."""
+        """Note the kernel's answer to a probe on one channel; both shell and iopub must have answered."""
         place = header_place(parts)
         if json_object(parts[place + 1]).get("msg_id") != self._probe:
             return
         if channel == Channel.SHELL or json_object(parts[place + 3]).get("execution_state") == "idle":
             self._missing.discard(Channel(channel))
-        if self._missing or self._are_tied or self._tying is not None:
+        if self._missing or self._is_done or self._settling is not None:
             return
         if self._intake.requests.begun != self._begun:
             self._begun = self._intake.requests.begun
             self._ask()
         else:
-            self._tying = asyncio.create_task(self._tie())
+            self._settling = asyncio.create_task(self._settle_all())
 
     def close(self) -> None:
-        """Let go of the kernel, which goes on."""
-        if self._tying is not None:
-            self._tying.cancel()
+        """Stop settling; the kernel keeps running."""
+        if self._settling is not None:
+            self._settling.cancel()
 
     def abort(self) -> None:
-        """The kernel has ended: what was held is never run."""
+        """Abort the held cells, because the kernel has ended."""
         self.close()
         held, self._held = self._held, []
         for _, parts in held:
@@ -97,23 +104,25 @@ class Takeover:
         self._probe, question = self._replies.probe()
         self._send(Channel.SHELL, question)
 
-    async def _tie(self) -> None:
+    async def _settle_all(self) -> None:
         for request in (*self._unanswered, *self._queued):
             asked = await _asked(self._record, request)
-            # The probe does not ask subshells: there it may still wait, or run.
+            # The probe does not go through subshells: a request may still wait or run there.
             if asked and not _subshell_of(asked):
-                await self._tie_up(request, asked)
+                await self._settle(request, asked)
         for held, parts in self._held:
             if held is not None and self._is_behind_failure(held):
                 self._replies.abort(parts)
             else:
                 self._send(Channel.SHELL, parts)
-        self._held, self._are_tied = [], True
+        self._held, self._is_done = [], True
 
-    async def _tie_up(self, request: IndexedRequest, asked: list[bytes]) -> None:
+    async def _settle(self, request: IndexedRequest, asked: list[bytes]) -> None:
+        # It has run, and only its reply is missing.
         if request.state == "done":
             if not request.status:
                 self._replies.reply(asked, await self._outcome(request))
+        # With output capture: one that still seems queued has never reached the kernel.
         elif self._intake.is_attached:
             if request.state == "queued":
                 self._pass_on(request, asked)
@@ -130,7 +139,7 @@ class Takeover:
             self._send(Channel.SHELL, asked)
 
     def _is_behind_failure(self, request: IndexedRequest) -> bool:
-        """Whether a cell failed that ends what waits behind it; the kernel would have aborted this one."""
+        """Whether the kernel would have aborted this cell, because one before it failed while it waited."""
         return any(
             failed.status == "error" and failed.ends_others
             for failed in self._intake.requests.all()
@@ -138,7 +147,7 @@ class Takeover:
         )
 
     async def _outcome(self, request: IndexedRequest) -> dict[str, Any]:
-        """What the reply must have said."""
+        """Rebuild the content of a lost reply from the record."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
         requests = self._intake.requests
         error = await first_entry(
@@ -150,7 +159,7 @@ class Takeover:
 
 
 async def abort_all(record: Record, replies: Replies, requests: Iterable[IndexedRequest]) -> None:
-    """Answer what an earlier agent kept for a process that was to be started, or had passed to one that has ended."""
+    """Abort requests that an earlier agent held for the next process, or had passed to one that has ended."""
     for request in requests:
         if asked := await _asked(record, request):
             replies.abort(asked)
