@@ -46,7 +46,7 @@ def test_a_notebook_on_a_full_disk_goes_on_and_says_so(cloud: Any, node: Any, ke
     try:
         with full_disk(cloud, node):
             client.execute("print('first')")
-            words_until(client, "first", "disk takes nothing more")
+            words_until(client, "first", "disk can't be written")
             assert client.execute("print('second')", reply=True, timeout=60)["content"]["status"] == "ok"
             assert "disk" not in words_until(client, "second")
     finally:

@@ -160,7 +160,7 @@ async def test_a_forgotten_kernel_leaves_nothing(client: Any, worker: Any) -> No
 
 async def test_attaching_to_an_unknown_kernel_says_that_it_is_gone(client: Any) -> None:
     client.attach()
-    assert "knows no kernel" in (await client.event("gone"))["error"]["message"]
+    assert "There is no kernel" in (await client.event("gone"))["error"]["message"]
     assert client.stream.is_closed
 
 

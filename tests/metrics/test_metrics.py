@@ -48,16 +48,16 @@ def test_two_cores_share_the_duty_of_their_chip() -> None:
 @pytest.mark.parametrize(
     ("metric", "pairs", "field", "reason"),
     [
-        (HBM_USED, [(0, math.nan), (1, 5)], "hbm_used_bytes", "nan, which cannot be"),
-        (HBM_USED, [(0, -1), (1, 5)], "hbm_used_bytes", "-1, which cannot be"),
+        (HBM_USED, [(0, math.nan), (1, 5)], "hbm_used_bytes", "nan, which is impossible"),
+        (HBM_USED, [(0, -1), (1, 5)], "hbm_used_bytes", "-1, which is impossible"),
         (HBM_USED, [(0, 17 * GIB), (1, 5)], "hbm_used_bytes", "more memory in use than core 0 has"),
         (HBM_USED, [(1, 5)], "hbm_used_bytes", "leaves out 0"),
         (HBM_USED, [(0, 1), (0, 2), (1, 5)], "hbm_used_bytes", "libtpu reports core 0 more than once"),
-        (TENSORCORE, [(0, 100.1), (1, 5)], "tensorcore_percent", "100.1, which cannot be"),
-        (QUEUE_SIZE, [(0, math.inf), (1, 5)], "queued", "inf, which cannot be"),
-        (QUEUE_SIZE, [(0, 2**62), (1, 5)], "queued", "4.61169e+18, which cannot be"),
-        (IDLE_TIME, [(0, 1e300), (1, 5)], "idle_s", "1e+300, which cannot be"),
-        (HBM_USED, [(0, 2**62), (1, 5)], "hbm_used_bytes", "4.61169e+18, which cannot be"),
+        (TENSORCORE, [(0, 100.1), (1, 5)], "tensorcore_percent", "100.1, which is impossible"),
+        (QUEUE_SIZE, [(0, math.inf), (1, 5)], "queued", "inf, which is impossible"),
+        (QUEUE_SIZE, [(0, 2**62), (1, 5)], "queued", "4.61169e+18, which is impossible"),
+        (IDLE_TIME, [(0, 1e300), (1, 5)], "idle_s", "1e+300, which is impossible"),
+        (HBM_USED, [(0, 2**62), (1, 5)], "hbm_used_bytes", "4.61169e+18, which is impossible"),
     ],
 )
 def test_a_number_that_cannot_be_is_unknown_with_the_reason(
@@ -76,7 +76,7 @@ def test_a_size_that_no_memory_has_is_unknown_and_what_is_used_of_it_is_not(tota
     found = believed(told, cores_per_chip=1, expected_cores=1)
 
     assert [(core.hbm_used_bytes, core.hbm_total_bytes) for core in found.cores] == [(5, None)]
-    assert "which cannot be" in found.unknown["hbm_total_bytes"]
+    assert "which is impossible" in found.unknown["hbm_total_bytes"]
 
 
 def test_minus_zero_is_zero() -> None:
@@ -92,7 +92,7 @@ def test_a_duty_that_cannot_be_is_unknown(duty: float) -> None:
     found = believed(RawMetrics(values={DUTY_CYCLE: [(0, duty)]}), cores_per_chip=1, expected_cores=None)
 
     assert found.chips == (Chip(chip=0, duty_percent=None),)
-    assert "cannot be" in found.unknown["duty_percent"]
+    assert "is impossible" in found.unknown["duty_percent"]
 
 
 def test_missing_cores_are_said_to_be_missing() -> None:

@@ -27,7 +27,7 @@ SAMPLE = Sample(
     state="measured",
     chips=(Chip(chip=0, duty_percent=78.71), Chip(chip=1)),
     cores=CORES,
-    unknown={"tensorcore_percent": "needs libtpu's SDK on the worker", "queued": "libtpu does not tell it"},
+    unknown={"tensorcore_percent": "needs libtpu's SDK on the worker", "queued": "libtpu does not report it"},
     host=Host(cpus=96, cpu_percent=12.5),
     holders=(Holder(pid=7, notebook="a.ipynb", is_own_user=True), Holder(pid=8, user="eve", command="python train.py")),
 )

@@ -40,17 +40,17 @@ class Takeover:
     """The open requests of a kernel that was just adopted.
 
     Args:
-        intake: the kernel's recorder.
+        recorder: the kernel's recorder.
         replies: makes replies in place of the kernel.
         send: passes a message to the kernel.
     """
 
-    def __init__(self, record: Record, intake: Recorder, replies: Replies, send: Send) -> None:
+    def __init__(self, record: Record, recorder: Recorder, replies: Replies, send: Send) -> None:
         self._record = record
-        self._intake = intake
+        self._recorder = recorder
         self._replies = replies
         self._send = send
-        requests = intake.requests.all()
+        requests = recorder.requests.all()
         self._queued = [request for request in requests if request.state == "queued" and not request.status]
         self._unanswered = [request for request in requests if request.state != "queued" and not request.status]
         self._held: list[tuple[IndexedRequest | None, list[bytes]]] = []
@@ -67,7 +67,7 @@ class Takeover:
         is_held = bool(not self._is_done and self._queued and channel == Channel.SHELL and is_execute_request(parts))
         if is_held:
             header = json_object(parts[header_place(parts)])
-            self._held.append((self._intake.requests.get(header.get("msg_id")), parts))
+            self._held.append((self._recorder.requests.get(header.get("msg_id")), parts))
         return is_held
 
     def probe_answered(self, channel: int, parts: list[bytes]) -> None:
@@ -79,8 +79,8 @@ class Takeover:
             self._missing.discard(Channel(channel))
         if self._missing or self._is_done or self._settling is not None:
             return
-        if self._intake.requests.begun != self._begun:
-            self._begun = self._intake.requests.begun
+        if self._recorder.requests.begun != self._begun:
+            self._begun = self._recorder.requests.begun
             self._ask()
         else:
             self._settling = asyncio.create_task(self._settle_all())
@@ -123,11 +123,11 @@ class Takeover:
             if not request.status:
                 self._replies.reply(asked, await self._outcome(request))
         # With output capture: one that still seems queued has never reached the kernel.
-        elif self._intake.is_attached:
+        elif self._recorder.is_attached:
             if request.state == "queued":
                 self._pass_on(request, asked)
         else:
-            self._intake.event("gap", messages=None, reason=_UNKNOWN)
+            self._recorder.event("gap", messages=None, reason=_UNKNOWN)
             unknown = {"ename": "OutcomeUnknown", "evalue": _UNKNOWN, "traceback": []}
             self._replies.end(asked, {"status": "error", **unknown})
 
@@ -142,14 +142,14 @@ class Takeover:
         """Whether the kernel would have aborted this cell, because one before it failed while it waited."""
         return any(
             failed.status == "error" and failed.ends_others
-            for failed in self._intake.requests.all()
+            for failed in self._recorder.requests.all()
             if failed.first_seq < request.first_seq < (failed.reply_seq or 0)
         )
 
     async def _outcome(self, request: IndexedRequest) -> dict[str, Any]:
         """Rebuild the content of a lost reply from the record."""
         span = Span(request.first_seq, request.last_seq, request.bytes)
-        requests = self._intake.requests
+        requests = self._recorder.requests
         error = await first_entry(
             self._record, span, lambda entry: requests.is_part(entry, request) and _is_error(entry)
         )

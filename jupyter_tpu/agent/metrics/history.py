@@ -1,4 +1,4 @@
-"""The samples of the last hour in arrays: some 30 bytes a second and core, so under 1 MiB for 8 cores."""
+"""The samples of the last hour, in arrays: some 30 bytes per second and core, so under 1 MiB for 8 cores."""
 
 from __future__ import annotations
 
@@ -10,14 +10,16 @@ from typing import Any, TypeAlias
 from jupyter_tpu.metrics import Sample
 
 SAMPLES = 3600
+"""An hour of samples, one a second: what the panel shows at most."""
+# Bounds memory: even 64 cores with two series each need fewer.
 _MOST_SERIES = 200
 
 Key: TypeAlias = "tuple[str, str]"
-"""Name of the series, and the id of its chip or core; empty for one of the whole machine."""
+"""Name of a series and the id of its chip or core; the id is empty for the whole machine."""
 
 
 class SampleHistory:
-    """The newest samples; what was not known then is None."""
+    """A ring buffer of the newest samples; unknown values are None."""
 
     def __init__(self, samples: int = SAMPLES) -> None:
         self._size = samples
@@ -27,7 +29,7 @@ class SampleHistory:
         self._count = 0
 
     def add(self, sample: Sample) -> None:
-        """Keep it in the place of the oldest."""
+        """Add a sample in place of the oldest."""
         self._at[self._next] = sample.at
         for column in self._series.values():
             column[self._next] = math.nan
@@ -38,20 +40,24 @@ class SampleHistory:
         self._count = min(self._count + 1, self._size)
 
     def _column(self, key: Key) -> array[float] | None:
-        """None where there are so many already that their names must be nonsense."""
+        """Return the array of a series; None if there are so many that their ids can't be right."""
         if key not in self._series and len(self._series) < _MOST_SERIES:
             self._series[key] = array("d", [math.nan]) * self._size
         return self._series.get(key)
 
     def copy(self) -> SampleHistory:
-        """For a thread that reads while this one goes on."""
+        """Return a copy for a thread that reads while this one adds samples."""
         other = SampleHistory(0)
         other._size, other._next, other._count = self._size, self._next, self._count
         other._at, other._series = self._at[:], {key: column[:] for key, column in self._series.items()}
         return other
 
     def history(self, since: float, step_s: float, points: int = SAMPLES) -> dict[str, Any]:
-        """What is younger than `since`, one point per `step_s`, see `thinned`; only the newest `points` of them."""
+        """Return the series since then, one point per `step_s` (see `thinned`), the newest `points` of them.
+
+        Args:
+            since: Unix seconds.
+        """
         order = [(self._next - self._count + index) % self._size for index in range(self._count)]
         chosen = [index for index in order if self._at[index] > since]
         keys = sorted(self._series)
@@ -89,9 +95,9 @@ def _nested(series: Iterable[tuple[Key, list[float | None]]]) -> Mapping[str, An
 def thinned(
     at: Sequence[float], rows: Sequence[Sequence[float | None]], step_s: float
 ) -> tuple[list[float], list[list[float | None]]]:
-    """One point per `step_s`: the mean of what is known in it, dated by its last.
+    """Reduce series to one point per `step_s`: the mean of the known values, with the time of the last.
 
-    Steps begin at multiples of their length, so that a later look at the same time gives the same points.
+    Steps begin at multiples of their length, so that a later call returns the same points for the same time.
     """
     ends = [index + 1 for index in range(len(at)) if _is_last(at, index, step_s)]
     spans = list(zip([0, *ends[:-1]], ends, strict=True)) if ends else []

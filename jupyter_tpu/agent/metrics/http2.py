@@ -1,7 +1,7 @@
-"""gRPC calls by hand to libtpu's services on loopback, since the agent brings no gRPC.
+"""A minimal gRPC client for libtpu's services on loopback, since the agent's environment has no gRPC.
 
-They speak HTTP/2 in clear text. Only what a few short calls on one connection need of HTTP/2 and HPACK is here: all
-questions are sent at once, and answers are taken in the order in which they come. Blocks: call it in a thread.
+Only the part of HTTP/2 (RFC 9113, without TLS) and HPACK (RFC 7541) that a few short calls on one connection need: all
+requests are sent at once, and responses are read in any order. Blocks: call it in a thread.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 
 _ACK = _END_STREAM = 1
 _END_HEADERS = 4
 _PADDED = 8
+# Bounds memory; a metric of all cores has a few KiB. Also the flow-control window, so that no window update is needed.
 _LONGEST_ANSWER = 1024 * 1024
-# when the time is over, what has arrived by then is still read
+# When the time is over, what has arrived by then is still read.
 _LAST_MOMENT_S = 0.05
 _GREETING = (
     _PREFACE,
@@ -29,26 +30,29 @@ _GREETING = (
 
 
 class Unreadable(Exception):
-    """What listens does not answer as it should; the text says why."""
+    """The service does not answer as it should; the text says why."""
 
 
 class NobodyServes(Exception):
-    """Nothing listens on this port, as is so while nobody uses the chips."""
+    """No process listens on this port, as is usual while no process uses the chips."""
 
 
 class Calls:
-    """Calls of one method with several messages, on a connection of their own.
+    """Several calls of one method, on a connection of their own.
 
     Args:
-        deadline: for everything, by `time.monotonic`.
+        path: ``/SERVICE/METHOD``.
+        messages: the request of each call.
+        deadline: end of all waiting, by `time.monotonic`.
 
     Raises:
-        NobodyServes: nothing listens.
-        Unreadable: it cannot be reached.
+        NobodyServes: no process listens on the port.
+        Unreadable: it can't be reached.
     """
 
     def __init__(self, port: int, path: str, messages: Sequence[bytes], deadline: float) -> None:
         self._deadline = deadline
+        # Streams of a client have odd numbers.
         self._bodies: dict[int, bytes] = {2 * index + 1: b"" for index in range(len(messages))}
         self._open = set(self._bodies)
         self._waiting = b""
@@ -59,13 +63,13 @@ class Calls:
             raise NobodyServes from None
         except OSError as error:
             raise Unreadable(_reason(error)) from error
-        with suppress(OSError):  # whoever takes no question does not answer it either
+        with suppress(OSError):  # a failure shows when the responses are read
             self._socket.sendall(_questions(port, path, dict(zip(self._bodies, messages, strict=True))))
 
     def answers(self) -> list[bytes | Unreadable | None]:
-        """The message of each reply, in the order of the questions; None for one that was refused.
+        """Return the message of each response, in the order of the requests; None for a call that was refused.
 
-        What hangs or is nonsense has its reason instead, and costs the others nothing that has come by then.
+        A call that timed out or failed has its reason instead; responses that have come by then are still returned.
         """
         self._deadline = max(self._deadline, time.monotonic() + _LAST_MOMENT_S)
         failure = None
@@ -77,6 +81,7 @@ class Calls:
         return [failure if stream in self._open else _message_or_reason(body) for stream, body in self._bodies.items()]
 
     def close(self) -> None:
+        """Close the connection."""
         self._socket.close()
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
@@ -127,6 +132,7 @@ def _questions(port: int, path: str, messages: Mapping[int, bytes]) -> bytes:
         "te": "trailers",
         "content-type": "application/grpc",
     }
+    # HPACK literals without indexing: the simplest form, and no table to keep.
     block = b"".join(b"\0" + _text(name) + _text(value) for name, value in headers.items())
     preface, settings, window = _GREETING
     parts = [preface, _frame(_SETTINGS, 0, 0, settings), _frame(_WINDOW, 0, 0, window)]
@@ -152,10 +158,10 @@ def _message_or_reason(body: bytes) -> bytes | Unreadable | None:
 
 
 def _message(body: bytes) -> bytes | None:
-    """The message within gRPC's frame; None where there is none, as with an error."""
+    """Return the message in gRPC's frame (a flag and a length before it); None if there is none, as with an error."""
     if not body:
         return None
     is_compressed, length = struct.unpack_from("!BI", body)
     if is_compressed or length != len(body) - 5:
-        raise ValueError("the answer is no message of gRPC")
+        raise ValueError("the answer is not a gRPC message")
     return body[5:]

@@ -1,4 +1,4 @@
-"""Reads libtpu's runtime metrics: the service lives inside each process that holds chips, on a port of loopback.
+"""Read libtpu's runtime metrics: libtpu serves them within each TPU process, on a loopback port.
 
 Names and field numbers are those of tpu-info 0.14.2. Several processes of one worker serve one port each, from 8431 on
 or as ``TPU_RUNTIME_METRICS_PORTS`` says. Blocks: call it in a thread.
@@ -16,8 +16,9 @@ from jupyter_tpu.agent.metrics.http2 import Calls, NobodyServes, Unreadable
 from jupyter_tpu.agent.metrics.validate import RawMetrics
 
 PORTS_VARIABLE = "TPU_RUNTIME_METRICS_PORTS"
+# A call takes about a millisecond; this is for a process that hangs.
 ANSWER_S = 2.0
-_FIRST_PORT = 8431
+_FIRST_PORT = 8431  # as in tpu-info
 _PATH = "/tpu.monitoring.runtime.RuntimeMetricService/GetRuntimeMetric"
 _NOT_SERVED = "libtpu does not serve it for these chips, or is too old"
 
@@ -25,14 +26,15 @@ Pairs: TypeAlias = "list[tuple[int, float]]"
 
 
 def metric_ports(environ: Mapping[str, str], chips: int) -> tuple[int, ...]:
-    """Where the processes of a worker with so many chips serve metrics: one may have all chips, or each has one."""
+    """Return the ports on which a worker's processes may serve metrics: one for all chips, or one for each."""
     named = [int(word) for word in environ.get(PORTS_VARIABLE, "").split(",") if word.strip().isdecimal()]
     return tuple(named) or tuple(range(_FIRST_PORT, _FIRST_PORT + max(chips, 1)))
 
 
 def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = ANSWER_S) -> RawMetrics | None:
-    """What all of them tell within `answer_s`; None while nobody serves."""
+    """Read these metrics from all ports within `answer_s`; None if no process serves any."""
     deadline = time.monotonic() + answer_s
+    # MetricRequest.metric_name (1), in protobuf.
     messages = [b"\x0a" + bytes([len(name)]) + name.encode() for name in names]
     values: dict[str, Pairs] = {}
     why_not: dict[str, str] = {}
@@ -41,29 +43,30 @@ def read_metrics(ports: Iterable[int], names: Sequence[str], answer_s: float = A
         with closing(calls):
             answers = calls.answers()
         for name, answer in zip(names, answers, strict=True):
-            _take(name, answer, values, why_not)
+            _add(name, answer, values, why_not)
     if not opened and not why_not:
         return None
+    # A port that can't be read makes every metric at least partly unknown.
     refused = why_not.pop("", None)
     unsaid = {name: why_not.get(name) or refused or _NOT_SERVED for name in names if refused or name not in values}
     return RawMetrics(values=values, why_not=unsaid | why_not)
 
 
-def _take(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs], why_not: dict[str, str]) -> None:
-    """All of an answer, or nothing of it and why."""
+def _add(name: str, answer: bytes | Unreadable | None, values: dict[str, Pairs], why_not: dict[str, str]) -> None:
+    """Add all values of an answer, or none and the reason."""
     if isinstance(answer, Unreadable):
         why_not[name] = str(answer)
     elif answer is not None:
         try:
             pairs = list(_pairs(answer))
         except (ValueError, IndexError, struct.error) as error:
-            why_not[name] = f"libtpu talks nonsense: {error}"
+            why_not[name] = f"libtpu's answer can't be read: {error}"
         else:
             values.setdefault(name, []).extend(pairs)
 
 
 def _opened(ports: Iterable[int], messages: list[bytes], deadline: float, why_not: dict[str, str]) -> Iterator[Calls]:
-    """All are asked before the first is heard, so that one that hangs costs the others nothing."""
+    """Yield the calls to each port that answers; all are sent before the first is read, so that none delays another."""
     for port in ports:
         with suppress(NobodyServes):
             try:
@@ -76,7 +79,7 @@ def _opened(ports: Iterable[int], messages: list[bytes], deadline: float, why_no
 
 
 def _pairs(message: bytes) -> Iterator[tuple[int, float]]:
-    """Id and value of each gauge."""
+    """Yield id and value of each gauge."""
     for tpu_metric in _messages(message, 1):
         for metric in _messages(tpu_metric, 3):
             device = [number for attribute in _messages(metric, 1) for number in _device(attribute)]
@@ -114,12 +117,12 @@ def _number(gauge: bytes) -> Iterator[float]:
 
 
 def _messages(message: bytes, wanted: int) -> Iterator[bytes]:
-    """The bytes of each field of this number."""
+    """Yield the bytes of each field with this number."""
     return (content for number, content in _fields(message) if number == wanted and isinstance(content, bytes))
 
 
 def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
-    """Number and content of each field: a whole number, or bytes for all else."""
+    """Yield number and content of each field: an integer for varints, bytes for everything else."""
     at = 0
     while at < len(message):
         tag, at = _varint(message, at)
@@ -142,7 +145,7 @@ def _fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
 
 def _varint(message: bytes, at: int) -> tuple[int, int]:
     value = shift = 0
-    while shift < 70:
+    while shift < 70:  # ten bytes of seven bits hold 64
         byte = message[at]
         at += 1
         value |= (byte & 0x7F) << shift

@@ -1,4 +1,4 @@
-"""What the agent answers about the chips of its worker: ``metrics``, ``who`` and ``free``."""
+"""The agent's methods about the chips of its worker: ``metrics``, ``who`` and ``free``."""
 
 from __future__ import annotations
 
@@ -19,13 +19,19 @@ from jupyter_tpu.agent.kernels.notebooks import by_pid
 from jupyter_tpu.agent.metrics.sampler import INTERVAL_S, Sampler
 from jupyter_tpu.errors import BadInput
 
+# What the sampler keeps.
 _LONGEST_HISTORY_S = 3600
+# More points than a chart has pixels; bounds the answer.
 _MOST_POINTS = 600
 _LOCK_UNSEEN = "libtpu's lock is held by a process that cannot be seen from here, such as one in a container"
 
 
 class Metrics:
-    """The chips of this worker; `python` is what kernels run on unless they ask for another."""
+    """Metrics and TPU processes of this worker.
+
+    Args:
+        python: the Python of kernels that name no other; libtpu's SDK is read with it.
+    """
 
     def __init__(self, kernels: Kernels, python: str) -> None:
         self._kernels = kernels
@@ -40,13 +46,14 @@ class Metrics:
 
     @property
     def methods(self) -> Mapping[str, Callable[[Mapping[str, Any]], Awaitable[dict[str, Any]]]]:
+        """The methods by name."""
         return {"metrics": self.metrics, "who": self.who, "free": self._freeing.free}
 
     async def metrics(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """``{"history_s"?, "points"?}``: the newest sample, and what was before.
+        """Return the newest sample and, with ``history_s``, the history of so many seconds in ``points`` points.
 
         Raises:
-            BadInput: the parameters make no sense.
+            BadInput: a parameter is not valid.
         """
         history_s = _whole(params, "history_s", 0, _LONGEST_HISTORY_S, 0)
         points = _whole(params, "points", 1, _MOST_POINTS, _MOST_POINTS)
@@ -54,8 +61,8 @@ class Metrics:
         history = None
         if history_s:
             step_s = max(INTERVAL_S, history_s / points)
-            ring = self._sampler.ring.copy()
-            history = await asyncio.to_thread(ring.history, time.time() - history_s, step_s, points)
+            samples = self._sampler.ring.copy()
+            history = await asyncio.to_thread(samples.history, time.time() - history_s, step_s, points)
         return {
             "worker": {"hostname": socket.gethostname(), "accelerator_type": self._sampler.accelerator_type},
             "now": time.time(),
@@ -65,7 +72,7 @@ class Metrics:
         }
 
     async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
-        """TPU processes now, and how libtpu's lock is."""
+        """Return the TPU processes and the state of libtpu's lock now."""
         holders = await asyncio.to_thread(self._holders.look)
         lock = await asyncio.to_thread(self._holders.lock_file)
         return {

@@ -1,4 +1,4 @@
-"""Looks at the chips and their machine once a second, whether or not anybody wants to know, and keeps the last hour."""
+"""Sample the chips and their machine once a second, always, so that there is a history when a client connects."""
 
 from __future__ import annotations
 
@@ -30,14 +30,21 @@ from jupyter_tpu.metrics import IDLE, MEASURED, UNKNOWN, Holder, Host, Sample
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+"""Time from one sample to the next: libtpu's own metrics change about as often."""
+# Between two uses of the chips the SDK's process stays, since loading libtpu takes seconds.
 _SDK_RESTS_AFTER_S = 60.0
 
 
 class Sampler:
-    """The samples of this worker.
+    """Takes the samples of this worker.
 
     Args:
-        python_of: the Python of the kernel of that id, or of kernels at large where it is empty.
+        environ: names the accelerator type and libtpu's ports.
+        python_of: returns the Python of the kernel with this id, or the default one for an empty id.
+
+    Attributes:
+        accelerator_type: type of the node; empty where unknown.
+        ring: the history.
     """
 
     def __init__(self, environ: Mapping[str, str], holders: Holders, python_of: Callable[[str], str]) -> None:
@@ -48,54 +55,55 @@ class Sampler:
         self._kind = find_accelerator(self.accelerator_type)
         self._ports = metric_ports(environ, self._kind.chips_per_worker if self._kind else 1)
         self._sdk = Sdk(environ)
-        self._held_at = time.monotonic()
+        self._served_at = time.monotonic()
         self.ring = SampleHistory()
         self._sample: Sample | None = None
         self._first = asyncio.Event()
-        psutil.cpu_percent()  # the first answer is meaningless: it counts since the last question
+        psutil.cpu_percent()  # the first result is meaningless: it counts from one call to the next
 
     async def run(self) -> None:
-        """Until cancelled."""
+        """Take samples until cancelled."""
         next_at = time.monotonic()
         try:
             while True:
                 next_at = max(next_at + INTERVAL_S, time.monotonic())
                 try:
-                    self._keep(await asyncio.to_thread(self.look))
-                except Exception:  # the next second may be better
+                    self._add(await asyncio.to_thread(self.look))
+                except Exception:  # the next sample may succeed
                     log.exception("no sample could be taken")
                 await asyncio.sleep(max(0.0, next_at - time.monotonic()))
         finally:
             self._sdk.close()
 
-    def _keep(self, sample: Sample) -> None:
+    def _add(self, sample: Sample) -> None:
         self._sample = sample
         self.ring.add(sample)
         self._first.set()
 
     async def newest(self) -> Sample:
-        """The last sample; waits for the first."""
+        """Return the newest sample; waits for the first."""
         await self._first.wait()
         assert self._sample is not None
         return self._sample
 
     def look(self) -> Sample:
-        """A new sample. Blocks for some 2 s at most, which is what a process that hangs is given."""
+        """Take a sample; blocks for some 2 s at most, when a TPU process hangs."""
         holders = self._holders.glance()
-        told = read_metrics(self._ports, SERVED)
+        raw = read_metrics(self._ports, SERVED)
         sample = Sample(at=time.time(), host=_host(), holders=tuple(holders))
-        if told is None:
-            self._let_sdk_rest()
+        # No process serves metrics: usually because none uses the chips.
+        if raw is None:
+            self._close_unused_sdk()
             state, reason = self._unserved(holders)
             return replace(sample, state=state, reason=reason)
-        self._held_at = time.monotonic()
-        if not told.values:
-            return replace(sample, state=UNKNOWN, reason=next(iter(told.why_not.values())))
-        told = self._with_tensorcores(told, holders)
-        cores_per_chip = _cores_per_chip(self._kind, told)
+        self._served_at = time.monotonic()
+        if not raw.values:
+            return replace(sample, state=UNKNOWN, reason=next(iter(raw.why_not.values())))
+        raw = self._with_tensorcores(raw, holders)
+        cores_per_chip = _cores_per_chip(self._kind, raw)
         expected = self._kind.chips_per_worker * cores_per_chip if self._kind else None
         is_whole_node = self._kind is not None and self._kind.workers == 1
-        found = believed(told, cores_per_chip, expected, is_whole_node=is_whole_node)
+        found = believed(raw, cores_per_chip, expected, is_whole_node=is_whole_node)
         return replace(
             sample,
             state=MEASURED,
@@ -106,39 +114,39 @@ class Sampler:
         )
 
     def _unserved(self, holders: list[Holder]) -> tuple[str, str]:
-        """State and reason while nobody serves metrics."""
+        """Return state and reason while no process serves metrics."""
         if holders:
             ports = ", ".join(map(str, self._ports))
             return UNKNOWN, (
-                f"process {holders[0].pid} uses the chips but serves no metrics (port {ports}): it has just begun, "
+                f"process {holders[0].pid} uses the chips but serves no metrics (port {ports}): it has just started, "
                 "its libtpu is too old, or TPU_RUNTIME_METRICS_PORTS differs there"
             )
         if not device_files(self._environ):
-            return UNKNOWN, "no accelerator is seen on this machine"
+            return UNKNOWN, "no accelerator was found on this machine"
         return IDLE, "no process uses the chips"
 
-    def _with_tensorcores(self, told: RawMetrics, holders: list[Holder]) -> RawMetrics:
-        """The SDK gives no ids: its values are those of the cores in their order, where there are as many."""
+    def _with_tensorcores(self, raw: RawMetrics, holders: list[Holder]) -> RawMetrics:
+        """Add the SDK's values: they have no ids, so they belong to the cores in order if there are as many."""
         kernel_id = next((holder.kernel_id for holder in holders if holder.kernel_id), "")
         found = self._sdk.read(self._python_of(kernel_id))
-        ids = sorted({core for name in (HBM_TOTAL, HBM_USED) for core, _ in told.values.get(name, ())})
+        ids = sorted({core for name in (HBM_TOTAL, HBM_USED) for core, _ in raw.values.get(name, ())})
         if isinstance(found, str):
-            return replace(told, why_not={**told.why_not, TENSORCORE: found})
+            return replace(raw, why_not={**raw.why_not, TENSORCORE: found})
         if len(found) != len(ids):
-            why = f"libtpu's SDK reports {len(found)} TensorCores, the runtime of {len(ids)}"
-            return replace(told, why_not={**told.why_not, TENSORCORE: why})
-        return replace(told, values={**told.values, TENSORCORE: list(zip(ids, found, strict=True))})
+            why = f"libtpu's SDK reports {len(found)} TensorCores, the runtime {len(ids)}"
+            return replace(raw, why_not={**raw.why_not, TENSORCORE: why})
+        return replace(raw, values={**raw.values, TENSORCORE: list(zip(ids, found, strict=True))})
 
-    def _let_sdk_rest(self) -> None:
-        if time.monotonic() - self._held_at > _SDK_RESTS_AFTER_S:
+    def _close_unused_sdk(self) -> None:
+        if time.monotonic() - self._served_at > _SDK_RESTS_AFTER_S:
             self._sdk.close()
 
 
-def _cores_per_chip(kind: Accelerator | None, told: RawMetrics) -> int:
-    """JAX's devices of a chip, by the type or, where that is not known, by what is told."""
+def _cores_per_chip(kind: Accelerator | None, raw: RawMetrics) -> int:
+    """Return the number of JAX devices per chip, by the accelerator type or, if that is unknown, by the metrics."""
     if kind is not None:
         return max(1, kind.jax_devices // kind.chips)
-    cores, chips = ({number for number, _ in told.values.get(name, ())} for name in (HBM_TOTAL, DUTY_CYCLE))
+    cores, chips = ({number for number, _ in raw.values.get(name, ())} for name in (HBM_TOTAL, DUTY_CYCLE))
     return 2 if chips and len(cores) == 2 * len(chips) else 1
 
 

@@ -1,6 +1,6 @@
-"""The use of each TensorCore, which only libtpu's SDK tells: asked in a process of its own, where libtpu is installed.
+"""Read the utilisation of each TensorCore from libtpu's SDK, the only source of it, in a process of its own.
 
-That process runs on the Python of the kernels and lives while somebody uses the chips. Without
+That process runs on the kernels' Python, where libtpu is installed, and lives while the chips are used. Without
 ``TPU_SKIP_MDS_QUERY`` the SDK waits minutes for a metadata server that does not answer; in a kernel that variable would
 break the set-up of slices, so it is set for this process only.
 """
@@ -19,8 +19,10 @@ from jupyter_tpu.agent.metrics.validate import TENSORCORE
 
 MISSING = "needs libtpu's SDK in the Python of the kernels, where it is not installed"
 _SILENT = "libtpu's SDK does not answer"
-_BEGINNING = "libtpu's SDK is being asked"
+_BEGINNING = "waiting for libtpu's SDK"
+# After a failure: a Python without libtpu stays so until somebody installs it, and a try costs a Python's start.
 _AGAIN_AFTER_S = 600.0
+# Bounds memory: an answer has a number for each TensorCore.
 _LONGEST_LINE = 65536
 
 _PROGRAM = f"""
@@ -41,9 +43,13 @@ for _ in sys.stdin:
 
 
 class Sdk:
-    """Asks once a look and takes the answer at the next, so that nobody ever waits. Used from one thread at a time.
+    """Sends a request at each sample and reads the answer at the next one, so that no sample waits.
 
-    `first_answer_s` is what it is given to load libtpu, `answer_s` for each answer after that.
+    Not thread-safe.
+
+    Attributes:
+        first_answer_s: time limit of the first answer, which includes loading libtpu.
+        answer_s: time limit of each later answer.
     """
 
     def __init__(self, environ: Mapping[str, str]) -> None:
@@ -51,28 +57,32 @@ class Sdk:
         self._environment = {**environ, "TPU_SKIP_MDS_QUERY": "1"}
         self._process: subprocess.Popen[bytes] | None = None
         self._python = ""
-        self._said = b""
+        self._received = b""
         self._answer_by = 0.0
         self._again_at = 0.0
         self._found: list[float] | str = _BEGINNING
 
     def read(self, python: str) -> list[float] | str:
-        """Percent of each TensorCore of this worker, in libtpu's order; a text says why they are not known."""
+        """Return the percentage of each TensorCore of this worker, in libtpu's order, or why they are unknown.
+
+        Args:
+            python: the Python to use; another one than before starts a new process.
+        """
         if python != self._python:
             self.close()
             self._python, self._again_at = python, 0.0
         if self._process is not None:
-            self._hear(self._process)
+            self._receive(self._process)
         elif time.monotonic() >= self._again_at:
             self._begin()
         return self._found
 
     def close(self) -> None:
-        """End the process; the next `read` begins another one."""
+        """End the process; the next `read` starts another one."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()
-        self._process, self._said, self._found = None, b"", _BEGINNING
+        self._process, self._received, self._found = None, b"", _BEGINNING
 
     def _begin(self) -> None:
         try:
@@ -88,31 +98,31 @@ class Sdk:
         except OSError as error:
             self._give_up(f"the Python of the kernels does not start: {error}")
         else:
-            self._ask(self._process, self.first_answer_s)
+            self._request(self._process, self.first_answer_s)
 
-    def _ask(self, process: subprocess.Popen[bytes], patience_s: float) -> None:
+    def _request(self, process: subprocess.Popen[bytes], patience_s: float) -> None:
         assert process.stdin is not None
         self._answer_by = time.monotonic() + patience_s
-        with suppress(OSError):  # that it has ended is heard at the next look
+        with suppress(OSError):  # it has ended, which the next read notices
             process.stdin.write(b"?\n")
             process.stdin.flush()
 
-    def _hear(self, process: subprocess.Popen[bytes]) -> None:
+    def _receive(self, process: subprocess.Popen[bytes]) -> None:
         assert process.stdout is not None
         has_ended = False
-        while not has_ended and b"\n" not in self._said and select.select([process.stdout], [], [], 0)[0]:
+        while not has_ended and b"\n" not in self._received and select.select([process.stdout], [], [], 0)[0]:
             piece = os.read(process.stdout.fileno(), _LONGEST_LINE)
-            self._said += piece
+            self._received += piece
             has_ended = not piece
-        if b"\n" in self._said:
-            line, _, self._said = self._said.partition(b"\n")
-            self._take(process, line)
+        if b"\n" in self._received:
+            line, _, self._received = self._received.partition(b"\n")
+            self._parse(process, line)
         elif has_ended:
             self._give_up("libtpu's SDK has crashed")
-        elif time.monotonic() > self._answer_by or len(self._said) > _LONGEST_LINE:
+        elif time.monotonic() > self._answer_by or len(self._received) > _LONGEST_LINE:
             self._give_up(_SILENT)
 
-    def _take(self, process: subprocess.Popen[bytes], line: bytes) -> None:
+    def _parse(self, process: subprocess.Popen[bytes], line: bytes) -> None:
         try:
             answer = json.loads(line)
             if "missing" in answer:
@@ -120,8 +130,8 @@ class Sdk:
                 return
             self._found = [float(text) for text in answer["data"]] if "data" in answer else str(answer["error"])
         except (ValueError, TypeError, KeyError, RecursionError):
-            self._found = "libtpu's SDK talks nonsense"
-        self._ask(process, self.answer_s)
+            self._found = "the answer of libtpu's SDK can't be read"
+        self._request(process, self.answer_s)
 
     def _give_up(self, why: str) -> None:
         self.close()

@@ -1,7 +1,7 @@
-"""What of libtpu's numbers can be believed. Pure.
+"""Validate libtpu's numbers. Pure.
 
-What cannot be (NaN, negative, more than there is) is not shown as a number: it becomes unknown, with the reason. Names
-of metrics are those of tpu-info 0.14.2.
+An impossible value (NaN, negative, more than there is) becomes unknown, with the reason. The metrics' names are those
+of tpu-info 0.14.2.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ HBM_BANDWIDTH = "tpu.runtime.hbm.utilization.percent"
 IDLE_TIME = "tpu.runtime.tensorcore.idle_duration.seconds"
 QUEUE_SIZE = "hlo.queue.size.gauge"
 TENSORCORE = "tensorcore_util"
-"""Not of the service: the name that libtpu's SDK has for it."""
+"""Not served by libtpu's service: this is the name in libtpu's SDK."""
 
 SERVED = (HBM_TOTAL, HBM_USED, DUTY_CYCLE, HBM_BANDWIDTH, IDLE_TIME, QUEUE_SIZE)
-"""The metrics that libtpu's service is asked for."""
+"""The metrics that are requested from libtpu's service."""
 
+# Beyond these a value is certainly wrong: ten years of idleness, a TiB of memory per core, a million queued programs.
 _LONGEST_IDLE_S = 10 * 365 * 86400.0
 _MOST_HBM_BYTES = 2**40
 _MOST_QUEUED = 10**6
@@ -32,11 +33,11 @@ _MOST_QUEUED = 10**6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawMetrics:
-    """What the processes that use the chips have told.
+    """The metrics as the TPU processes sent them.
 
     Attributes:
-        values: by metric, pairs of id and number as they came.
-        why_not: by metric, why nothing came.
+        values: by metric, pairs of id and value.
+        why_not: by metric, why there are no values, or not all.
     """
 
     values: Mapping[str, Sequence[tuple[int, float]]] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class RawMetrics:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValidMetrics:
-    """The part of a sample that comes from libtpu."""
+    """The part of a sample that comes from libtpu, see `Sample`."""
 
     duty_per: str
     chips: tuple[Chip, ...]
@@ -53,6 +54,7 @@ class ValidMetrics:
     unknown: Mapping[str, str]
 
 
+# Each rule returns the value, or None if it is impossible; `abs` turns -0.0 into 0.
 def _percent(value: float) -> float | None:
     return abs(value) if 0 <= value <= 100 else None
 
@@ -86,16 +88,18 @@ _CORE_FIELDS: Mapping[str, tuple[str, Callable[[float], float | None]]] = {
 def believed(
     told: RawMetrics, cores_per_chip: int, expected_cores: int | None, *, is_whole_node: bool = False
 ) -> ValidMetrics:
-    """What of it makes sense.
+    """Turn raw metrics into chips and cores, with the reason for each unknown field.
 
     Args:
-        expected_cores: of this worker; None where its type is not known.
-        is_whole_node: whether this worker is all of its node, so that ids begin with 0.
+        told: the raw metrics.
+        cores_per_chip: JAX devices per chip.
+        expected_cores: cores of this worker; None where its type is unknown.
+        is_whole_node: whether this is the node's only worker, so that ids begin with 0.
     """
     unknown: dict[str, str] = {}
     columns = {name: _column(told, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
     ids = sorted(set().union(*columns.values()))
-    _take_back_impossible_memory(columns, unknown)
+    _drop_impossible_memory(columns, unknown)
     for name, column in columns.items():
         _explain(name, column, ids, unknown)
     duty = _column(told, "duty_percent", DUTY_CYCLE, _percent, unknown)
@@ -125,7 +129,7 @@ def _core(core: int, chip: int, columns: Mapping[str, Mapping[int, Any]]) -> Cor
 def _column(
     told: RawMetrics, name: str, metric: str, rule: Callable[[float], float | None], unknown: dict[str, str]
 ) -> dict[int, float | None]:
-    """One field by id; what is not believed is None, with the reason in `unknown`."""
+    """Return the values of one field by id; an impossible one is None, with the reason in `unknown`."""
     pairs = told.values.get(metric, ())
     if len({number for number, _ in pairs}) > MOST_IDS:
         unknown[name] = f"libtpu reports more than {MOST_IDS} cores"
@@ -141,13 +145,13 @@ def _column(
         else:
             column[number] = known
             if known is None:
-                unknown[name] = f"libtpu tells {value:g}, which cannot be"
+                unknown[name] = f"libtpu reports {value:g}, which is impossible"
     if metric in told.why_not or not pairs:
-        unknown[name] = told.why_not.get(metric) or "libtpu does not tell it"
+        unknown[name] = told.why_not.get(metric) or "libtpu does not report it"
     return column
 
 
-def _take_back_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict[str, str]) -> None:
+def _drop_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown: dict[str, str]) -> None:
     used, total = columns["hbm_used_bytes"], columns["hbm_total_bytes"]
     for core, most in total.items():
         if most is not None and (used.get(core) or 0) > most:
@@ -156,7 +160,8 @@ def _take_back_impossible_memory(columns: Mapping[str, dict[int, Any]], unknown:
 
 
 def _explain(name: str, column: Mapping[int, Any], ids: Iterable[int], unknown: dict[str, str]) -> None:
+    """Note which ids a field lacks or has too many of, unless there is another reason already."""
     wanted = set(ids)
-    for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what is not there:")):
+    for numbers, what in ((wanted - set(column), "leaves out"), (set(column) - wanted, "reports what does not exist:")):
         if numbers and name not in unknown:
             unknown[name] = f"libtpu {what} {', '.join(map(str, sorted(numbers)[:8]))}"

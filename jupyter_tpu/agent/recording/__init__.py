@@ -1,5 +1,6 @@
-"""Record every message that a kernel emits, on disk, in order, capped.
+"""Record every message that a kernel emits: on disk, in order, up to a cap.
 
-Start with `recorder`: it takes a kernel's messages into the `log` (whole files: `segment`) and the `request_index`.
-Knows Jupyter's message headers; knows nothing of processes, sockets or clients.
+Start with `recorder`: it writes a kernel's messages to the `log` (whose files are `segment`s) and the `request_index`.
+`output_protocol` is how the kernel numbers them, `watermark` how far they are on disk, `overflow` what a full disk did
+not take. Knows Jupyter's message headers; must know nothing of processes, sockets or clients.
 """

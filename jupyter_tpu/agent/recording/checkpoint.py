@@ -1,4 +1,4 @@
-"""The request index on disk, as of some seq: a later agent reads the record from there on, and not all of it."""
+"""Store the request index as of some seq, so that a later agent reads only the record behind it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from jupyter_tpu.agent.recording.request_index import RequestIndex
 
 log = logging.getLogger(__name__)
 
+# How much of a record a later agent has to read at most, besides what was not flushed; costs one small file each time.
 _EVERY_BYTES = 16 * 1024 * 1024
 
 
 class Checkpoint:
-    """Saves the index from time to time; what is there is only a help, and may be missing or damaged."""
+    """Saves the index from time to time; the file may be missing or damaged, since the record has everything."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._bytes = 0
 
     def load(self, index: RequestIndex, next_seq: int) -> int:
-        """Fill the index of a record that ends before `next_seq`; the seq from which on entries are to be observed."""
+        """Fill the index of a record that ends before `next_seq`; returns the first seq that it has not observed."""
         try:
             state = json.loads(self._path.read_text())
             if 0 < state["seq"] <= next_seq:
@@ -30,11 +31,11 @@ class Checkpoint:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            log.warning("%s: cannot be read, the record is read instead: %s", self._path, error)
+            log.warning("%s: cannot be read, reading the record instead: %s", self._path, error)
         return 0
 
     def grown(self, size: int, index: RequestIndex, seq: int) -> None:
-        """The record has grown by `size` bytes, up to `seq`, which is not in the index yet."""
+        """Note that the record has grown by `size` bytes, up to `seq`, which is not in the index yet; save if due."""
         self._bytes += size
         if self._bytes >= _EVERY_BYTES:
             self._bytes = 0

@@ -1,6 +1,6 @@
-"""The entries of one request, picked out of a record: all of them, or its beginning and its end.
+"""Read the entries of one request from a record: all of them, or its beginning and its end.
 
-Reads in slices and gives way after each, so that a request of many MiB keeps nobody waiting.
+Reads in slices and yields to the event loop after each, so that a request of many MiB blocks no other client.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from jupyter_tpu.agent.recording.log import Record
 from jupyter_tpu.wire.entries import Entry, decode_entry, entry_span
 from jupyter_tpu.wire.frames import SLICE_BYTES
 
+# A larger entry is left out: with head and tail (`calls`) it would not fit in a RESULT frame.
 _LARGEST_BYTES = 4 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Where in a record the entries of a request are, and how many bytes they take together."""
+    """The range of seqs in which a request's entries are, and how many bytes they have together."""
 
     first_seq: int
     last_seq: int
@@ -27,9 +28,11 @@ class Span:
 
 
 class Excerpt:
-    """Picks entries for which `wanted` is true; `entries` are whole, as they stand in the record.
+    """Collects the entries for which `wanted` is true.
 
-    `head_seq` is the last of those from the beginning.
+    Attributes:
+        entries: the encoded entries, as they are in the record.
+        head_seq: seq of the last entry of the head.
     """
 
     def __init__(self, record: Record, wanted: Callable[[Entry], bool]) -> None:
@@ -39,18 +42,20 @@ class Excerpt:
         self.head_seq = 0
 
     async def read(self, span: Span, head_bytes: int, tail_bytes: int) -> None:
-        """Everything when it is little enough; else entries of `head_bytes` from the beginning and `tail_bytes` from
-        the end, and the one more that each limit falls into. One of more than 4 MiB is left out, or no answer would
-        hold it."""
+        """Read everything if it fits both limits, else `head_bytes` from the beginning and `tail_bytes` from the end.
+
+        The entry that exceeds a limit is included whole; entries of more than 4 MiB are left out.
+        """
         if span.bytes <= head_bytes + tail_bytes:
             await self._read_head(span, span.bytes)
             return
         read_seq = await self._read_head(span, head_bytes)
+        # The tail may be far behind the head: begin at a known entry near it instead of reading all in between.
         end, _ = self._record.locate(span.last_seq)
         await self._read_tail(max(self._record.known_seq(end - tail_bytes), read_seq + 1), span.last_seq, tail_bytes)
 
     async def _read_head(self, span: Span, most: int) -> int:
-        """Returns the seq of the last entry that was taken."""
+        """Collect entries up to `most` bytes; returns the seq of the last one."""
         size = 0
         self.head_seq = span.first_seq - 1
         async for entry, data in self._entries(span.first_seq, span.last_seq):
@@ -81,7 +86,7 @@ class Excerpt:
 
 
 async def first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool]) -> Entry | None:
-    """The first entry within the span for which `wanted` is true."""
+    """Return the first entry within the span for which `wanted` is true; None if there is none."""
     async for seq, data in _walk(record, span.first_seq):
         if seq > span.last_seq:
             return None
@@ -91,7 +96,7 @@ async def first_entry(record: Record, span: Span, wanted: Callable[[Entry], bool
 
 
 async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
-    """Entries from `seq` on, undecoded; those that are trimmed meanwhile, or damaged, are left out."""
+    """Yield seq and bytes of each entry from `seq` on; trimmed and damaged ones are left out."""
     offset, _ = record.locate(seq)
     buffer = bytearray()
     while True:

@@ -1,7 +1,7 @@
-"""What the agent looks at in Jupyter's messages: no more than which request a message belongs to and what kind it is.
+"""Read and sign Jupyter's messages, as far as the agent needs it: their kind and the request that they belong to.
 
-A multipart message is routing identities, a delimiter, a signature, then header, parent header, metadata and content as
-JSON, then buffers. It may come from a garbled kernel or client, so nothing here raises.
+A multipart message has routing identities, a delimiter, a signature, header, parent header, metadata and content as
+JSON, then buffers. It may come from a broken kernel or client, so nothing here raises.
 """
 
 from __future__ import annotations
@@ -16,11 +16,12 @@ from typing import Any
 DELIMITER = b"<IDS|MSG>"
 AGENT_SESSION = "jupyter-tpu-agent"
 """The session of messages that the agent makes."""
+# Delimiter, signature and the four JSON frames.
 _LEAST_FRAMES = 6
 
 
 def header_place(parts: Sequence[bytes]) -> int:
-    """Where the header is; behind it come parent header, metadata and content. 0 when this is no Jupyter message."""
+    """Return the index of the header, which parent header, metadata and content follow; 0 if it is no message."""
     try:
         place = parts.index(DELIMITER)
     except ValueError:
@@ -29,7 +30,7 @@ def header_place(parts: Sequence[bytes]) -> int:
 
 
 def json_object(frame: bytes) -> dict[str, Any]:
-    """A frame as a JSON object; empty when it is none."""
+    """Parse a frame as a JSON object; empty if it is none."""
     try:
         value = json.loads(frame)
     except (ValueError, RecursionError):
@@ -44,14 +45,14 @@ def is_execute_request(parts: Sequence[bytes]) -> bool:
 
 
 def asks_to_restart(parts: Sequence[bytes]) -> bool:
-    """Whether a message asks the kernel to end because another process is to follow."""
+    """Whether a message asks the kernel to shut down for a restart."""
     place = header_place(parts)
     is_end = bool(place) and json_object(parts[place]).get("msg_type") == "shutdown_request"
     return is_end and json_object(parts[place + 3]).get("restart") is True
 
 
 def date_of(parts: Sequence[bytes]) -> datetime | None:
-    """The date in the message's header, by the sender's clock; None if there is none, or one without a time zone."""
+    """Return the date in the header, by the sender's clock; None if it is missing or has no time zone."""
     place = header_place(parts)
     try:
         date = datetime.fromisoformat(text_of(json_object(parts[place]), "date").replace("Z", "+00:00"))
@@ -61,20 +62,25 @@ def date_of(parts: Sequence[bytes]) -> datetime | None:
 
 
 def text_of(header: dict[str, Any], name: str) -> str:
-    """A field that should be a text; empty when it is none."""
+    """Return a field that should be a string; empty if it is none."""
     value = header.get(name)
     return value if isinstance(value, str) else ""
 
 
 @dataclass(frozen=True, slots=True)
 class Signer:
-    """Signs as the kernel does: ``hmac-sha256`` or the like over header, parent header, metadata and content."""
+    """Signs messages like the kernel: an HMAC over header, parent header, metadata and content.
+
+    Attributes:
+        key: the key in the connection file; empty where messages are not signed.
+        scheme: such as ``hmac-sha256``.
+    """
 
     key: str
     scheme: str
 
     def sign(self, frames: Sequence[bytes]) -> bytes:
-        """The signature; empty where messages are not signed."""
+        """Return the signature of the four JSON frames; empty where messages are not signed."""
         if not self.key:
             return b""
         digest = hmac.new(self.key.encode(), digestmod=self.scheme.removeprefix("hmac-"))
@@ -84,7 +90,7 @@ class Signer:
 
 
 def without_content(parts: Sequence[bytes], signer: Signer) -> list[bytes]:
-    """The message with an empty content and no buffers: enough to know that it was sent."""
+    """Return the message with empty content and no buffers, so that it shows only that it was sent."""
     place = header_place(parts)
     frames = [*parts[place : place + 3], b"{}"]
     return [*parts[: place - 1], signer.sign(frames), *frames]

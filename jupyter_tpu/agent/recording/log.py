@@ -1,9 +1,9 @@
-"""The record of one kernel: every message it emitted, in order, on disk, capped.
+"""The record of one kernel: every message that it emitted, in order, on disk, up to a cap.
 
-Append-only segments named after the offset and the seq they begin with. What clients get are slices of these bytes, so
-the record is also the queue and the agent's memory stays flat. When the cap is reached the oldest segment goes; whoever
-had not read it sees the cut. A kill of the agent loses nothing that was flushed; after a power failure the torn tail is
-cut off, which the checksums show. What a full disk does not take is held in memory, where readers find it all the same.
+Append-only segments, named after the offset and the seq that they begin with. Clients get slices of these bytes, so the
+record is also the send queue and the agent's memory stays flat. At the cap the oldest segment is deleted; a client that
+had not read it sees a gap in the seqs. Killing the agent loses nothing that was flushed; after a power failure the
+checksums show the torn tail, which is cut off. What a full disk does not take stays in memory, readable like the rest.
 """
 
 from __future__ import annotations
@@ -25,20 +25,26 @@ from jupyter_tpu.wire.messages import Channel
 log = logging.getLogger(__name__)
 
 CAP_BYTES = 1024 * 1024 * 1024
-# Each is checked in one go when an agent reads it for the first time: some 60 ms when it is full of small messages.
+"""Most bytes of a kernel's record on the worker's disk; chosen, not measured."""
+# A segment is checked at once when an agent first reads it: some 60 ms if it is full of small messages.
 _SEGMENT_BYTES = 32 * 1024 * 1024
-# Below MAX_BODY_BYTES by more than the lengths of its parts.
+# Leaves room below MAX_BODY_BYTES for the table of the parts' lengths.
 _MOST_ENTRY_BYTES = MAX_BODY_BYTES - 1024 * 1024
+# Control replies, such as the answer to an interrupt, are small; together these keep 4 MiB in memory at most.
 _URGENT_BYTES = 64 * 1024
 _MOST_URGENT = 64
 
 
 class Record:
-    """The record in a folder, which is made when missing.
+    """The record in a folder, which is created if it is missing.
 
-    `append` only collects; `flush` makes it visible to readers, and belongs after each batch.
+    `append` only collects; call `flush` after each batch to write it and make it visible to readers.
+
+    Args:
+        cap_bytes: most bytes on disk.
 
     Attributes:
+        next_seq: the seq of the next entry.
         urgent: the newest control replies, ``(seq, offset, entry)``, for clients that are far behind.
     """
 
@@ -52,22 +58,22 @@ class Record:
         self.urgent: deque[tuple[int, int, bytes]] = deque(maxlen=_MOST_URGENT)
         self._waiting: list[bytes] = []
         self._waiting_seq = self.next_seq
-        self._held = Overflow()
+        self._overflow = Overflow()
 
     @property
     def is_held(self) -> bool:
-        """Whether the disk did not take the last of it."""
-        return self._held.size > 0
+        """Whether the last entries are in memory only, because the disk did not take them."""
+        return self._overflow.size > 0
 
     @property
     def start(self) -> int:
-        """Offset of the oldest byte that is still held."""
+        """Offset of the oldest byte that is still there."""
         return self._segments[0].start
 
     @property
     def end(self) -> int:
         """Offset after the newest flushed byte."""
-        return self._written + self._held.size
+        return self._written + self._overflow.size
 
     @property
     def _written(self) -> int:
@@ -75,14 +81,19 @@ class Record:
 
     @property
     def first_seq(self) -> int:
+        """Seq of the oldest entry that is still there."""
         return self._segments[0].first_seq
 
     def append(self, channel: int, parts: Sequence[bytes], time: float) -> tuple[int, int]:
-        """Take a message in; returns its seq and the size of its entry: 0 when it is left out, which shows as a cut."""
+        """Add a message; returns its seq and the size of its entry, 0 if it is too large and left out.
+
+        Args:
+            time: Unix seconds.
+        """
         seq = self.next_seq
         self.next_seq += 1
         if sum(map(len, parts)) > _MOST_ENTRY_BYTES:
-            log.error("%s: a message larger than any client takes is left out", self._folder)
+            log.error("%s: left out a message that is too large for any client", self._folder)
             return seq, 0
         entry = encode_entry(seq, time, channel, parts)
         if channel == Channel.CONTROL and len(entry) <= _URGENT_BYTES:
@@ -91,9 +102,9 @@ class Record:
         return seq, len(entry)
 
     def flush(self) -> None:
-        """Write what was collected. What the disk does not take is held for the next time.
+        """Write what was collected; what the disk does not take stays in memory until the next time.
 
-        Beyond what can be held it is lost, and shows as a cut in the seqs.
+        If that exceeds the limit it is lost, which shows as a gap in the seqs.
         """
         if not self._waiting:
             self._waiting_seq = self.next_seq
@@ -101,27 +112,27 @@ class Record:
         data, self._waiting = b"".join(self._waiting), []
         first_seq, self._waiting_seq = self._waiting_seq, self.next_seq
         try:
-            self._held.release(self._write)
+            self._overflow.release(self._write)
             self._write(data, first_seq)
         except OSError as error:
-            self._hold(data, first_seq, error)
+            self._keep_in_memory(data, first_seq, error)
 
     def release(self) -> None:
-        """Write what is held, as far as the disk takes it."""
+        """Write to disk what is in memory only, as much as the disk takes."""
         with suppress(OSError):
-            self._held.release(self._write)
+            self._overflow.release(self._write)
 
     def _write(self, data: bytes, first_seq: int) -> None:
         self._room_for(len(data), first_seq).write(data, first_seq)
 
-    def _hold(self, data: bytes, first_seq: int, error: OSError) -> None:
+    def _keep_in_memory(self, data: bytes, first_seq: int, error: OSError) -> None:
         if not self.is_held:
-            log.error("%s: cannot be written, what comes is held in memory: %s", self._folder, error)
-        if not self._held.add(data, first_seq):
+            log.error("%s: cannot be written, new messages stay in memory: %s", self._folder, error)
+        if not self._overflow.add(data, first_seq):
             log.error("%s: messages %s to %s are lost: %s", self._folder, first_seq, self._waiting_seq - 1, error)
 
     def skip(self, count: int) -> None:
-        """Leave out seqs: after a reboot it is unknown which were handed out for entries that the disk lost."""
+        """Skip seqs that may have been used: clients may know entries that the disk has lost at a reboot."""
         self.flush()
         self.next_seq += count
         self._waiting_seq = self.next_seq
@@ -135,25 +146,25 @@ class Record:
         return self._segments[-1]
 
     def locate(self, seq: int) -> tuple[int, int]:
-        """``(offset, seq)`` where a reader that wants `seq` begins: there, or at the first sound entry behind it."""
+        """Return ``(offset, seq)`` of entry `seq` or, if it is gone or damaged, of the first sound one behind it."""
         if seq >= self._waiting_seq:
             return self.end, self._waiting_seq
         firsts = [segment.first_seq for segment in self._segments]
         at = max(bisect.bisect_right(firsts, seq) - 1, 0)
         places = (segment.locate(seq) for segment in self._segments[at:])
-        return next(filter(None, places), None) or self._locate_held(seq)
+        return next(filter(None, places), None) or self._locate_in_memory(seq)
 
-    def _locate_held(self, seq: int) -> tuple[int, int]:
-        before, found = self._held.locate(seq) or (self._held.size, self._waiting_seq)
+    def _locate_in_memory(self, seq: int) -> tuple[int, int]:
+        before, found = self._overflow.locate(seq) or (self._overflow.size, self._waiting_seq)
         return self._written + before, found
 
     def go_on(self, offset: int) -> tuple[int, int]:
-        """``(offset, seq)`` where a reader goes on for whom nothing is at `offset`: trimmed away, or damaged."""
+        """Return ``(offset, seq)`` where a reader continues that found nothing at `offset`: trimmed or damaged."""
         places = (segment.go_on(offset) for segment in self._segments[self._segment_at(offset) :])
-        return next(filter(None, places), None) or self._locate_held(0)
+        return next(filter(None, places), None) or self._locate_in_memory(0)
 
     def known_seq(self, offset: int) -> int:
-        """An entry that begins at or before `offset`, not far from it; the oldest one when that was trimmed away."""
+        """Return the seq of an entry that begins at or shortly before `offset`; the oldest one if that was trimmed."""
         return self._segments[self._segment_at(offset)].known_seq(offset)
 
     def _segment_at(self, offset: int) -> int:
@@ -161,7 +172,7 @@ class Record:
         return max(bisect.bisect_right(starts, offset) - 1, 0)
 
     def entries(self, seq: int = 0) -> Iterator[tuple[Entry, int]]:
-        """What is on disk from `seq` on, each entry with its size."""
+        """Yield the entries on disk from `seq` on, each with its size in bytes."""
         offset, _ = self.locate(seq)
         while offset < self._written:
             try:
@@ -174,26 +185,27 @@ class Record:
             offset += span[1]
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`; empty at the end.
+        """Return up to `size` bytes from `offset`; empty at the end.
 
         Raises:
-            LookupError: what was there was trimmed away, or is damaged; see `go_on`.
+            LookupError: what was there was trimmed or is damaged; see `go_on`.
         """
         if offset >= self._written:
-            return self._held.read(offset - self._written, size)
+            return self._overflow.read(offset - self._written, size)
         return self._segments[self._segment_at(offset)].read(offset, size)
 
     def restore(self) -> None:
-        """Restore what somebody has removed, as far as it is known.
+        """Restore removed files, as far as their content is known: closed segments are lost.
 
         Raises:
-            OSError: that is not possible.
+            OSError: that failed.
         """
         private_folder(self._folder)
         for segment in self._segments:
             segment.restore()
 
     def close(self) -> None:
+        """Flush and close all files."""
         self.flush()
         for segment in self._segments:
             segment.rest()
@@ -206,6 +218,7 @@ def _found_segments(folder: Path) -> list[Segment]:
             segments.append(Segment.open(path))
         except (OSError, ValueError) as error:
             log.error("%s: cannot be used: %s", path, error)
+    # Where two files overlap, such as after a damage, the later one counts.
     for segment, following in pairwise(segments):
         segment.end = min(segment.end, following.start)
         segment.rest()

@@ -1,10 +1,9 @@
-"""The line from a kernel to the agent: everything the kernel says, numbered, and kept by it until it is on disk.
+"""The output protocol between kernel and agent: numbered messages, which the kernel keeps until they are on disk.
 
-ZMQ's publisher drops what it sends while nobody listens, and what waits in the queues of an agent that is killed is
-lost as well. So the kernel's bootstrap numbers its messages and keeps them; the agent, when it attaches, says up to
-which number its record goes, gets the rest again, and then acknowledges what it has written. Both ends are here: the
-agent's frames, which travel on the iopub socket, upwards as an XSUB socket sends them, and `Line`, the kernel's memory.
-Runs in the kernel's Python as well, so it needs no more than the standard library.
+ZMQ's publisher drops messages while no subscriber is connected, and those in the queues of a killed agent are lost too.
+So the kernel numbers its messages and keeps them. An attaching agent says up to which number its record goes, gets
+the rest again, and then acknowledges what it has written. Both ends are here: the agent's frames, which an XSUB socket
+sends upwards on iopub, and `Line`, the kernel's buffer. Also runs in the kernel's Python: standard library only.
 """
 
 from __future__ import annotations
@@ -22,18 +21,19 @@ _HEAD = struct.Struct("!3sBQ")
 _NUMBER = struct.Struct("!Q")
 
 ROOM_BYTES = 16 * 1024 * 1024
-"""With more than this unacknowledged, whoever prints waits for the agent; ZMQ may hold a second copy of it."""
+"""With more bytes unacknowledged, printing threads wait for the agent. Bounds the memory that a kernel loses to it; ZMQ
+may have a second copy."""
 MOST_BYTES = 64 * 1024 * 1024
-"""With more than this, output is dropped, oldest first: the agent has been away for long."""
+"""With more bytes unacknowledged, output is dropped, oldest first: the agent has been away for too long."""
 
 
 def head(channel: int, number: int) -> bytes:
-    """The first frame of a message on the line."""
+    """Return the first frame of a numbered message."""
     return _HEAD.pack(_MARK, channel, number)
 
 
 def parse_head(frame: bytes) -> tuple[int, int] | None:
-    """``(channel, number)``; None where the kernel does not number its messages."""
+    """Return ``(channel, number)`` of a first frame; None if the kernel does not number its messages."""
     if len(frame) != _HEAD.size or not frame.startswith(_MARK):
         return None
     _, channel, number = _HEAD.unpack(frame)
@@ -41,29 +41,33 @@ def parse_head(frame: bytes) -> tuple[int, int] | None:
 
 
 def attach(number: int, identity: bytes) -> bytes:
-    """ "I have everything up to `number`; what is for me is what you would route to `identity`.\""""
+    """Return the agent's attach frame: it has everything up to `number`, and replies for `identity` are for it."""
     return ATTACH + _NUMBER.pack(number) + identity
 
 
 def acknowledge(number: int) -> bytes:
-    """ "Everything up to `number` is on disk.\""""
+    """Return the agent's acknowledgement: everything up to `number` is on disk."""
     return ACKNOWLEDGE + _NUMBER.pack(number)
 
 
 def parse_number(frame: bytes) -> tuple[int, bytes]:
-    """Number and identity of a frame that `attach` or `acknowledge` made.
+    """Return number and identity of a frame made by `attach` or `acknowledge`.
 
     Raises:
-        struct.error: it is too short.
+        struct.error: the frame is too short.
     """
     (number,) = _NUMBER.unpack_from(frame, 1)
     return number, frame[1 + _NUMBER.size :]
 
 
 class Line:
-    """What the agent has not acknowledged, in order.
+    """The kernel's buffer of messages that the agent has not acknowledged, in order.
 
-    Only `wait_for_room` may be called from several threads.
+    Not thread-safe, except `wait_for_room`.
+
+    Attributes:
+        identity: routing id of the attached agent; empty before the first one.
+        kept_bytes: bytes in the buffer.
     """
 
     def __init__(self) -> None:
@@ -77,7 +81,11 @@ class Line:
         self._has_patience = True
 
     def add(self, channel: int, parts: Sequence[bytes], *, is_output: bool) -> list[bytes]:
-        """Number and keep a message; returns it as it is to be sent. Of too many, output alone may be dropped."""
+        """Number a message and keep it; returns the frames to send.
+
+        Args:
+            is_output: whether it may be dropped when the buffer is full.
+        """
         self._number += 1
         frames = [head(channel, self._number), *parts]
         size = sum(map(len, frames))
@@ -91,18 +99,18 @@ class Line:
         return frames
 
     def forget(self) -> None:
-        """Begin anew, with number 1."""
+        """Drop everything and begin with number 1 again."""
         self.acknowledged(self._number)
         self._number = 0
 
     def attached(self, number: int, identity: bytes) -> Iterator[list[bytes]]:
-        """An agent has come that has everything up to `number`; what it must be sent."""
+        """Accept an agent that has everything up to `number`; returns the messages that it lacks."""
         self.identity = identity
         self.acknowledged(number)
         return (frames for frames, _ in list(self._kept.values()))
 
     def acknowledged(self, number: int) -> None:
-        """Everything up to `number` is on disk."""
+        """Drop everything up to `number`, which is on disk."""
         while self._kept and next(iter(self._kept)) <= number:
             _, (_, size) = self._kept.popitem(last=False)
             self.kept_bytes -= size
@@ -114,10 +122,14 @@ class Line:
 
     @property
     def has_room(self) -> bool:
+        """Whether a thread may print without waiting."""
         return self._room.is_set()
 
     def wait_for_room(self, patience_s: float) -> None:
-        """Wait until the agent has caught up; not again once it has let us wait in vain, until it gives a sign."""
+        """Wait until the agent has caught up, for `patience_s` at most.
+
+        After a wait in vain no thread waits again until the agent acknowledges something: it may be gone for good.
+        """
         if self._has_patience and not self._room.wait(patience_s):
             self._has_patience = False
 

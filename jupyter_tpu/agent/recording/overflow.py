@@ -1,4 +1,4 @@
-"""What the disk did not take of a record: kept in memory, where readers still find it."""
+"""A record's overflow buffer: entries that the disk did not take, in memory, where readers still find them."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from collections.abc import Callable
 
 from jupyter_tpu.wire.entries import entry_span
 
+# The size of a segment: bounds what each kernel costs in memory while the disk is full.
 _MOST_BYTES = 32 * 1024 * 1024
+# Small batches are joined up to this size, so that thousands of them do not slow reading down.
 _PIECE_BYTES = 256 * 1024
 
 
@@ -18,7 +20,7 @@ class Overflow:
         self._pieces: list[tuple[int, bytes]] = []
 
     def add(self, data: bytes, first_seq: int) -> bool:
-        """Keep whole entries, the first of which is `first_seq`; whether there was room."""
+        """Keep whole entries, the first of which is `first_seq`; returns whether there was room."""
         if self.size + len(data) > _MOST_BYTES:
             return False
         if self._pieces and len(self._pieces[-1][1]) < _PIECE_BYTES:
@@ -29,7 +31,7 @@ class Overflow:
         return True
 
     def release(self, write: Callable[[bytes, int], None]) -> None:
-        """Hand all pieces to `write`, until it fails."""
+        """Pass the pieces to `write` in order and drop them; stops, and raises, at the first that fails."""
         while self._pieces:
             first_seq, data = self._pieces[0]
             write(data, first_seq)
@@ -37,6 +39,7 @@ class Overflow:
             del self._pieces[0]
 
     def read(self, start: int, size: int) -> bytes:
+        """Return up to `size` bytes from `start`, an offset within the buffer; empty at the end."""
         for _, data in self._pieces:
             if start < len(data):
                 return data[start : start + size]
@@ -44,7 +47,7 @@ class Overflow:
         return b""
 
     def locate(self, seq: int) -> tuple[int, int] | None:
-        """``(bytes before it, its seq)`` of the first entry not before `seq`."""
+        """Return offset in the buffer and seq of the first entry not before `seq`; None if there is none."""
         before = 0
         for _, data in self._pieces:
             at = 0

@@ -1,4 +1,4 @@
-"""Takes what a kernel says into its record and its index; what comes on the kernel's line is taken once."""
+"""Record a kernel's messages in its log and index, each numbered message exactly once."""
 
 from __future__ import annotations
 
@@ -20,28 +20,32 @@ from jupyter_tpu.wire.messages import Channel
 
 log = logging.getLogger(__name__)
 
-_ON_THE_LINE = (Channel.IOPUB, Channel.SHELL, Channel.STDIN)
+_NUMBERED = (Channel.IOPUB, Channel.SHELL, Channel.STDIN)
+# How often a full disk is tried again.
 _TRY_AGAIN_S = 1.0
 _DISK_FULL = (
-    "The worker's disk takes nothing more; it is probably full. Output is still shown, but no longer recorded there, "
-    "and lost if the agent ends now. Remove files in the terminal (`jupyter tpu ssh`) or from this kernel."
+    "The worker's disk can't be written; it is probably full. Output is still shown but no longer recorded there, and "
+    "is lost if the agent ends now. Remove files in a terminal (`jupyter tpu ssh`) or from this kernel."
 )
 PROBE = "jupyter-tpu-probe-"
-"""Begins the msg_id of an agent's own request. What answers it is not recorded."""
+"""Prefix of the msg_id of the agent's own requests (`kernels.takeover`), whose answers are not recorded."""
 _PROBE_BYTES = f'"{PROBE}'.encode()
 _OVERFLOW = "The kernel printed more than it could keep while no agent ran on the worker."
 
 
 class Recorder:
-    """The way into one kernel's record.
+    """Writes one kernel's record and keeps index, watermark and checkpoint in step with it.
 
     Args:
+        heard: the watermark.
         on_output: called after each batch that was recorded.
-        on_written: called with the number up to which the kernel's line is on disk.
+        on_written: called with the number up to which the kernel's messages are on disk.
 
     Attributes:
-        is_attached: the kernel keeps what it says until it is on disk, and has sent what was missing.
-        on_probe_answer: called with ``(channel, parts)`` of what answers the agent's own request.
+        requests: the index of execute requests.
+        last_output_at: when the last batch was recorded (Unix seconds); None before the first.
+        is_attached: whether the kernel numbers its messages and has sent the missing ones.
+        on_probe_answer: called with ``(channel, parts)`` of each answer to the agent's own request.
     """
 
     def __init__(
@@ -56,51 +60,56 @@ class Recorder:
         self.last_output_at: float | None = None
         self.on_probe_answer: Callable[[int, list[bytes]], None] = _ignore
         self._record = record
-        self._heard = heard
+        self._watermark = heard
         self._checkpoint = checkpoint
         self._number = 0
         self._unsaved = 0
         self.is_attached = False
         self._on_output = on_output
         self._on_written = on_written
-        self._told_of_full_disk = False
+        self._has_warned = False
         self._retry: asyncio.TimerHandle | None = None
 
     @property
     def number(self) -> int:
-        """What was taken of the kernel's line so far."""
+        """Number of the last message that was recorded."""
         return self._number
 
     def recover(self) -> None:
-        """Come to the index, and to the place on the line, that an earlier agent had."""
-        self._number = self._heard.number
-        self._record.skip(max(0, self._heard.given - self._record.next_seq))
+        """Restore index and number from what an earlier agent has left."""
+        # What that agent had in memory only is lost, but its seqs may have been seen by clients.
+        self._number = self._watermark.number
+        self._record.skip(max(0, self._watermark.given - self._record.next_seq))
         seq = self._checkpoint.load(self.requests, self._record.next_seq)
-        for entry, size in self._record.entries(min(seq, self._heard.next_seq)):
+        for entry, size in self._record.entries(min(seq, self._watermark.next_seq)):
             if entry.seq >= seq:
                 self.requests.observe(entry.seq, entry.time, entry.channel, entry.parts, size)
-            if entry.seq >= self._heard.next_seq and entry.channel in _ON_THE_LINE and not _is_agents(entry):
+            # Written after the watermark's last update: each is one more of the kernel's numbered messages.
+            if entry.seq >= self._watermark.next_seq and entry.channel in _NUMBERED and not _is_agents(entry):
                 self._number += 1
 
     def begin_line(self) -> None:
-        """A new process begins to count."""
+        """Expect number 1 next: a new process begins to count."""
         self._number = 0
         self.is_attached = False
-        self._heard.save(0, self._record.next_seq)
+        self._watermark.save(0, self._record.next_seq)
 
     def take(self, channel: Channel, batch: Sequence[list[bytes]]) -> None:
-        """Record messages that are not on the line."""
+        """Record messages that are not numbered, on the given channel."""
         now = time.time()
         for parts in batch:
             self._append(channel, parts, now)
         self._flush(now)
 
     def hear(self, batch: Sequence[list[bytes]]) -> None:
-        """Record messages from the line, which may have been recorded before; and those of a kernel that has none."""
+        """Record a batch from iopub: numbered messages of all channels, or plain ones of an unchanged ipykernel.
+
+        Numbered messages that are already recorded are skipped.
+        """
         now = time.time()
         for parts in batch:
             numbered = parse_head(parts[0])
-            if parts[0].startswith(ATTACH):
+            if parts[0].startswith(ATTACH):  # the kernel echoes it before what was missing
                 self.is_attached = True
             elif numbered is None:
                 self._append(Channel.IOPUB, parts, now)
@@ -110,22 +119,24 @@ class Recorder:
         self._flush(now)
 
     def event(self, name: str, **content: Any) -> None:
-        """Record the agent's own words."""
+        """Record an event of the agent, such as ``started`` or ``exited``."""
         self.take(Channel.EVENT, [_event(name, content)])
 
     def restore(self) -> None:
-        """Restore what somebody has removed of the record; raises OSError where that is not possible."""
+        """Restore removed files of record and watermark; raises OSError if that fails."""
         self._record.restore()
-        self._heard.restore()
+        self._watermark.restore()
 
     def close(self) -> None:
+        """Stop retrying and close the watermark; the record is closed by its owner."""
         if self._retry is not None:
             self._retry.cancel()
-        self._heard.close()
+        self._watermark.close()
 
     # -- inside --------------------------------------------------------------------------------------------------------
 
     def _advance(self, number: int, now: float) -> None:
+        """Move on to `number`, and record a gap if the kernel has dropped messages before it."""
         if missed := number - self._number - 1:
             self._append(Channel.EVENT, _event("gap", {"messages": missed, "reason": _OVERFLOW}), now)
         self._number = number
@@ -134,6 +145,7 @@ class Recorder:
         if (place := header_place(parts)) and _PROBE_BYTES in parts[place + 1]:
             self.on_probe_answer(channel, parts)
             return
+        # The agent has replied to this request in the kernel's place: clients must not get a second reply.
         if place and channel == Channel.SHELL and self.requests.is_settled(parts[place + 1]):
             return
         seq, size = self._record.append(channel, parts, now)
@@ -145,16 +157,16 @@ class Recorder:
         self.last_output_at = now
         self._note_written()
         self._on_output()
-        self._tell_of_full_disk()
+        self._warn_of_full_disk()
 
     def _note_written(self) -> None:
-        """The kernel keeps what is not on disk; a full disk is looked at again, also when nothing more comes."""
+        """Acknowledge what is on disk to the kernel; a full disk is tried again, even if no more output comes."""
         if self._record.is_held:
-            self._heard.give(self._record.next_seq)
+            self._watermark.give(self._record.next_seq)
             if self._retry is None:
                 self._retry = asyncio.get_running_loop().call_later(_TRY_AGAIN_S, self._try_again)
-        elif self._number != self._heard.number:
-            self._heard.save(self._number, self._record.next_seq)
+        elif self._number != self._watermark.number:
+            self._watermark.save(self._number, self._record.next_seq)
             self._on_written(self._number)
             self._checkpoint.grown(self._unsaved, self.requests, self._record.next_seq)
             self._unsaved = 0
@@ -163,21 +175,21 @@ class Recorder:
         self._retry = None
         self._record.release()
         self._note_written()
-        self._told_of_full_disk = self._record.is_held
+        self._has_warned = self._record.is_held
 
-    def _tell_of_full_disk(self) -> None:
-        """Once, until the disk takes the record again."""
-        is_new, self._told_of_full_disk = self._record.is_held and not self._told_of_full_disk, self._record.is_held
+    def _warn_of_full_disk(self) -> None:
+        """Record the event ``disk_full``, once until the disk takes the record again."""
+        is_new, self._has_warned = self._record.is_held and not self._has_warned, self._record.is_held
         if is_new:
             self.event("disk_full", message=_DISK_FULL)
 
 
 def _ignore(channel: int, parts: list[bytes]) -> None:
-    """Nobody asked, or an agent that is gone."""
+    """Ignore an answer to a probe of an earlier agent."""
 
 
 def _is_agents(entry: Entry) -> bool:
-    """Whether the agent has answered in the kernel's place: the kernel has not counted that."""
+    """Whether the agent has made this entry in the kernel's place: the kernel has not numbered it."""
     place = header_place(entry.parts)
     return bool(place) and json_object(entry.parts[place]).get("session") == AGENT_SESSION
 

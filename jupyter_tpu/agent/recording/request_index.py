@@ -1,8 +1,8 @@
-"""What was asked of a kernel and how far it got: an index of the execute requests in its record.
+"""Index the execute requests in a kernel's record: what was requested, and how far it got.
 
-It depends on the record's entries alone, so a later agent comes to the same index by reading them. `observe` is on the
-path of every message: it parses a parent header only when it differs from the last one, and no content except that of
-the few messages that start or end a request.
+The index depends on the record's entries alone, so a later agent gets the same one by reading them. `observe` runs for
+every message: it parses a parent header only if it has not seen it lately, and content only of the few messages that
+start or end a request.
 """
 
 from __future__ import annotations
@@ -18,14 +18,17 @@ from jupyter_tpu.wire.messages import Channel
 
 ExecutionState = Literal["starting", "idle", "busy"]
 
+# Bounds index, checkpoint and answers of `list_requests`; more than the cells of any notebook.
 _MOST_REQUESTS = 2000
+# Parsed parent headers that are cached: messages of few requests alternate.
 _MOST_PARENTS = 64
+# Answers to `input()` per request; bounds a loop that asks for ever.
 _MOST_ANSWERS = 100
-# Jupyter Server and JupyterLab take no state from around these (`untracked_message_types`): a page that is told "busy"
-# because of one as it opens does not hear of its end, and would show a busy kernel until the next cell.
+# Jupyter Server and JupyterLab ignore states around these (`untracked_message_types`). A page that is sent "busy"
+# because of one while it opens is not sent the end of it, and would show a busy kernel until the next cell.
 _NOT_COUNTED = ("kernel_info_request", "comm_info_request", "interrupt_request", "shutdown_request", "debug_request")
 _OF_WIDGETS = ("comm_open", "comm_msg", "comm_close")
-# A widget's page says now and then that it is still shown, which takes a kernel a few ms and is no work.
+# A widget's page reports now and then that it is still shown; handling that takes a kernel a few ms and is not work.
 _MOMENT_S = 1.0
 
 
@@ -34,17 +37,18 @@ class IndexedRequest:
     """One execute_request, as `list_requests` shows it.
 
     Attributes:
-        cell_id: the cell's, as JupyterLab and Notebook send it.
-        first_seq, last_seq: the request itself, and the last message that belongs to it so far.
-        bytes, messages: what they take in the record.
-        ends_others: if it fails, the kernel aborts what waits behind it.
+        cell_id: id of the cell, as JupyterLab and Notebook send it; None where there is none.
+        first_seq, last_seq: seqs of the request itself and of the last message that belongs to it so far.
+        bytes, messages: size and number of these messages.
+        asked_at, started_at, ended_at: times in Unix seconds; None while they have not come.
+        ends_others: whether the kernel aborts waiting requests if this one fails.
         state: queued | running | done.
-        status: ok | error | aborted, from the reply; lost when the kernel ended first; None while unknown.
-        input_seq: the input_request that waits for an answer.
-        open_question: its msg_id if what is typed there may be seen; empty for a password.
-        answers: the newest answers to ``input()``.
-        reply_seq: the reply.
-        is_settled: whether the agent itself has replied. A reply of the kernel that still comes is one too many.
+        status: ok | error | aborted, from the reply; lost if the kernel ended first; None while unknown.
+        input_seq: seq of the input_request that waits for an answer; None if none does.
+        open_question: its msg_id if the answer may be recorded; empty for a password.
+        answers: seqs of the newest answers to ``input()``.
+        reply_seq: seq of the reply; None while there is none.
+        is_settled: whether the agent has replied in the kernel's place; a later reply of the kernel is dropped.
     """
 
     msg_id: str
@@ -72,10 +76,10 @@ class RequestIndex:
     """The newest 2,000 execute requests of a kernel, and whether it is busy.
 
     Attributes:
-        outputs: how much was printed and shown since this index was made.
-        state_since: since when it is busy, idle or starting (Unix seconds).
-        begun: how many requests of any kind this agent has seen it begin.
-        generation: how often it was started, by the record; None where an older agent's checkpoint does not say.
+        outputs: number of outputs since this index was created.
+        state_since: since when the kernel is busy, idle or starting (Unix seconds).
+        begun: number of requests of any kind that the kernel has begun since this index was created.
+        generation: how often the kernel was started, by the record; None if an older agent's checkpoint lacks it.
     """
 
     def __init__(self) -> None:
@@ -90,20 +94,24 @@ class RequestIndex:
 
     @property
     def execution_state(self) -> ExecutionState:
-        """What the kernel says it is doing. Other requests than cells count as well, where they do for Jupyter."""
+        """The kernel's execution state; requests other than cells count too, if they count for Jupyter."""
         if self._busy_with:
             return "busy"
         return "idle" if self._has_spoken else "starting"
 
     def is_executing(self, now: float) -> bool:
-        """Whether code of the user runs, in a cell or for longer than a moment for a widget, or a cell waits."""
+        """Whether the user's code runs, in a cell or longer than a moment for a widget, or a cell waits.
+
+        Args:
+            now: Unix seconds.
+        """
         kinds = {kind for kind, _ in self._busy_with}
         if "execute_request" in kinds or any(request.state != "done" for request in self._requests.values()):
             return True
         return not kinds.isdisjoint(_OF_WIDGETS) and now - (self.state_since or 0.0) >= _MOMENT_S
 
     def to_json(self) -> dict[str, Any]:
-        """Everything, so that a later agent need not read the whole record; see `load`."""
+        """Return the whole index, so that a later agent need not read the whole record; see `load`."""
         return {
             "requests": self.describe(),
             "busy_with": [list(key) for key in self._busy_with],
@@ -113,7 +121,7 @@ class RequestIndex:
         }
 
     def load(self, state: Mapping[str, Any]) -> None:
-        """Begin with what `to_json` gave.
+        """Restore what `to_json` returned.
 
         Raises:
             KeyError, TypeError: it is something else.
@@ -125,15 +133,15 @@ class RequestIndex:
         self.generation = state.get("generation")
 
     def get(self, msg_id: Any) -> IndexedRequest | None:
-        """The request of this id, unless it is too old."""
+        """Return the request with this id; None if there is none or it is too old."""
         return self._requests.get(msg_id) if isinstance(msg_id, str) else None
 
     def all(self) -> list[IndexedRequest]:
-        """All requests, in the order they were asked."""
+        """Return all requests, in the order in which they came."""
         return list(self._requests.values())
 
     def has_failed_behind(self, moment: float) -> bool:
-        """Whether the kernel would have aborted a cell that had come at that moment (Unix seconds)."""
+        """Whether the kernel would have aborted a cell if it had come at that moment (Unix seconds)."""
         return any(
             request.status == "error" and request.ends_others and not request.is_settled
             for request in self._requests.values()
@@ -141,11 +149,11 @@ class RequestIndex:
         )
 
     def describe(self) -> list[dict[str, Any]]:
-        """All requests as JSON objects, in the order they were asked."""
+        """Return all requests as JSON objects, in the order in which they came."""
         return [asdict(request) for request in self._requests.values()]
 
     def observe(self, seq: int, time: float, channel: int, parts: Sequence[bytes], size: int) -> None:
-        """Take note of an entry of `size` bytes, in the order of the record."""
+        """Update the index with an entry of `size` bytes; to be called in the order of the record."""
         if channel == Channel.EVENT:
             self._observe_event(json_object(parts[0]), time)
         elif place := header_place(parts):
@@ -162,7 +170,11 @@ class RequestIndex:
         return bool(place) and self._request_of(entry.parts[place + 1]) is request
 
     def may_be_seen(self, question: bytes) -> bool:
-        """Whether an answer is surely no password; its parent header names the question where clients say it."""
+        """Whether an answer to ``input()`` is certainly not a password.
+
+        Args:
+            question: the answer's parent header, which names the question if the client sends it.
+        """
         msg_id = text_of(json_object(question), "msg_id")
         waiting = [request.open_question for request in self._requests.values() if request.input_seq is not None]
         asked = [each for each in waiting if msg_id in ("", each)] if msg_id in ("", *waiting) else []
@@ -173,7 +185,7 @@ class RequestIndex:
         request = self._request_of(parent)
         return request is not None and request.is_settled
 
-    # -- what clients ask ----------------------------------------------------------------------------------------------
+    # -- requests of clients -------------------------------------------------------------------------------------------
 
     def _observe_request(self, seq: int, time: float, parts: Sequence[bytes], place: int, size: int) -> None:
         header = json_object(parts[place])
@@ -184,7 +196,8 @@ class RequestIndex:
 
     def _add(self, seq: int, time: float, header: dict[str, Any], rest: Sequence[bytes], size: int) -> None:
         msg_id, metadata, content = text_of(header, "msg_id"), json_object(rest[0]), json_object(rest[1])
-        is_let_go = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
+        # ipykernel aborts what waits behind a failed request, except in these three cases.
+        is_alone = content.get("silent", False) or header.get("subshell_id") or not content.get("stop_on_error", True)
         self._requests.pop(msg_id, None)
         self._by_parent.clear()
         self._requests[msg_id] = IndexedRequest(
@@ -196,7 +209,7 @@ class RequestIndex:
             bytes=size,
             messages=1,
             asked_at=time,
-            ends_others=not is_let_go,
+            ends_others=not is_alone,
         )
         if len(self._requests) > _MOST_REQUESTS:
             done = (old for old, request in self._requests.items() if request.state == "done")
@@ -210,7 +223,7 @@ class RequestIndex:
                 request.messages += 1
                 request.answers = [*request.answers, seq][-_MOST_ANSWERS:]
 
-    # -- what the kernel answers ---------------------------------------------------------------------------------------
+    # -- answers of the kernel -----------------------------------------------------------------------------------------
 
     def _observe_answer(
         self, seq: int, time: float, channel: int, parts: Sequence[bytes], place: int, size: int
@@ -226,7 +239,7 @@ class RequestIndex:
         elif channel != Channel.IOPUB or b'"execute_input"' in header:
             if request is not None:
                 self._observe_step(request, seq, json_object(header), parts[place + 3])
-        # a widget of the page that shows this machine goes on by itself; only that of a running cell is output
+        # Widgets that show this machine update on their own; only a widget of a running cell counts as output.
         elif b'"comm_' not in header or (request is not None and request.state == "running"):
             self.outputs += 1
 
@@ -238,7 +251,8 @@ class RequestIndex:
         kind, msg_id = _kind_and_id(parent)
         if len(self._by_parent) >= _MOST_PARENTS:
             self._by_parent.clear()
-        # A manager and its clients count in clones of one session: other requests may have the same id.
+        # A kernel manager and its clients number their messages in copies of one session: other kinds of requests may
+        # have the same id.
         request = self._by_parent[parent] = self._requests.get(msg_id) if kind == "execute_request" else None
         return request
 
@@ -253,7 +267,7 @@ class RequestIndex:
             if (key := _kind_and_id(parent))[0] not in _NOT_COUNTED:
                 self._busy_with.add(key)
             if request is not None:
-                # The reply of a kernel without our line comes on a socket of its own, and may be read first.
+                # Without output capture the reply comes on another socket and may be read before this status.
                 request.state, request.status = "running", request.status if request.reply_seq else None
                 request.started_at, request.ended_at = time, None
         else:
@@ -268,6 +282,7 @@ class RequestIndex:
         if kind == "execute_reply":
             reply = json_object(content)
             request.reply_seq, request.is_settled = seq, header.get("session") == AGENT_SESSION
+            # A reply after the kernel's end is the agent's: the outcome stays lost.
             was_cut_off = request.status == "lost" and request.started_at is not None
             request.status = "lost" if was_cut_off else text_of(reply, "status") or None
             request.execution_count = _count(reply) or request.execution_count
@@ -277,7 +292,7 @@ class RequestIndex:
             is_open = json_object(content).get("password") is False
             request.input_seq, request.open_question = seq, text_of(header, "msg_id") if is_open else ""
 
-    # -- what the agent says -------------------------------------------------------------------------------------------
+    # -- events of the agent -------------------------------------------------------------------------------------------
 
     def _observe_event(self, event: Mapping[str, Any], time: float) -> None:
         if event.get("event") not in ("started", "exited"):

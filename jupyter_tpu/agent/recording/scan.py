@@ -1,7 +1,6 @@
-"""Which parts of a record's bytes are sound: entries whose checksum is right and whose seqs rise.
+"""Scan a record's bytes for sound entries: those whose checksum is right and whose seqs increase.
 
-Disks lose tails and flip bits. What is damaged is left out, and what stands behind it is found again by the seq that
-every entry carries.
+Disks lose tails and flip bits. Damaged parts are left out, and the entries behind them are found by their seqs.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from mmap import mmap
 
 from jupyter_tpu.wire.entries import HEADER_BYTES
 
+# The header of `wire.entries`: length of the body, seq, time, channel, number of parts, CRC of all but itself.
 _HEAD = struct.Struct("!IQdBHI")
 _CHECKED_BYTES = HEADER_BYTES - 4
 _SEQ_AT = 4
@@ -22,7 +22,7 @@ _SEQ_AT = 4
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A sound entry: where it is, its seq and its size."""
+    """A sound entry: its offset in the file, its seq and its size in bytes."""
 
     at: int
     seq: int
@@ -30,7 +30,7 @@ class Found:
 
 
 def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[Found]:
-    """The sound entries in the first `limit` bytes; the first has at least this `seq`."""
+    """Yield the sound entries in the first `limit` bytes; the first has at least this `seq`."""
     at: int | None = 0
     while at is not None and at < limit:
         entry = _entry(data, at, seq, limit)
@@ -42,7 +42,7 @@ def sound_entries(data: mmap, seq: int, limit: int) -> Iterator[Found]:
 
 
 def is_torn(data: mmap, at: int, seq: int, limit: int) -> bool:
-    """Whether what is at the end is the beginning of entry `seq`, as a write that was cut short leaves it."""
+    """Whether the bytes from `at` to `limit` are the beginning of entry `seq`, as an interrupted write leaves it."""
     rest = limit - at
     if rest < HEADER_BYTES:
         return rest < _SEQ_AT + 8 or struct.unpack_from("!Q", data, at + _SEQ_AT) == (seq,)
@@ -64,13 +64,14 @@ def _entry(data: mmap, at: int, seq: int, limit: int) -> Found | None:
 
 
 def _adds_up(data: mmap, at: int, length: int, count: int) -> bool:
-    """Whether the lengths of the parts agree with that of the body; cheap, and enough to tell most garbage."""
+    """Whether the parts' lengths add up to the body's: cheap, and enough to rule out most garbage."""
     table = 4 * count
     return table <= length and table + sum(struct.unpack_from(f"!{count}I", data, at + HEADER_BYTES)) == length
 
 
 def _next_place(data: mmap, at: int, seq: int, limit: int) -> int | None:
-    """Where the next entry may begin: at something like the bytes of a seq, but not in a page of zeros."""
+    """Return where the next entry may begin: at bytes that look like a seq, but not in a page of zeros."""
+    # The upper five bytes of a seq near the expected one, also across a carry into them.
     prefixes = {struct.pack("!Q", near)[:5] for near in (seq, seq + (1 << 24))}
     pattern = re.compile(b"(?:" + b"|".join(map(re.escape, prefixes)) + rb")(?!\x00\x00\x00)")
     place = pattern.search(data, at + _SEQ_AT, limit)

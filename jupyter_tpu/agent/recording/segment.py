@@ -1,4 +1,4 @@
-"""One file of a record: whole entries, and how to find them."""
+"""One file of a record: whole entries, and an index to find them."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from jupyter_tpu.wire.entries import HEADER_BYTES, entry_span
 
 log = logging.getLogger(__name__)
 
+# One slice of output (`SLICE_BYTES`): finding an entry reads no more than that.
 _INDEX_EVERY_BYTES = 256 * 1024
 # One 32 MiB write to ext4 costs ten times the CPU of the same bytes in 1 MiB writes (measured).
 _WRITE_BYTES = 1024 * 1024
@@ -25,7 +26,7 @@ _NO_FILE = -1
 
 @dataclass
 class Run:
-    """Sound entries without a gap: bytes `start` to `end` of the record, first entry `first_seq`."""
+    """Sound entries without a gap between them: bytes `start` to `end` of the record, the first with `first_seq`."""
 
     start: int
     end: int
@@ -33,10 +34,10 @@ class Run:
 
 
 class Segment:
-    """Bytes `start` to `end` of the record, named after `start` and the first seq.
+    """Bytes `start` to `end` of the record, in a file named after `start` and the first seq.
 
-    A file that was found is not looked at before it is read from; then all of it is checked, once. One that is not
-    written to any more rests: it costs no descriptor but while it is read.
+    An existing file is checked as a whole when it is first read, not before. A segment that is not written any more is
+    at rest: it uses a descriptor only while it is read.
     """
 
     def __init__(self, path: Path, start: int, first_seq: int) -> None:
@@ -52,24 +53,25 @@ class Segment:
 
     @classmethod
     def create(cls, folder: Path, start: int, first_seq: int) -> Segment:
+        """Create the file of a new segment."""
         return cls(folder / f"{start:020d}-{first_seq:020d}.segment", start, first_seq)
 
     @classmethod
     def open(cls, path: Path) -> Segment:
-        """A file that was found.
+        """Open an existing file.
 
         Raises:
-            ValueError: its name is none of ours.
+            ValueError: its name is not that of a segment.
         """
         start, first_seq = path.stem.split("-")
         return cls(path, int(start), int(first_seq))
 
     @contextmanager
     def _file(self) -> Iterator[int]:
-        """The descriptor, opened for the moment when the segment rests.
+        """Yield the descriptor, opened only for this moment if the segment is at rest.
 
         Raises:
-            LookupError: somebody has removed the file; nothing is sound in it from then on.
+            LookupError: the file was removed; from then on the segment has no sound entries.
         """
         if self._fd != _NO_FILE:
             yield self._fd
@@ -88,7 +90,7 @@ class Segment:
     # -- checking ------------------------------------------------------------------------------------------------------
 
     def check(self) -> None:
-        """Find the sound entries, unless that was done."""
+        """Find the sound entries, once."""
         if self._is_checked:
             return
         self._is_checked = True
@@ -111,7 +113,7 @@ class Segment:
             self._index.append((entry.seq, at))
 
     def recover(self) -> int:
-        """Cut off what follows the last sound entry; returns the next seq that nobody can have seen."""
+        """Cut off what follows the last sound entry; returns the next seq that no client can have seen."""
         self.check()
         sound, seq = self._runs[-1].end if self._runs else self.start, self._last_seq + 1
         if lost := self.end - sound:
@@ -120,14 +122,20 @@ class Segment:
                     was_written = not is_torn(data, sound - self.start, seq, self.end - self.start)
                 os.ftruncate(fd, sound - self.start)
             self.end = sound
-            # As many entries as could have been in it may have been read by clients.
+            # Not just an interrupted write: clients may have read as many entries as fit into the lost bytes.
             seq += (lost // HEADER_BYTES + 1) if was_written else 0
         return seq
 
     # -- writing and reading -------------------------------------------------------------------------------------------
 
     def write(self, data: bytes, first_seq: int) -> None:
-        """Append whole entries, the first of which is `first_seq`; all of them or, on an error, none. Not at rest."""
+        """Append whole entries, the first of which is `first_seq`; all of them or, on an error, none.
+
+        The segment must not be at rest.
+
+        Raises:
+            OSError: the disk does not take them.
+        """
         view = memoryview(data)
         position = self.end - self.start
         try:
@@ -144,7 +152,7 @@ class Segment:
         self._runs[-1].end = self.end
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes.
+        """Return up to `size` bytes from `offset`, within one run of sound entries.
 
         Raises:
             LookupError: nothing sound is at `offset`.
@@ -157,8 +165,9 @@ class Segment:
             return os.pread(fd, min(size, self._runs[at].end - offset), offset - self.start)
 
     def locate(self, seq: int) -> tuple[int, int] | None:
-        """``(offset, seq)`` of the first entry not before `seq`."""
+        """Return ``(offset, seq)`` of the first entry not before `seq`; None if there is none."""
         self.check()
+        # From the index entry before it; from the one after that if a gap lies in between.
         nearest = max(bisect.bisect_right(self._index, (seq, self.end)) - 1, 0)
         for _, at in self._index[nearest : nearest + 2]:
             with suppress(LookupError):
@@ -169,32 +178,33 @@ class Segment:
         return None
 
     def go_on(self, offset: int) -> tuple[int, int] | None:
-        """``(offset, seq)`` of the first entry that begins a sound part at or behind `offset`."""
+        """Return ``(offset, seq)`` of the first run of sound entries at or behind `offset`; None if there is none."""
         self.check()
         return next(((run.start, run.first_seq) for run in self._runs if run.start >= offset), None)
 
     def known_seq(self, offset: int) -> int:
-        """An entry that begins at or before `offset`, not far from it."""
+        """Return the seq of an entry that begins at or shortly before `offset`."""
         self.check()
         at = bisect.bisect_right([start for _, start in self._index], offset) - 1
         return self._index[max(at, 0)][0] if self._index else self.first_seq
 
     def restore(self) -> None:
-        """Restore the file if somebody has removed it; one that rests is lost.
+        """Restore the file if it was removed; the content of a segment at rest is lost.
 
         Raises:
-            OSError: that is not possible.
+            OSError: that failed.
         """
         if self._fd != _NO_FILE and not self.path.exists():
             self._fd = rewritten(self.path, self._fd)
 
     def rest(self) -> None:
-        """Give the descriptor back: nothing more is written."""
+        """Close the descriptor: nothing more is written."""
         if self._fd != _NO_FILE:
             os.close(self._fd)
             self._fd = _NO_FILE
 
     def delete(self) -> None:
+        """Delete the file."""
         self.rest()
         with suppress(FileNotFoundError):
             self.path.unlink()

@@ -1,4 +1,4 @@
-"""How far the record has come, in a few bytes beside it that are written even when the disk is full."""
+"""The watermark: how far a kernel's messages are on disk, in a few bytes that can be written even to a full disk."""
 
 from __future__ import annotations
 
@@ -12,10 +12,16 @@ _STATE = struct.Struct("!QQQ")
 
 
 class Watermark:
-    """Everything up to `number` on the kernel's line is on disk, before `next_seq`; seqs below `given` were given out.
+    """A memory-mapped file that says how far the record has come.
 
-    A kill may come between the record's write and this one; `next_seq` tells which entries came in between. What was
-    given out, but held in memory for want of disk, is lost with the agent; its seqs must not be given out again.
+    If the agent is killed between writing the record and this file, `next_seq` tells which entries came in between.
+    Entries that are in memory only, because the disk is full, are lost with the agent; their seqs must not be used
+    again, since clients may have seen them.
+
+    Attributes:
+        number: number of the kernel's last message that is on disk.
+        next_seq: seq behind that message in the record.
+        given: seqs below this were used, on disk or not.
     """
 
     def __init__(self, path: Path) -> None:
@@ -24,20 +30,20 @@ class Watermark:
         self.number, self.next_seq, self.given = _STATE.unpack(self._memory[:])
 
     def save(self, number: int, next_seq: int) -> None:
-        """Everything is on disk."""
+        """Note that everything up to `number` is on disk, before `next_seq`."""
         self.number, self.next_seq = number, next_seq
         self.give(next_seq)
 
     def give(self, next_seq: int) -> None:
-        """Seqs below this were given out, on disk or not."""
+        """Note that seqs below `next_seq` were used, on disk or not."""
         self.given = next_seq
         self._memory[:] = _STATE.pack(self.number, self.next_seq, self.given)
 
     def restore(self) -> None:
-        """Restore the file if somebody has removed it.
+        """Restore the file if it was removed.
 
         Raises:
-            OSError: that is not possible.
+            OSError: that failed.
         """
         if not self._path.exists():
             removed, self._memory = self._memory, _mapped(self._path)
@@ -45,14 +51,16 @@ class Watermark:
             removed.close()
 
     def close(self) -> None:
+        """Close the mapping."""
         self._memory.close()
 
 
 def _mapped(path: Path) -> mmap.mmap:
+    # The blocks are allocated here; later writes to the mapping need no more space.
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         missing = os.fstat(fd).st_size < _STATE.size
-        if missing and os.pwrite(fd, bytes(_STATE.size), 0) < _STATE.size:  # as a disk does that is almost full
+        if missing and os.pwrite(fd, bytes(_STATE.size), 0) < _STATE.size:  # an almost full disk takes a part
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
         return mmap.mmap(fd, _STATE.size)
     finally:
