@@ -57,7 +57,7 @@ class Stream:
     Attributes:
         offset: where the next slice begins.
         received: up to which offset the client has acknowledged.
-        is_held: whether the client has paused the stream.
+        is_paused: whether the client has paused the stream.
         expressed: seq of the newest urgent entry that was sent early.
         asked_at: by number of a request that a disconnect delayed: when it was asked (Unix seconds).
     """
@@ -65,7 +65,7 @@ class Stream:
     kernel: Kernel
     offset: int
     received: int
-    is_held: bool = False
+    is_paused: bool = False
     expressed: int = 0
     asked_at: dict[int, float] = field(default_factory=dict)
 
@@ -286,7 +286,7 @@ class Session:
 
     def _hold(self, frame: Frame) -> None:
         if stream := self._streams.get(frame.stream):
-            stream.is_held = bool(frame.number)
+            stream.is_paused = bool(frame.number)
             self._output.set()
 
     def _detach(self, frame: Frame) -> None:
@@ -340,7 +340,7 @@ class Session:
                 self._writer.write(encode_frame(Kind.EXPRESS, number, seq, entry))
 
     def _is_blocked(self, stream: Stream) -> bool:
-        return stream.is_held or self._window.room < SLICE_BYTES
+        return stream.is_paused or self._window.room < SLICE_BYTES
 
     def _send_slice(self, number: int, stream: Stream) -> bool:
         if stream.offset == stream.kernel.record.end or self._is_blocked(stream):

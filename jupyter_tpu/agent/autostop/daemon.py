@@ -55,7 +55,7 @@ class AutostopDaemon:
         self._watch = watch
         self._notices = notices
         self._node = OwnNode(os.environ)
-        self._orders = AutostopPolicy()
+        self._policy = AutostopPolicy()
         self._activity = Activity()
         self._past = ActivityHistory()
         self._state = ("unknown", "the first check has not finished yet")
@@ -81,7 +81,7 @@ class AutostopDaemon:
 
     def _turn_s(self) -> float:
         """Return the time until the next turn: shorter for short idle timeouts, and on time for hooks and end."""
-        idle_s = self._orders.rules.idle_after_s if self._orders.rules else None
+        idle_s = self._policy.rules.idle_after_s if self._policy.rules else None
         usual = _LONGEST_TURN_S if idle_s is None else idle_s / _TURNS_OF_IDLE_TIME
         left_s = self._left_s(self._verdict())
         ahead = [span for span in (usual, left_s - HOOK_S, left_s) if span > 0]
@@ -89,14 +89,14 @@ class AutostopDaemon:
 
     async def _turn(self) -> None:
         # Without rules nothing is measured: that would cost the user's CPU for nothing.
-        if self._orders.rules is None or self._orders.rules.is_off:
+        if self._policy.rules is None or self._policy.rules.is_off:
             self._state = _OFF
             self._save()
             return
         await self._observe()
         # "While busy" ends with the first quiet moment; a later cell does not revive it.
-        if self._orders.keep.while_busy and self._activity.execution.state == "quiet":
-            self._orders = replace(self._orders, keep=replace(self._orders.keep, while_busy=False))
+        if self._policy.keep.while_busy and self._activity.execution.state == "quiet":
+            self._policy = replace(self._policy, keep=replace(self._policy.keep, while_busy=False))
         self._save()
         # Until it succeeds: clients show whether the node can end itself.
         if not self._checked:
@@ -132,7 +132,7 @@ class AutostopDaemon:
 
     async def _end_after_hooks(self, verdict: Verdict) -> None:
         """Run the checkpoint hooks and end the node, unless it is extended meanwhile; a deadline does not wait."""
-        deadline_at = self._orders.rules_now(now := this_moment()).deadline_at
+        deadline_at = self._policy.rules_now(now := this_moment()).deadline_at
         within_s = math.inf if deadline_at is None else deadline_at - now.wall
         notice = self._notices.announce(BY_RULE, _reason(verdict), within_s)
         if within_s > 0 and await self._notices.settled(notice):
@@ -144,7 +144,7 @@ class AutostopDaemon:
             await self._end(verdict)
 
     async def _end(self, verdict: Verdict) -> None:
-        action = self._orders.rules.action if self._orders.rules else "stop"
+        action = self._policy.rules.action if self._policy.rules else "stop"
         action = "delete" if self._refusals >= _MOST_REFUSALS else action
         log.warning("the node is due (%s: %s): %s", verdict.ends_why, verdict.reason, action)
         try:
@@ -156,9 +156,9 @@ class AutostopDaemon:
 
     def _verdict(self) -> Verdict:
         now = this_moment()
-        orders = self._orders
-        ready_since = _wall(orders.ready_since, now)
-        return judge(orders.rules_now(now), self._activity, orders.keep_now(now), ready_since, now.wall)
+        policy = self._policy
+        ready_since = _wall(policy.ready_since, now)
+        return judge(policy.rules_now(now), self._activity, policy.keep_now(now), ready_since, now.wall)
 
     @staticmethod
     def _left_s(verdict: Verdict) -> float:
@@ -174,15 +174,15 @@ class AutostopDaemon:
         Raises:
             BadInput: a value is not valid; then nothing has changed.
         """
-        now, orders = this_moment(), self._orders
-        if "rules" in params and (revision := number_from(params, "revision")) >= orders.revision:
-            orders = replace(orders, rules=rules_from(params["rules"], now), revision=revision, given_at=now)
+        now, policy = this_moment(), self._policy
+        if "rules" in params and (revision := number_from(params, "revision")) >= policy.revision:
+            policy = replace(policy, rules=rules_from(params["rules"], now), revision=revision, given_at=now)
         if "keep" in params:
             keep = keep_from(params["keep"], now)
-            orders = replace(orders, keep=keep, keep_revision=number_from(params, "keep_revision"), kept_at=now)
+            policy = replace(policy, keep=keep, keep_revision=number_from(params, "keep_revision"), kept_at=now)
         if "ready_for_s" in params:
-            orders = replace(orders, ready_since=now.back(number_from(params, "ready_for_s")))
-        self._set_orders(orders, now)
+            policy = replace(policy, ready_since=now.back(number_from(params, "ready_for_s")))
+        self._set_policy(policy, now)
         return self.describe()
 
     async def keep(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -192,7 +192,7 @@ class AutostopDaemon:
             BadInput: a value is not valid; then nothing has changed.
         """
         now = this_moment()
-        self._set_orders(replace(self._orders, keep=keep_from(params, now), kept_at=now), now)
+        self._set_policy(replace(self._policy, keep=keep_from(params, now), kept_at=now), now)
         self._watch.somebody_acts()
         return self.describe()
 
@@ -206,12 +206,12 @@ class AutostopDaemon:
         state = self.describe()
         return {**state, "past": self._past.describe(this_moment().steady)} if params.get("past") is True else state
 
-    def _set_orders(self, orders: AutostopPolicy, now: Moment) -> None:
+    def _set_policy(self, policy: AutostopPolicy, now: Moment) -> None:
         """Put new rules into effect at once."""
-        if orders.rules is not None and orders.ready_since is None:
-            orders = replace(orders, ready_since=now)
-        self._orders, self._refusals, self._checked, self._again_at = orders, 0, False, -math.inf
-        if orders.rules is None or orders.rules.is_off:
+        if policy.rules is not None and policy.ready_since is None:
+            policy = replace(policy, ready_since=now)
+        self._policy, self._refusals, self._checked, self._again_at = policy, 0, False, -math.inf
+        if policy.rules is None or policy.rules.is_off:
             self._state = _OFF
         elif self._state == _OFF:
             self._state = ("unknown", "the rules have just been set; checking whether the node can end itself")
@@ -220,10 +220,10 @@ class AutostopDaemon:
 
     def describe(self) -> dict[str, Any]:
         """Return state and rules for clients; all times as durations, so that clocks need not agree."""
-        now, verdict, orders = this_moment(), self._verdict(), self._orders
-        keep, since = orders.keep_now(now), orders.ready_since
-        rules = orders.rules_now(now)
-        acts = (self._activity.human.last_at, _wall(orders.kept_at, now))
+        now, verdict, policy = this_moment(), self._verdict(), self._policy
+        keep, since = policy.keep_now(now), policy.ready_since
+        rules = policy.rules_now(now)
+        acts = (self._activity.human.last_at, _wall(policy.kept_at, now))
         due = reminder(_wall(since, now), acts, now.wall)
         return {
             "sources": {
@@ -237,14 +237,14 @@ class AutostopDaemon:
             "ends_in_s": None if verdict.ends_at is None else verdict.ends_at - now.wall,
             "ends_why": verdict.ends_why,
             "is_warning": verdict.is_warning,
-            "has_rules": orders.rules is not None,
+            "has_rules": policy.rules is not None,
             "rules": {**{name: getattr(rules, name) for name in LENGTHS}, "action": rules.action},
-            "revision": orders.revision,
+            "revision": policy.revision,
             "keep": {
                 "for_s": None if keep.until is None or keep.until <= now.wall else keep.until - now.wall,
                 "while_busy": keep.while_busy,
             },
-            "keep_revision": orders.keep_revision,
+            "keep_revision": policy.keep_revision,
             "reminder": due and {"for_s": due.for_s, "days": due.days},
             "ready_for_s": None if since is None else since.age_s(now),
             "guard": {"state": self._state[0], "detail": self._state[1]},
@@ -256,7 +256,7 @@ class AutostopDaemon:
     def _load(self) -> None:
         try:
             kept = json.loads(self._path.read_text())
-            self._orders = AutostopPolicy.from_json(kept["orders"])
+            self._policy = AutostopPolicy.from_json(kept["orders"])
             self._watch.load(kept["last"])
         except FileNotFoundError:
             pass
@@ -265,13 +265,13 @@ class AutostopDaemon:
         supervisor = _supervisor()
         # Another supervisor means that a client connected while no agent ran, such as after a restart of the node:
         # that is a human act, and the session begins again.
-        if self._orders.supervisor != supervisor:
+        if self._policy.supervisor != supervisor:
             self._watch.somebody_acts()
-            since = None if self._orders.ready_since is None else this_moment()
-            self._orders = replace(self._orders, supervisor=supervisor, ready_since=since)
+            since = None if self._policy.ready_since is None else this_moment()
+            self._policy = replace(self._policy, supervisor=supervisor, ready_since=since)
 
     def _save(self) -> None:
-        text = json.dumps({"orders": self._orders.to_json(), "last": self._watch.to_json()})
+        text = json.dumps({"orders": self._policy.to_json(), "last": self._watch.to_json()})
         if text == self._saved_text and self._path.exists():  # it is called every few seconds
             return
         draft = self._path.with_suffix(".new")

@@ -18,7 +18,7 @@ KEPT_S = 3600.0
 _MOST = 240
 # The guard observes every 10 s at least; after a longer pause nothing is known about the time in between.
 _LOOKED_S = 25.0
-# The start of an idle period is computed anew at each observation and jitters with it.
+# The start of an idle period is computed at each observation and varies a little.
 _SAME_S = 3.0
 # Bounds memory and the answer's size; details name a few notebooks.
 _LONGEST_DETAIL = 200

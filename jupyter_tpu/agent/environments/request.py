@@ -23,7 +23,7 @@ class Order:
         framework: one of the matrix (`jupyter_tpu.frameworks`).
         version: its version; empty: the installed one, or else the newest.
         requirements: PEP 508 lines in addition to the framework's own.
-        pins: exact versions of a former environment that is to be restored; empty: any that fit together.
+        pins: exact versions of a former environment to restore; empty: any that fit together.
         packages: lines that its user had installed in addition.
     """
 

@@ -106,8 +106,8 @@ def run(argv: Sequence[str], purpose: str) -> None:
         raise failed(purpose, done.stderr or done.stdout or how_it_ended(done.returncode))
 
 
-def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) -> None:
-    """Run a step that may take long, such as a download; `hear` is called with each line of its output."""
+def run_aloud(argv: Sequence[str], purpose: str, on_line: Callable[[str], None]) -> None:
+    """Run a step that may take long, such as a download; `on_line` is called with each line of its output."""
     output: list[str] = []
     try:
         with subprocess.Popen(
@@ -121,7 +121,7 @@ def run_aloud(argv: Sequence[str], purpose: str, hear: Callable[[str], None]) ->
             assert process.stderr
             for line in process.stderr:
                 output = [*output[-40:], line]  # enough for uv's explanation, which comes last
-                hear(line.strip())
+                on_line(line.strip())
     except OSError as error:
         raise EnvironmentFailed(
             f"Could not {purpose} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)

@@ -51,7 +51,7 @@ _CUT_OFF = (
 )
 # Characters of the process's last line of output in the reason for a cell that was not run.
 _LAST_WORDS = 300
-# Jupyter checks every 3 s whether a kernel has died and restarts it; after this, no restart is to be expected.
+# Jupyter checks every 3 s whether a kernel has died and restarts it; after this, no restart will come.
 _NEXT_PROCESS_S = 8.0
 _ENDED_UNOBSERVED = "The kernel ended while no agent ran on the worker; its last output is lost."
 

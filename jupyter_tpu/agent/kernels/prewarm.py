@@ -81,13 +81,13 @@ class Spare:
         Raises:
             EOFError, OSError, ValueError, TimeoutError: it does not answer, or not in JSON.
         """
-        loop, said = asyncio.get_running_loop(), b""
-        while not said.endswith(b"\n"):
+        loop, answer = asyncio.get_running_loop(), b""
+        while not answer.endswith(b"\n"):
             piece = await asyncio.wait_for(loop.sock_recv(self.agent_end, 65536), timeout_s)
             if not piece:
                 raise EOFError("it ended")
-            said += piece
-        content: dict[str, Any] = json.loads(said)
+            answer += piece
+        content: dict[str, Any] = json.loads(answer)
         return content
 
     async def become(self, kernel: Mapping[str, Any]) -> None:
@@ -214,8 +214,8 @@ class Spares:
         spare = None
         try:
             spare = self._launch()
-            said = await spare.hear(_BOOT_S)
-            spare.kernel_info, spare.watched = said["kernel_info"], dict(said["watched"])
+            answer = await spare.hear(_BOOT_S)
+            spare.kernel_info, spare.watched = answer["kernel_info"], dict(answer["watched"])
         except (EOFError, OSError, ValueError, KeyError, TypeError, RecursionError, asyncio.TimeoutError) as error:
             log.warning("no spare kernel could be started: %s", error)
         except asyncio.CancelledError:

@@ -9,7 +9,7 @@ may overtake requests that wait on the old one; the agent sends probes until the
 two answers.
 
 A kernel with output capture keeps all its messages and drops a request that comes twice. Of any other kernel it is
-unknown whether it ran a request that it seems not to have begun; then the request is not repeated, and its user is told
+unknown whether it ran a request that it seems not to have begun; such a request is not repeated, and the reply says
 that the outcome is unknown.
 """
 

@@ -20,7 +20,7 @@ from jupyter_tpu.agent.metrics.validate import TENSORCORE
 MISSING = "needs libtpu's SDK in the Python of the kernels, where it is not installed"
 _SILENT = "libtpu's SDK does not answer"
 _BEGINNING = "waiting for libtpu's SDK"
-# After a failure: a Python without libtpu stays so until somebody installs it, and a try costs a Python's start.
+# After a failure: libtpu is rarely installed while a kernel runs, and each attempt starts a Python.
 _AGAIN_AFTER_S = 600.0
 # Bounds memory: an answer has a number for each TensorCore.
 _LONGEST_LINE = 65536

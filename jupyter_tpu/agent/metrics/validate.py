@@ -86,23 +86,23 @@ _CORE_FIELDS: Mapping[str, tuple[str, Callable[[float], float | None]]] = {
 
 
 def believed(
-    told: RawMetrics, cores_per_chip: int, expected_cores: int | None, *, is_whole_node: bool = False
+    raw: RawMetrics, cores_per_chip: int, expected_cores: int | None, *, is_whole_node: bool = False
 ) -> ValidMetrics:
     """Turn raw metrics into chips and cores, with the reason for each unknown field.
 
     Args:
-        told: the raw metrics.
+        raw: the raw metrics.
         cores_per_chip: JAX devices per chip.
         expected_cores: cores of this worker; None where its type is unknown.
         is_whole_node: whether this is the node's only worker, so that ids begin with 0.
     """
     unknown: dict[str, str] = {}
-    columns = {name: _column(told, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
+    columns = {name: _column(raw, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
     ids = sorted(set().union(*columns.values()))
     _drop_impossible_memory(columns, unknown)
     for name, column in columns.items():
         _explain(name, column, ids, unknown)
-    duty = _column(told, "duty_percent", DUTY_CYCLE, _percent, unknown)
+    duty = _column(raw, "duty_percent", DUTY_CYCLE, _percent, unknown)
     chips = sorted({core // cores_per_chip for core in ids} or duty)
     _explain("duty_percent", duty, chips, unknown)
     if expected_cores is not None:
@@ -127,10 +127,10 @@ def _core(core: int, chip: int, columns: Mapping[str, Mapping[int, Any]]) -> Cor
 
 
 def _column(
-    told: RawMetrics, name: str, metric: str, rule: Callable[[float], float | None], unknown: dict[str, str]
+    raw: RawMetrics, name: str, metric: str, rule: Callable[[float], float | None], unknown: dict[str, str]
 ) -> dict[int, float | None]:
     """Return the values of one field by id; an impossible one is None, with the reason in `unknown`."""
-    pairs = told.values.get(metric, ())
+    pairs = raw.values.get(metric, ())
     if len({number for number, _ in pairs}) > MOST_IDS:
         unknown[name] = f"libtpu reports more than {MOST_IDS} cores"
         return {}
@@ -146,8 +146,8 @@ def _column(
             column[number] = known
             if known is None:
                 unknown[name] = f"libtpu reports {value:g}, which is impossible"
-    if metric in told.why_not or not pairs:
-        unknown[name] = told.why_not.get(metric) or "libtpu does not report it"
+    if metric in raw.why_not or not pairs:
+        unknown[name] = raw.why_not.get(metric) or "libtpu does not report it"
     return column
 
 
