@@ -159,6 +159,7 @@ def generations() -> tuple[str, ...]:
 
 def zones_for(generation: str) -> tuple[str, ...]:
     """Return the zones where the Cloud TPU API offers a generation, in the catalogue's order."""
+    # The catalogue also lists zones of generations that only Compute Engine can create.
     rows = catalogue()["zones"] if generation in generations() else ()
     return tuple(row["zone"] for row in rows if row["generation"] == generation)
 
@@ -179,6 +180,7 @@ def types_in_zone(zone: str) -> tuple[str, ...]:
     offered: list[str] = []
     for row in catalogue()["zones"]:
         if row["zone"] == zone and row["generation"] in generations():
+            # A row without a list offers all types of its generation.
             offered += row.get("accelerator_types") or _types_of(row["generation"])
     return tuple(name for name in accelerators() if name in offered)
 

@@ -66,6 +66,7 @@ def plain(text: object, longest: int = 2000) -> str:
 
     Tabs and line breaks become spaces; other control and formatting characters are removed.
     """
+    # Cut first: a megabyte of text would cost time for every character.
     return harmless(str(text)[:longest].translate(_TO_SPACES))
 
 

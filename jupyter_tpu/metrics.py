@@ -94,6 +94,7 @@ class Holder:
         names = ("user", "command", "kernel_id", "notebook")
         texts = {name: plain(data.get(name) or "", _LONGEST_TEXT) for name in names}
         since = number_or_none(data.get("since"))
+        # An agent that does not send it is older than the field.
         is_kernel = data.get("is_kernel", bool(texts["kernel_id"])) is True
         is_own_user = data.get("is_own_user") is True
         return cls(pid=int(data["pid"]), since=since, is_own_user=is_own_user, is_kernel=is_kernel, **texts)

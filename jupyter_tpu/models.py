@@ -17,10 +17,11 @@ from jupyter_tpu.provisioning import Provisioning, check_flags, provisioning_of
 # RFC 1035 labels, as the API documents node ids; inferred, since no refusal was recorded. The rule also keeps names
 # harmless in shells, paths and HTML.
 _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
+# Also the old form with a domain (``example.com:project``).
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z0-9]{1,8}")
 _FULL_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/nodes/([^/]+)")
-# google-cloud-tpu, CreateQueuedResourceRequest.queued_resource_id
+# As google-cloud-tpu documents CreateQueuedResourceRequest.queued_resource_id.
 _QUEUED_ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
 _QUEUED_NAME = re.compile(r"projects/([^/]+)/locations/([^/]+)/queuedResources/([^/]+)")
 

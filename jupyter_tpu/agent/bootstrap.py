@@ -122,6 +122,7 @@ def hand_over(request: dict[str, Any]) -> None:
         sys.path.insert(0, str(folder))
         from jupyter_tpu.agent.prepare import main as prepare
 
+        # `prepare` notes the user's own umask, for the kernels' processes.
         os.umask(users_umask)
         prepare(folder, request)
 

@@ -103,6 +103,7 @@ class Methods:
             "note_kernel": self.note_kernel,
             "list_kernels": self.list_kernels,
             "status": self.status,
+            # These names are part of the protocol, which older clients speak; the methods' own names may change.
             "activity": guard.look,
             "keep": guard.keep,
             "set_brakes": guard.set_brakes,
@@ -120,6 +121,7 @@ class Methods:
             with suppress(TpuError, OSError):
                 kernel = self._kernels.get_or_make(call["params"].get("kernel_id"))
                 self._abort_what_came_before(kernel, call)
+                # A start of a kernel that lives does nothing, so its requests must not wait for another process.
                 if call["method"] == "restart_kernel" or not kernel.is_alive:
                     kernel.expect_start()
 
@@ -140,6 +142,7 @@ class Methods:
             raise BadInput(f"The agent has no method {str(name)[:70]!r}.", hint="It may be older than this client.")
         if name in _BY_PEOPLE:
             self._guard.somebody_acts()
+        # These store the caller, so that not even the next agent repeats them.
         if name in _ONCE:
             params = {**params, "caller": _caller(call)}
         return await self._table[name](params)
@@ -180,6 +183,7 @@ class Methods:
         number = _signal(params.get("signal", int(signal.SIGKILL)))
         if not kernel.signal_for(params["caller"], number):
             return kernel.describe()
+        # A kill is answered once its end is recorded, so that the next call may start another process.
         if number == signal.SIGKILL:
             await kernel.kill()
         else:

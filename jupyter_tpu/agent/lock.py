@@ -41,6 +41,7 @@ def lock_text() -> str:
 def locked(needs: Sequence[str]) -> str:
     """Return the part of the lock for ``uv``, for `AGENT_NEEDS` or, with all their dependencies, for `KERNEL_NEEDS`."""
     named = {_name(need) for need in needs}
+    # The lock is a flat list: only the kernels' part needs its dependencies, and they are everything but uv.
     is_all = named == set(map(_name, KERNEL_NEEDS))
     return "\n".join(block for block in _blocks() if (_name(block) in named) or (is_all and _name(block) != UV))
 

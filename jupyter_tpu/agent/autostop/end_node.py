@@ -30,6 +30,7 @@ class Ending:
         if action not in ACTIONS:
             raise BadInput(f"{str(action)[:40]!r} is not an action that ends a node.", hint="Use stop or delete.")
         try:
+            # Checked first: a missing scope is explained better here than by the API's refusal.
             name = await asyncio.to_thread(self._node.check)
             if not params.get("is_trial"):
                 await asyncio.to_thread(self._node.end, str(action))
@@ -39,6 +40,7 @@ class Ending:
 
 
 def _refused(action: str, error: CannotEnd) -> CloudRefused:
+    # Where a stop is refused, as for a slice, deleting the node still works.
     other = "%tpu stop --delete deletes it, or" if error.is_refused and action == "stop" else "Use"
     return CloudRefused(
         f"This node cannot end itself: {error}.",

@@ -85,7 +85,7 @@ class OwnNode:
             raise
 
     def _name(self) -> str:
-        # TPU VMs have all parts in the attribute `tpu-env`; other images only have the general ones.
+        # The attribute `tpu-env` names the node; the general ones are the fallback for each part that it lacks.
         env = dict(_lines(self._read_metadata("instance/attributes/tpu-env")))
         project = env.get("CONSUMER_PROJECT_ID") or self._read_metadata("project/project-id")
         zone = env.get("ZONE") or self._read_metadata("instance/zone").rpartition("/")[2]

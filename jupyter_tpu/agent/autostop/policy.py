@@ -106,6 +106,7 @@ def keep_from(data: Any, now: Moment) -> Keep:
     """
     if not isinstance(data, dict):
         raise BadInput("keep must be an object.")
+    # A duration is preferred: it does not depend on the client's clock.
     until = None if data.get("until") is None else number_from(data, "until")
     if data.get("for_s") is not None:
         until = now.wall + number_from(data, "for_s")

@@ -70,6 +70,7 @@ class Snapshots:
         kind, snapshot = _kind(params), _snapshot(params, now := this_moment())
         async with self._lock:
             kept = await self._all()
+            # Compared by age: clients' clocks differ.
             if kind not in kept or snapshot.as_of.age_s(now) <= kept[kind].as_of.age_s(now):
                 kept[kind] = snapshot
                 await asyncio.to_thread(self._save, {name: each.to_json() for name, each in kept.items()})

@@ -79,6 +79,7 @@ class EnvironmentFiles:
             made = Made.from_json(json.loads(self._made.read_text()))
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
+        # The Python that it was built from may have been removed from the worker.
         return made if os.access(self.python, os.X_OK) else None
 
     def usable(self) -> Made | None:

@@ -100,6 +100,7 @@ def _unpacked(home: Home, version: Python, archive: Path) -> str:
         raise EnvironmentFailed(
             f"Could not unpack {archive.name} on the worker: {error}.", hint=way_out(str(error)), raw=str(error)
         ) from error
+    # The folder's name shows from now on that it is complete.
     draft.rename(folder)
     return str(python)
 

@@ -80,10 +80,12 @@ class Environments:
         folder = self.home.environments / name
         own_python = str(folder / "bin" / "python")
         marker, mark = folder / ".ready", "\n".join((python, *needs))
+        # The marker holds what it was built for: another Python or other requirements need another build.
         if marker.is_file() and marker.read_text() == mark and can_run(own_python, check):
             return own_python
         uv = find_uv(self.home, phase, self.report)
         self.report(phase, f"Creating a Python environment for the {phase}", 0.3)
+        # Never repaired: nothing is known about the state of a broken environment.
         shutil.rmtree(folder, ignore_errors=True)
         run([uv, "venv", "--quiet", "--python", python, *options, str(folder)], "create a Python environment")
         self.report(phase, f"Installing {', '.join(needs)}", 0.5)
@@ -100,6 +102,7 @@ class Environments:
                 str(lock),
             ]
             in_turn(self.home, lambda options: run([*argv, *options], f"install {', '.join(needs)}"))
+        # Last, so that an interrupted build does not count.
         marker.write_text(mark)
         return own_python
 
@@ -114,6 +117,7 @@ def _find_python(wanted: str) -> str:
 
 
 def _has_ipykernel(python: str) -> bool:
+    # This very Python can be asked without starting another.
     if python == sys.executable:
         return importlib.util.find_spec("ipykernel") is not None
     return can_run(python, HAS_IPYKERNEL)

@@ -91,6 +91,7 @@ class KernelDirectory:
         If the disk is full the kernel keeps running, but a later agent will not find it.
         """
         self.state.update(changes)
+        # By way of a draft: a crash while writing must leave the old state readable.
         draft = self._path / "kernel.json.new"
         try:
             draft.write_text(json.dumps(self.state))
@@ -224,6 +225,7 @@ class KernelDirectory:
     def trim_output(self) -> None:
         """Cut the process's own output to its end, once it is large."""
         try:
+            # Truncated in place: the process has the file open, and appends.
             if self.output.stat().st_size > _MOST_OUTPUT_BYTES:
                 with self.output.open("r+b") as file:
                     file.seek(-_LAST_WORDS_BYTES, os.SEEK_END)

@@ -80,6 +80,7 @@ class Kernels:
     async def launch(self, kernel_id: Any, start: Callable[[Kernel], Awaitable[None]]) -> Kernel:
         """Start a kernel by `start`; again with a new one if the kernel is deleted meanwhile."""
         while True:
+            # A start may wait for the end of a kernel that is being deleted; then it has started nothing.
             kernel = self.get_or_make(kernel_id)
             await start(kernel)
             if not kernel.is_closed or self._kernels.get(kernel.kernel_id) is kernel:
@@ -88,6 +89,7 @@ class Kernels:
     async def forget(self, kernel_id: Any, owner: str = "") -> None:
         """End a kernel and delete all its files, unless another owner has started it since."""
         kernel = self.get(kernel_id)
+        # Another call may have deleted it while this one waited for its end.
         if await kernel.kill(owner) and not kernel.is_closed:
             self._drop(kernel)
             self._on_output()

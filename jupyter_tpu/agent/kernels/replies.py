@@ -30,6 +30,7 @@ class Replies:
     def reply(self, request: list[bytes], content: Mapping[str, Any]) -> None:
         """Answer an execute_request."""
         place = header_place(request)
+        # The request's routing identities go before the delimiter, so that the client gets the reply as its own.
         message = self._message("execute_reply", _new_id(), request[place], content)
         self._recorder.take(Channel.SHELL, [[*request[: place - 2], *message]])
 

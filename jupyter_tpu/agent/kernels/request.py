@@ -66,6 +66,7 @@ def _seconds(params: Mapping[str, Any], name: str) -> float | None:
     value = params.get(name)
     if value is None:
         return None
+    # Python counts a bool as an int, and JSON may carry Infinity.
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < math.inf:
         raise BadInput(f"{name} must be a number of seconds above 0.")
     return float(value)

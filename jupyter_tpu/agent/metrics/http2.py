@@ -18,7 +18,7 @@ _DATA, _HEADERS, _RESET, _SETTINGS, _PING, _GOAWAY, _WINDOW = 0, 1, 3, 4, 6, 7, 
 _ACK = _END_STREAM = 1
 _END_HEADERS = 4
 _PADDED = 8
-# Bounds memory; a metric of all cores has a few KiB. Also the flow-control window, so that no window update is needed.
+# Bounds memory; a metric of all cores has a few KiB. Also the flow-control window, opened once at the start.
 _LONGEST_ANSWER = 1024 * 1024
 # When the time is over, what has arrived by then is still read.
 _LAST_MOMENT_S = 0.05

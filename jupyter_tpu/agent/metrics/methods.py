@@ -21,7 +21,7 @@ from jupyter_tpu.errors import BadInput
 
 # What the sampler keeps.
 _LONGEST_HISTORY_S = 3600
-# More points than a chart has pixels; bounds the answer.
+# Bounds the answer: each series has at most so many points.
 _MOST_POINTS = 600
 _LOCK_UNSEEN = "libtpu's lock is held by a process that cannot be seen from here, such as one in a container"
 
@@ -61,6 +61,7 @@ class Metrics:
         history = None
         if history_s:
             step_s = max(INTERVAL_S, history_s / points)
+            # Thinned in a thread from a copy: an hour of 64 cores takes a while, and sampling goes on meanwhile.
             samples = self._sampler.ring.copy()
             history = await asyncio.to_thread(samples.history, time.time() - history_s, step_s, points)
         return {
@@ -74,6 +75,7 @@ class Metrics:
     async def who(self, _params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the TPU processes and the state of libtpu's lock now."""
         holders = await asyncio.to_thread(self._holders.look)
+        # A lock without a visible holder explains a TPU that looks free but can't be used.
         lock = await asyncio.to_thread(self._holders.lock_file)
         return {
             "holders": [asdict(holder) for holder in holders],

@@ -68,6 +68,7 @@ class Sdk:
         Args:
             python: the Python to use; another one than before starts a new process.
         """
+        # Another kernel uses the chips, whose environment may have another libtpu.
         if python != self._python:
             self.close()
             self._python, self._again_at = python, 0.0

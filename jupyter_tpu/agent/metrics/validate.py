@@ -98,11 +98,13 @@ def believed(
     """
     unknown: dict[str, str] = {}
     columns = {name: _column(raw, name, *rule, unknown) for name, rule in _CORE_FIELDS.items()}
+    # Every metric may lack ids, so the cores are those that any metric names.
     ids = sorted(set().union(*columns.values()))
     _drop_impossible_memory(columns, unknown)
     for name, column in columns.items():
         _explain(name, column, ids, unknown)
     duty = _column(raw, "duty_percent", DUTY_CYCLE, _percent, unknown)
+    # The duty cycle is the chip's; without any core, its own ids are all that is known of the chips.
     chips = sorted({core // cores_per_chip for core in ids} or duty)
     _explain("duty_percent", duty, chips, unknown)
     if expected_cores is not None:
@@ -139,6 +141,7 @@ def _column(
         known = rule(value) if math.isfinite(value) else None
         if number < 0:
             unknown[name] = f"libtpu reports a core {number}"
+        # Two processes that report the same core can't both be right.
         elif number in column:
             column[number] = None
             unknown[name] = f"libtpu reports core {number} more than once"

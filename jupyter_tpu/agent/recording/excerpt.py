@@ -111,6 +111,7 @@ async def _walk(record: Record, seq: int) -> AsyncIterator[tuple[int, bytes]]:
         offset += len(data)
         buffer += data
         at = 0
+        # A slice may end within an entry; its rest comes with the next one.
         while (span := entry_span(buffer, at)) and at + span[1] <= len(buffer):
             yield span[0], bytes(buffer[at : at + span[1]])
             at += span[1]

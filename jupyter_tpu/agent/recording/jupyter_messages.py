@@ -55,6 +55,7 @@ def date_of(parts: Sequence[bytes]) -> datetime | None:
     """Return the date in the header, by the sender's clock; None if it is missing or has no time zone."""
     place = header_place(parts)
     try:
+        # Python 3.10 does not parse a "Z".
         date = datetime.fromisoformat(text_of(json_object(parts[place]), "date").replace("Z", "+00:00"))
     except ValueError:
         return None

@@ -96,6 +96,7 @@ class Record:
             log.error("%s: left out a message that is too large for any client", self._folder)
             return seq, 0
         entry = encode_entry(seq, time, channel, parts)
+        # The reply to an interrupt would otherwise wait behind all output that a slow client has not read yet.
         if channel == Channel.CONTROL and len(entry) <= _URGENT_BYTES:
             self.urgent.append((seq, self.end + sum(map(len, self._waiting)), entry))
         self._waiting.append(entry)
@@ -112,6 +113,7 @@ class Record:
         data, self._waiting = b"".join(self._waiting), []
         first_seq, self._waiting_seq = self._waiting_seq, self.next_seq
         try:
+            # What waits in memory is older and must come first.
             self._overflow.release(self._write)
             self._write(data, first_seq)
         except OSError as error:
@@ -141,6 +143,7 @@ class Record:
         if self._written - self._segments[-1].start >= self._segment_bytes:
             self._segments[-1].rest()
             self._segments.append(Segment.create(self._folder, self._written, first_seq))
+        # Whole files are deleted; the one that grows always stays.
         while len(self._segments) > 1 and self._written + size - self.start > self._cap_bytes:
             self._segments.pop(0).delete()
         return self._segments[-1]

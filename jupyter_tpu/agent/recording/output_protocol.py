@@ -13,9 +13,11 @@ import threading
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
 
+# The first byte of a message from XSUB to XPUB: 0 and 1 are ZMQ's own (unsubscribe, subscribe), others pass through.
 ATTACH = b"\x03"
 ACKNOWLEDGE = b"\x02"
 
+# No plain iopub message begins with this: those begin with a topic, such as "stream.stdout".
 _MARK = b"\x02jt"
 _HEAD = struct.Struct("!3sBQ")
 _NUMBER = struct.Struct("!Q")
@@ -91,6 +93,7 @@ class Line:
         size = sum(map(len, frames))
         self._kept[self._number] = (frames, size)
         self.kept_bytes += size
+        # Replies and states are never dropped: a front end would wait for them for ever.
         if is_output:
             self._output.append(self._number)
         if self.kept_bytes >= ROOM_BYTES:
