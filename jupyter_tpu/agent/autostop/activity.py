@@ -44,7 +44,7 @@ class ActivityWatch:
         self._kernels = kernels
         self._notices = notices
         self._pages = pages
-        self._running_text = 0
+        self._hooks_before = 0
         self._chips = Chips(os.environ, partial(by_pid, kernels))
         self._measuring = asyncio.Lock()
         self._use = ChipUse("unknown", "no data yet")
@@ -93,9 +93,9 @@ class ActivityWatch:
             if this_moment().steady - self._used_at >= _FRESH_S and not self._notices.are_open:
                 use = await asyncio.to_thread(self._chips.look)
                 # Hooks that began meanwhile may have used the chips: their use does not count.
-                if self._running_text == self._notices.told:
+                if self._hooks_before == self._notices.told:
                     self._use = use
-                self._running_text, self._used_at = self._notices.told, this_moment().steady
+                self._hooks_before, self._used_at = self._notices.told, this_moment().steady
             return self._use
 
     def _note_requests(self, kernels: Iterable[Kernel], now: Moment) -> None:
