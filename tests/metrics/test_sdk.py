@@ -66,7 +66,7 @@ def test_each_tensorcore_is_told_anew_at_each_look(make_sdk: MakeSdk) -> None:
     ("body", "words"),
     [
         ("raise RuntimeError('no such metric')", "no such metric"),
-        ("return ['busy']", "nonsense"),
+        ("return ['busy']", "can't be read"),
         ("os._exit(3)", "crashed"),
         ("import time; time.sleep(1000)", "does not answer"),
     ],
