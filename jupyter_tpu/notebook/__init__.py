@@ -1,7 +1,9 @@
-"""What runs inside the user's kernel: the magics, such as ``%tpu_init``.
+"""Code that runs inside the user's kernel: the magics, the widgets and the doctor.
 
-Runs on the worker, where Python may be 3.10 and only the standard library is certain: frameworks are imported when they
-are asked for, IPython is reached only through the shell that loads the extension.
+Start with `magics.commands`, which registers ``%tpu``, ``%tpu_init``, ``%%tpu_time`` and ``%%tpu_on_preempt``. It runs
+on the worker, where Python may be 3.10 and only the standard library is certain: frameworks are imported on demand, and
+IPython is reached only through the shell that loads the extension. It must not know the cloud, SSH or the Jupyter
+server: what it shows of them comes from the agent.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ from typing import Any
 
 
 def is_on_node(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether this kernel runs on a TPU node: an agent of ours has started it, or the machine says so."""
+    """Return whether this kernel runs on a TPU node: our agent started it, or the machine's environment says so."""
+    # Imported late, like all that the magics need, so that loading the extension does not slow a kernel's start.
     from jupyter_tpu.notebook.node.agent_call import is_agent_here
 
     return is_agent_here(environ) or bool(environ.get("TPU_ACCELERATOR_TYPE"))
 
 
 def load_ipython_extension(shell: Any) -> None:
-    """Called by IPython for ``%load_ext jupyter_tpu``, and by the agent in every kernel that it starts."""
+    """Register the magics; IPython calls it for ``%load_ext jupyter_tpu``, the agent in each kernel it starts."""
     from jupyter_tpu.notebook.magics.commands import register_magics
 
     register_magics(shell)

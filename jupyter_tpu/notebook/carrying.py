@@ -1,4 +1,7 @@
-"""Packs variables of a kernel on a node as JSON, for a kernel elsewhere: values only, nothing that could run there."""
+"""Pack variables of a kernel on a node as JSON for a kernel elsewhere: plain values, never code or pickles.
+
+`jupyter_tpu.local.variables` is the other half and imports this module by its name, in the kernel on the node.
+"""
 
 from __future__ import annotations
 
@@ -10,42 +13,47 @@ from typing import Any
 
 from jupyter_tpu.errors import BadInput
 
+# The value travels inside one reply message and stands in the kernel's record. Larger data belongs in a file.
 MOST_BYTES = 16 * 1024 * 1024
 _PLAIN = (type(None), bool, int, float)
+# A longer integer travels in hexadecimal: Python refuses to write one of thousands of decimal digits (CVE-2020-10735).
 _LONG_BITS = 64
-"""Python refuses to write an integer of thousands of digits, but not in hexadecimal."""
 _LISTS: dict[type, str] = {list: "list", tuple: "tuple", set: "set", frozenset: "frozenset"}
+# Packages whose arrays NumPy can read; the check is by name, because importing them would start them.
 _ARRAYS = ("jax", "jaxlib", "tensorflow", "torch")
-# of JAX's own types, which NumPy does not know; those of the right hold each of their values
+# NumPy does not know JAX's own types: each beginning of a name, and a NumPy type that holds all of their values.
 _WIDER = (("bfloat", "float32"), ("float", "float32"), ("int", "int8"), ("uint", "uint8"))
 
 
 def pack(name: str, namespace: Mapping[str, Any]) -> str:
-    """The variable `name` as JSON text; arrays of JAX and tensors of PyTorch and TensorFlow become arrays of NumPy.
+    """Return the variable `name` as JSON text; arrays of JAX, PyTorch and TensorFlow become NumPy arrays.
 
     Raises:
-        BadInput: there is no such variable, it holds something that cannot travel, or it is too large.
+        BadInput: there is no such variable, its type is not supported, or it is too large.
     """
     if name not in namespace:
         raise BadInput(f"There is no variable {name!r} on the node.", hint="Set it in the cell.")
+    # A list that contains itself has no JSON form; Python notices that by its recursion limit.
     try:
         return json.dumps(_Packing(name).packed(namespace[name]))
     except RecursionError:
-        raise BadInput(f"{name} is nested too deeply, or holds itself.") from None
+        raise BadInput(f"{name} is nested too deeply, or contains itself.") from None
 
 
 class _Packing:
-    """Of one variable; gives up before it has built more than may travel."""
+    """Converts one variable, and gives up before it has built more than `MOST_BYTES`."""
 
     def __init__(self, name: str) -> None:
         self._name = name
         self._left = MOST_BYTES
 
     def packed(self, value: Any) -> Any:
-        """What `json.dumps` takes; `jupyter_tpu.local.variables` knows the tags."""
+        """Return a value that `json.dumps` accepts; `jupyter_tpu.local.variables` reads the tags."""
+        # A rough price for each item, so that a list of millions of small numbers is bounded too.
         self._spend(8)
         kind = type(value)
         if kind is int and value.bit_length() > _LONG_BITS:
+            # four bits make one hexadecimal digit
             self._spend(value.bit_length() // 4)
             return {"int": hex(value)}
         if kind in _PLAIN:
@@ -64,11 +72,13 @@ class _Packing:
         return self._array(value)
 
     def _array(self, value: Any) -> dict[str, Any]:
+        # The type's package decides, so that a kernel without NumPy can still bring plain values back.
         package = type(value).__module__.partition(".")[0]
         if package not in ("numpy", *_ARRAYS):
             raise self._refusal(f"A {type(value).__name__}")
         numpy = importlib.import_module("numpy")
         if package == "torch" and hasattr(value, "detach"):
+            # NumPy cannot read a tensor on a device, or one that records gradients.
             value = value.detach().cpu()
         elif package == "numpy" and type(value) is not numpy.ndarray and not isinstance(value, numpy.generic):
             raise self._refusal(f"A {type(value).__name__}")  # such as a masked array, whose mask would be lost
@@ -76,6 +86,7 @@ class _Packing:
         value = numpy.asarray(value)
         if value.dtype.names is not None:
             raise self._refusal("A structured array")
+        # NumPy shows JAX's own types, such as bfloat16, as raw bytes ("V").
         if value.dtype.kind == "V":
             value = value.astype(self._wider(value.dtype.name))
         if value.dtype.hasobject:
@@ -93,7 +104,7 @@ class _Packing:
     def _refusal(self, what: str) -> BadInput:
         return BadInput(
             f"{what} cannot come back from the node.",
-            hint="Numbers, texts, lists, dictionaries and plain arrays can: turn it into those.",
+            hint="Convert it to numbers, strings, lists, dictionaries or plain arrays.",
         )
 
     def _text(self, content: bytes) -> str:

@@ -1,7 +1,7 @@
-"""What a magic shows: titles, lines and tables, as text and as HTML.
+"""The output of a magic: titles, lines and tables, as text and as HTML.
 
-Every value may come from a process, a file or another machine. So nothing that could steer a terminal gets into the
-text, and everything is escaped in the HTML.
+Every value may come from a process, a file or another machine. So control characters are removed from the text, and
+everything is escaped in the HTML.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ _LEFT = ' style="text-align: left"'
 
 
 def as_html(text: str) -> str:
-    """Escaped, also for front ends that set what is between two dollar signs as mathematics."""
+    """Escape text for HTML, and its dollar signs for front ends that render ``$…$`` as mathematics."""
     return html.escape(text).replace("$", "<span>$</span>")
 
 
 def age_text(at: float, now: float) -> str:
-    """``as of 40 s ago``; both in Unix seconds."""
+    """Return ``as of 40 s ago``; both arguments in Unix seconds."""
     return f"as of {span_text(now - at)} ago"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A part of what is shown.
+    """One part of a magic's output.
 
     Attributes:
-        age: how old it is, such as ``as of 40 s ago``.
+        age: how old its data is, such as ``as of 40 s ago``.
         lines: shown above the table; `header` and `rows` are the table.
-        verbatim: lines for programs, or of a file; they alone are never cut.
+        verbatim: lines of a file or for programs; only these are never shortened.
     """
 
     title: str = ""
@@ -46,7 +46,7 @@ class Section:
     verbatim: Sequence[str] = ()
 
     def to_text(self) -> Iterator[str]:
-        """Its lines."""
+        """Yield the lines of its plain-text form."""
         indent = ""
         if self.title:
             yield f"{plain(self.title)} ({plain(self.age)})" if self.age else plain(self.title)
@@ -64,7 +64,7 @@ class Section:
             yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
 
     def to_html(self) -> Iterator[str]:
-        """Its elements."""
+        """Yield the elements of its HTML form."""
         age = f" <small>{_escaped(self.age)}</small>" if self.age else ""
         title = [f"<strong>{_escaped(self.title)}</strong>{age}"] if self.title else []
         if title or self.lines:
@@ -78,7 +78,7 @@ class Section:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MagicOutput:
-    """The answer of a magic."""
+    """The whole output of a magic."""
 
     sections: Sequence[Section]
 
@@ -86,16 +86,16 @@ class MagicOutput:
         return "\n\n".join("\n".join(section.to_text()) for section in self.sections)
 
     def to_html(self) -> str:
-        """The same, with every value escaped."""
+        """Return the output as HTML, with every value escaped."""
         return "".join(part for section in self.sections for part in section.to_html())
 
     def to_mimebundle(self) -> dict[str, str]:
-        """For a front end to choose from."""
+        """Return both forms by media type, for the front end to choose from."""
         return {"text/plain": str(self), "text/html": self.to_html()}
 
 
 def said(*lines: str) -> MagicOutput:
-    """An answer of a few lines."""
+    """Return an output of a few lines of text."""
     return MagicOutput(sections=[Section(lines=lines)])
 
 

@@ -19,7 +19,7 @@ from jupyter_tpu.models import Node
 if TYPE_CHECKING:
     from conftest import Cloud
 
-CHECKS_OF_A_WORKER = {"agent", "chips", "lock file", "guard", "brakes", "environment", "variables", "disk", "clock"}
+CHECKS_OF_A_WORKER = {"agent", "chips", "lock file", "guard", "auto-stop", "environment", "variables", "disk", "clock"}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,7 @@ def test_a_notebook_is_told_what_is_so_on_its_node(client: Any) -> None:
     assert findings.keys() >= CHECKS_OF_A_WORKER
     assert findings["agent"]["state"] == "ok"
     assert findings["clock"]["state"] == "ok"
-    assert "jupyter tpu autostop NODE" in findings["brakes"]["fix"]
+    assert "jupyter tpu autostop NODE" in findings["auto-stop"]["fix"]
     assert "This node has received no auto-stop rules yet" in shown(client, "%tpu doctor")
 
 
@@ -69,8 +69,8 @@ def test_a_terminal_is_told_of_this_machine_the_project_and_the_node(cloud: Clou
     assert findings.keys() >= here | CHECKS_OF_A_WORKER
     assert (findings["API"]["state"], findings["SSH and agent"]["state"], findings["clocks"]["state"]) == ("ok",) * 3
     assert findings["runtime version"]["state"] == "ok"
-    typed = f"jupyter tpu autostop my-node --zone {node.name.zone} shows its rules and tells them to the node."
-    assert findings["brakes"]["fix"] == typed
+    typed = f"jupyter tpu autostop my-node --zone {node.name.zone} shows its rules and sends them to the node."
+    assert findings["auto-stop"]["fix"] == typed
     assert answer["has_fault"] == any(each["state"] == "fault" for each in answer["findings"])
 
 

@@ -141,7 +141,7 @@ def test_variables_come_back(local: LocalKernel) -> None:
     [
         ("%%tpu -o nothing\n1", "no variable 'nothing'"),
         ("%%tpu -o thing\nthing = object()", "A object cannot come back"),
-        ("%%tpu -o loop\nloop = []\nloop.append(loop)", "holds itself"),
+        ("%%tpu -o loop\nloop = []\nloop.append(loop)", "contains itself"),
         ("%%tpu -o big\nbig = 'x' * 17_000_000", "too large to come back: more than 16 MiB"),
     ],
 )

@@ -83,19 +83,19 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         ),
         (
             answering(activity={**ACTIVITY, "rules": {"idle_after_s": None, "session_s": None}}),
-            *("brakes", WARNING, "Nothing ends this node", "--idle 1h"),
+            *("auto-stop", WARNING, "no auto-stop rule", "--idle 1h"),
         ),
         *(
             (
                 answering(activity={**ACTIVITY, "guard": {"state": "off", "detail": "x"}, "has_rules": False}),
                 *(check, UNKNOWN, "received n", "jupyter tpu autostop NODE"),
             )
-            for check in ("guard", "brakes")
+            for check in ("guard", "auto-stop")
         ),
         (answering(node={}), "runtime version", UNKNOWN, "not known here", "Jupyter server"),
         (
             answering(node={"data": {"runtime_version": "v2-alpha-tpuv6e"}}),
-            *("runtime version", FAULT, "v2-alpha-tpuv6e is for", "again"),
+            *("runtime version", FAULT, "v2-alpha-tpuv6e is for", "Recreate"),
         ),
         (answering(activity={"nonsense": 1}), "guard", UNKNOWN, "does not understand", "doctor NODE"),
         (replace(WELL, installed=()), "environment", WARNING, "no framework", "jax[tpu]"),
@@ -107,7 +107,7 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         (replace(WELL, python=(3, 10)), "versions of JAX", WARNING, "Python 3.11", "env make"),
         (
             replace(WELL, versions={"jax": {**JAX, "jax": "9.9.9"}}, requirements={"jax": []}),
-            *("versions of JAX", UNKNOWN, "not in the matrix", ""),
+            *("versions of JAX", UNKNOWN, "not in the list of tested", ""),
         ),
         (replace(WELL, environ={"JAX_PLATFORMS": "cpu"}), "variables", FAULT, "JAX_PLATFORMS=cpu", "restart"),
         (replace(WELL, environ={"PJRT_DEVICE": "CPU"}), "variables", FAULT, "PJRT_DEVICE=CPU", "restart"),
@@ -121,9 +121,9 @@ def test_nothing_is_wrong_with_a_worker_that_is_well() -> None:
         (replace(WELL, worker=this_worker({})), "node", FAULT, "not run on a TPU node", "kernel menu"),
         (replace(WELL, disks={"/tmp": (2**30, 2**40)}), "disk", FAULT, "1.0 of 1024.0 GiB", "Delete"),
         (replace(WELL, disks={"/tmp": (2**35, 2**40)}), "disk", WARNING, "32.0 of", "full soon"),
-        (replace(WELL, read_only=["/home/me"]), "disk", FAULT, "Nothing can be written in /home/me", "make the node"),
+        (replace(WELL, read_only=["/home/me"]), "disk", FAULT, "Nothing can be written in /home/me", "recreate the"),
         (replace(WELL, clock_ahead_s=-90.0), "clock", WARNING, "behind", "chrony"),
-        (replace(WELL, clock_ahead_s=None), "clock", UNKNOWN, "does not tell", ""),
+        (replace(WELL, clock_ahead_s=None), "clock", UNKNOWN, "gave no time", ""),
     ],
 )
 def test_each_fault_is_found_with_its_fix(facts: Facts, check: str, state: str, text: str, fix: str) -> None:

@@ -90,7 +90,7 @@ def test_flags_that_would_end_the_kernel_are_tried_in_another_process(run_cells,
     take_out = "import os; del os.environ['XLA_FLAGS']"
     run = run_cells("%tpu_init", take_out, "%tpu_init", environ={**EMULATED_V5E_8, "XLA_FLAGS": flags})
     refused, ready = run.text.split("JAX is ready on 8 devices")
-    assert "has a flag with which JAX would end this kernel" in refused
+    assert "has an unknown flag: JAX would crash this kernel" in refused
     assert said in refused
     assert take_out in refused
     assert ready
@@ -106,8 +106,8 @@ def test_flags_that_xla_knows_are_left_alone(run_cells):
 @pytest.mark.parametrize(
     ("files", "said"),
     [
-        ({"jax.py": "x = 1"}, "What Python finds by the name of jax is not JAX: {folder}/jax.py is in its way."),
-        ({"torch_xla/readme": ""}, "the name of torch_xla is not PyTorch/XLA: {folder}/torch_xla is in its way."),
+        ({"jax.py": "x = 1"}, "“import jax” finds {folder}/jax.py, not JAX."),
+        ({"torch_xla/readme": ""}, "“import torch_xla” finds {folder}/torch_xla, not PyTorch/XLA."),
         ({"jax/__init__.py": "raise AttributeError('_ARRAY_API not found')"}, "AttributeError: _ARRAY_API not found"),
         ({"jax/__init__.py": "match = ("}, "SyntaxError: '(' was never closed"),
         (
@@ -135,20 +135,20 @@ def test_devices_and_mesh_are_handed_to_the_notebook(run_cells):
     assert run.succeeded, run.text
     assert "jax 8 True {'devices': 8} None" in run.text
     assert "tpu.mesh (emulated)>" in run.text
-    assert "Chosen: the one that is installed here." in run.text
+    assert "Chosen: the only one installed here." in run.text
 
 
 def test_a_second_framework_in_one_kernel_is_refused(run_cells):
     run = run_cells("%tpu_init", "%tpu_init tf", environ=EMULATED_V5E_8)
     assert not run.succeeded
-    assert "JAX has the TPU in this kernel already, so TensorFlow cannot have it." in run.text
+    assert "JAX uses the TPU in this kernel already, so TensorFlow cannot." in run.text
     assert "restart the kernel and run %tpu_init tf first" in run.text
 
 
 def test_a_real_slice_of_several_workers_is_refused_before_jax_would_wait_for_ever(run_cells):
     run = run_cells("%tpu_init", environ={"TPU_ACCELERATOR_TYPE": "v5litepod-16"})
     assert not run.succeeded
-    assert "JAX would wait for the others for ever" in run.text
+    assert "JAX would wait for the others forever" in run.text
 
 
 def test_our_errors_show_no_traceback(run_cells):

@@ -80,7 +80,7 @@ def test_torch_xla_is_not_told_of_spmd_twice(run_with):
         ({"FAKE_DEVICE_TYPE": "CPU"}, "PyTorch/XLA is running on the CPU, not on the TPU"),
         ({"FAKE_DEVICES": "4"}, "PyTorch/XLA has 4 devices in this kernel, but a worker of v5litepod-8 has 8."),
         ({"FAKE_FAILURE": "TPU initialization failed: No jellyfish device found."}, "PyTorch/XLA found no TPU chip"),
-        ({"accelerator_type": "v5litepod-16"}, "PyTorch/XLA would wait for the others for ever"),
+        ({"accelerator_type": "v5litepod-16"}, "PyTorch/XLA would wait for the others forever"),
     ],
 )
 def test_torch_xla_without_all_its_chips_is_refused_with_the_reason(run_with, variables, words):
@@ -111,8 +111,8 @@ def test_chips_that_the_user_has_chosen_stay_chosen(run_with):
     ("variables", "words"),
     [
         ({"FAKE_CHIPS": "0"}, "PyTorch has no device “tpu” in this kernel"),
-        ({"accelerator_type": "v3-8"}, "TorchTPU does not know the chips of v3-8"),
-        ({"JUPYTER_TPU_EMULATED": "1"}, "TorchTPU runs on real chips only"),
+        ({"accelerator_type": "v3-8"}, "TorchTPU does not support v3-8"),
+        ({"JUPYTER_TPU_EMULATED": "1"}, "TorchTPU needs real chips"),
     ],
 )
 def test_torch_tpu_where_it_cannot_run_is_refused_with_the_reason(run_with, variables, words):

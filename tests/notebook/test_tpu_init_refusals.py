@@ -43,8 +43,8 @@ ROWS = [
         "jax",
         "Unable to initialize backend 'tpu': ABORTED: Internal error when accessing libtpu multi-process lockfile. Run"
         ' "$ sudo rm /tmp/libtpu_lockfile".' + SUFFIX,
-        "lock file /nowhere/libtpu_lockfile, and no process is seen",
-        "Only when it names nobody",
+        "lock file /nowhere/libtpu_lockfile, and this kernel sees no process",
+        "If it lists no process",
         AcceleratorBusy,
     ),
     Row(
@@ -92,7 +92,7 @@ ROWS = [
         "no-metadata",
         "torch_xla",
         "expected string or bytes-like object, got 'NoneType'",
-        "cannot read of which type",
+        "cannot read its type",
         "TPU_SKIP_MDS_QUERY",
     ),
     Row(

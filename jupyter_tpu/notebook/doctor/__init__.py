@@ -1,1 +1,4 @@
-"""What could keep this kernel from its TPU: `examine` gathers `facts`, `checks` judges them (pure)."""
+"""The doctor of a worker: find what could keep this kernel from its TPU, and say how to fix it.
+
+`examine` gathers the `facts`; `checks` turns them into findings and is pure. It changes nothing on the worker.
+"""

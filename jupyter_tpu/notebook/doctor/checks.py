@@ -1,4 +1,4 @@
-"""The checks of the doctor on a worker: from facts to findings. Pure."""
+"""The doctor's checks on a worker: functions from facts to findings. Pure."""
 
 from __future__ import annotations
 
@@ -22,36 +22,41 @@ Findings = Iterator[Finding]
 Answer = Mapping[str, Any]
 
 _GIB = 2**30
+# A fault below this: there is hardly room for another package or checkpoint.
 _LEAST_DISK_BYTES = 2 * _GIB
+# A warning below this share of the disk.
 _LITTLE_DISK = 0.1
+# The same limit as `cloud.clock.WRONG_S`: an HTTP date has whole seconds, and an answer may take a while.
 _MOST_CLOCK_S = 30.0
-_AGENT_FIX = "Look at it from your own machine: jupyter tpu doctor NODE"
+_AGENT_FIX = "Check it from your own machine: jupyter tpu doctor NODE"
 
 
 # -- the agent, and what it says
 
 
 def examine_agent(facts: Facts) -> Findings:
-    """The agent, the chips' holders, the guard and the brakes."""
-    yield from _said(facts, "agent", "status", _agent)
-    yield from _said(facts, "chips", "who", lambda answer: _holders(facts, answer))
-    yield from _said(facts, "lock file", "who", _lock_file)
-    yield from _said(facts, "guard", "activity", _guard)
-    yield from _said(facts, "brakes", "activity", _brakes)
-    yield from _said(facts, "runtime version", "node", lambda answer: _runtime_version(facts, answer))
+    """Check the agent, the processes that use the chips, the guard, auto-stop and the runtime version."""
+    yield from _judged(facts, "agent", "status", _agent)
+    yield from _judged(facts, "chips", "who", lambda answer: _holders(facts, answer))
+    yield from _judged(facts, "lock file", "who", _lock_file)
+    yield from _judged(facts, "guard", "activity", _guard)
+    yield from _judged(facts, "auto-stop", "activity", _autostop)
+    yield from _judged(facts, "runtime version", "node", lambda answer: _runtime_version(facts, answer))
 
 
-def _said(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
-    """What the agent's answer means; a finding too where there is none, or it makes no sense."""
+def _judged(facts: Facts, check: str, name: str, judge: Callable[[Answer], Findings]) -> Findings:
+    """Judge one answer of the agent; a missing or unreadable answer is a finding too."""
     answer = facts.answers[name]
     if isinstance(answer, TpuError):
+        # One silent agent leaves every check without an answer; only the agent's own check calls that a fault.
         state = FAULT if check == "agent" else UNKNOWN
         yield Finding(check=check, state=state, text=answer.message, fix=answer.hint or _AGENT_FIX)
         return
     try:
+        # as a list, so that an answer that breaks half-way yields no half of its findings
         yield from list(judge(answer))
     except (LookupError, TypeError, ValueError, AttributeError):
-        text = "The agent answers in a way that this version does not understand."
+        text = "This version does not understand the agent's answer."
         yield Finding(check=check, state=UNKNOWN, text=text, fix=_AGENT_FIX)
 
 
@@ -61,7 +66,7 @@ def _agent(answer: Answer) -> Findings:
     if version == __version__:
         yield Finding(check="agent", state=OK, text=f"{text}.")
     else:
-        fix = "It is replaced when no kernel runs any more and a newer client connects."
+        fix = "It is replaced when its last kernel has ended and a newer client connects."
         yield Finding(check="agent", state=WARNING, text=f"{text}; this kernel has {__version__}.", fix=fix)
 
 
@@ -84,68 +89,69 @@ def _lock_file(answer: Answer) -> Findings:
     path = lock["path"]
     if lock["is_held"] and not holders:
         text = f"{path} is held by a process that cannot be seen from here."
-        fix = f"It may be in a container, or another user's: sudo lsof -w {path}"
+        fix = f"It may be in a container or belong to another user: sudo lsof -w {path}"
         yield Finding(check="lock file", state=WARNING, text=text, fix=fix)
     elif lock["is_there"] and not lock["is_held"]:
-        text = f"{path} is there and unused: it only blocks other users of this machine."
+        # libtpu opens the file for writing, so a leftover keeps out only users who do not own it.
+        text = f"{path} is left over and unused: it only blocks other users of this machine."
         fix = f"If libtpu cannot open it: sudo rm -r {path}"
         yield Finding(check="lock file", state=OK, text=text, fix=fix)
     else:
-        text = f"{path} is held by what uses the chips." if lock["is_held"] else f"There is no {path}."
+        text = f"{path} is held by the process that uses the chips." if lock["is_held"] else f"There is no {path}."
         yield Finding(check="lock file", state=OK, text=text)
 
 
-_UNTOLD = "On your own machine: jupyter tpu autostop NODE shows its rules and tells them to the node."
+_SEND_RULES = "On your own machine: jupyter tpu autostop NODE shows its rules and sends them to the node."
 
 
 def _guard(answer: Answer) -> Findings:
     guard = answer["guard"]
-    if _is_untold(answer):
+    if _has_no_rules(answer):
         text = "It waits for rules: this node has received none yet."
-        yield Finding(check="guard", state=UNKNOWN, text=text, fix=_UNTOLD)
+        yield Finding(check="guard", state=UNKNOWN, text=text, fix=_SEND_RULES)
         return
     state = {"armed": OK, "off": WARNING, "cannot": WARNING}.get(guard["state"], UNKNOWN)
     fix = {
         "off": "Set a rule: `jupyter tpu autostop NODE --idle 1h` on your own machine.",
-        "cannot": "The rules on your own computer and the cloud's deadline still hold; for the guard, create the node "
+        "cannot": "Auto-stop on your own computer and the cloud's deadline still work. For the guard, create the node "
         "with the scope cloud-platform.",
     }.get(guard["state"], "")
     yield Finding(check="guard", state=state, text=f"{guard['state']}: {guard['detail']}.", fix=fix)
 
 
-def _is_untold(answer: Answer) -> bool:
-    """Rules may be laid down on its owner's machine all the same."""
+def _has_no_rules(answer: Answer) -> bool:
+    """Return whether the node has received no rules; its owner's computer may still have some for it."""
     return answer.get("has_rules", True) is False and answer["ends_in_s"] is None
 
 
-def _brakes(answer: Answer) -> Findings:
-    if _is_untold(answer):
+def _autostop(answer: Answer) -> Findings:
+    if _has_no_rules(answer):
         text = "This node has received no auto-stop rules yet; its owner's computer may have some."
-        yield Finding(check="brakes", state=UNKNOWN, text=text, fix=_UNTOLD)
+        yield Finding(check="auto-stop", state=UNKNOWN, text=text, fix=_SEND_RULES)
         return
     rules = answer["rules"]
     lengths = {"idle": rules["idle_after_s"], "in session": rules["session_s"]}
     known = [f"after {span_text(length)} {what}" for what, length in lengths.items() if length is not None]
     if answer["ends_in_s"] is not None:
-        known.append(f"as things are in {span_text(answer['ends_in_s'])}")
+        known.append(f"now due in {span_text(answer['ends_in_s'])}")
     if known:
-        yield Finding(check="brakes", state=OK, text=f"This node ends {', '.join(known)}.")
+        yield Finding(check="auto-stop", state=OK, text=f"This node ends {', '.join(known)}.")
     else:
         fix = "On your own machine: jupyter tpu autostop NODE --idle 1h --session 12h"
-        yield Finding(check="brakes", state=WARNING, text="Nothing ends this node by itself.", fix=fix)
+        yield Finding(check="auto-stop", state=WARNING, text="This node has no auto-stop rule.", fix=fix)
 
 
 def _runtime_version(facts: Facts, answer: Answer) -> Findings:
     check = "runtime version"
     if not answer:
         text = "The runtime version of this node is not known here."
-        fix = "A Jupyter server with jupyter_tpu tells it while it is connected."
+        fix = "A Jupyter server with jupyter_tpu on your own machine sends it while it is connected."
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
     found = str(answer["data"]["runtime_version"])
     for framework in facts.installed or ("",):
         if why := runtime_version_fits(facts.worker.accelerator_type, found, framework):
-            yield Finding(check=check, state=FAULT, text=why, fix="Make the node again with one of those.")
+            yield Finding(check=check, state=FAULT, text=why, fix="Recreate the node with one of those.")
             return
     yield Finding(check=check, state=OK, text=f"{found} on {facts.worker.accelerator_type or 'an unknown type'}.")
 
@@ -154,7 +160,7 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
 
 
 def examine_environment(facts: Facts) -> Findings:
-    """Python, frameworks, their versions, variables, and whether something computes on the CPU."""
+    """Check Python, the frameworks and their versions, the variables, and a fall-back to the CPU."""
     yield from _frameworks(facts)
     for framework in facts.installed:
         yield from _versions(facts, framework)
@@ -170,7 +176,7 @@ def _frameworks(facts: Facts) -> Findings:
     elif len(facts.installed) > 1:
         names = " and ".join(TITLES[each] for each in facts.installed)
         fix = "Give each its own: jupyter tpu env make NODE FRAMEWORK, on your own machine."
-        text = f"{python} has {names}, and no libtpu serves two of them."
+        text = f"{python} has {names}, and each needs a libtpu of its own."
         yield Finding(check="environment", state=WARNING, text=text, fix=fix)
     else:
         yield Finding(check="environment", state=OK, text=f"{python} with {TITLES[facts.installed[0]]}.")
@@ -181,50 +187,52 @@ def _versions(facts: Facts, framework: str) -> Findings:
     own = versions[LIBRARIES[framework][0]]
     release, install = release_of(framework, own), install_command(framework, facts.worker)
     check = f"versions of {title}"
-    told = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
+    listed = ", ".join(f"{name} {version or 'missing'}" for name, version in versions.items())
+    # From the surest fault to the weakest doubt; only the first that applies is reported.
     if not versions["libtpu"] and not facts.worker.is_emulated:
-        yield Finding(check=check, state=FAULT, text=f"libtpu is missing: {told}.", fix=install)
+        yield Finding(check=check, state=FAULT, text=f"libtpu is missing: {listed}.", fix=install)
     elif mismatch := libtpu_mismatch(framework, versions, facts.requirements[framework]):
         yield Finding(check=check, state=FAULT, text=mismatch, fix=install)
     elif release is None:
-        yield Finding(check=check, state=UNKNOWN, text=f"{told}: this version is not in the matrix.")
+        yield Finding(check=check, state=UNKNOWN, text=f"{listed}: this version is not in the list of tested ones.")
     elif not release.fits(facts.python):
         text = f"{release.title} is made for Python {python_range(release)}."
-        yield Finding(check=check, state=WARNING, text=text, fix="jupyter tpu env make NODE FRAMEWORK brings a Python.")
+        fix = "On your own machine: jupyter tpu env make NODE FRAMEWORK installs that Python too."
+        yield Finding(check=check, state=WARNING, text=text, fix=fix)
     else:
         stands_in = " (emulated: the CPU stands in)" if facts.worker.is_emulated else ""
-        yield Finding(check=check, state=OK, text=f"{told}{stands_in}.")
+        yield Finding(check=check, state=OK, text=f"{listed}{stands_in}.")
 
 
-_UNSET = "Take it out of the kernel's environment, then restart the kernel."
+_UNSET = "Remove it from the kernel's environment, then restart the kernel."
 
 
 def _variables(facts: Facts) -> Findings:
     found = list(_suspicious(facts.environ, facts.worker))
     yield from found
     if not found:
-        yield Finding(check="variables", state=OK, text="None keeps a framework from the chips.")
+        yield Finding(check="variables", state=OK, text="No variable keeps a framework from the chips.")
 
 
 def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
-    """An emulated worker is told to use the CPU, which stands in for its chips."""
+    """Find variables that mislead a framework; on an emulated worker those that select the CPU are right."""
     platforms, is_emulated = environ.get("JAX_PLATFORMS", ""), worker.is_emulated
     if platforms and "tpu" not in platforms.split(",") and not is_emulated:
         yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from the TPU.")
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
         yield _variable(FAULT, f"PJRT_DEVICE={environ['PJRT_DEVICE']} keeps PyTorch/XLA from the TPU.")
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
-        text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it where no chip is."
+        text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."
         yield _variable(WARNING, text)
     if flags := [each for each in environ.get("XLA_FLAGS", "").split() if each.startswith("--xla_tpu_")]:
-        text = f"XLA_FLAGS has {' '.join(flags)}: XLA ends a kernel for a flag of libtpu."
+        text = f"XLA_FLAGS has {' '.join(flags)}: XLA ends the process when it finds a flag of libtpu."
         fix = "Put libtpu's flags into LIBTPU_INIT_ARGS, then restart the kernel."
         yield Finding(check="variables", state=FAULT, text=text, fix=fix)
     if environ.get("ALLOW_MULTIPLE_LIBTPU_LOAD") == "1":
-        yield _variable(WARNING, "ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes take the chips, and both may crash.")
+        yield _variable(WARNING, "ALLOW_MULTIPLE_LIBTPU_LOAD lets two processes use the chips, and both may crash.")
     for name in ("TPU_VISIBLE_CHIPS", "TPU_VISIBLE_DEVICES"):
         if environ.get(name):
-            yield _variable(WARNING, f"{name}={environ[name]} shows a framework only these chips.")
+            yield _variable(WARNING, f"{name}={environ[name]} limits frameworks to only these chips.")
 
 
 def _variable(state: str, text: str) -> Finding:
@@ -237,7 +245,7 @@ def _fall_back(facts: Facts) -> Findings:
         if platform == "tpu":
             yield Finding(check="fall-back", state=OK, text=f"{title} computes on the TPU.")
         elif facts.worker.is_emulated:
-            yield Finding(check="fall-back", state=OK, text=f"{title} computes on the CPU, as emulated chips do.")
+            yield Finding(check="fall-back", state=OK, text=f"{title} computes on the CPU, as on any emulated node.")
         else:
             text = f"{title} computes on the {platform} in this kernel, not on the TPU."
             yield Finding(check="fall-back", state=FAULT, text=text, fix=RESTART)
@@ -247,11 +255,12 @@ def _fall_back(facts: Facts) -> Findings:
 
 
 def examine_machine(facts: Facts) -> Findings:
-    """Its type, its disks and its clock."""
+    """Check that this is a TPU node, its disks and its clock."""
     if not facts.worker.is_on_node:
         yield Finding(check="node", state=FAULT, text="This kernel does not run on a TPU node.", fix=CHOOSE_NODE)
     for folder in facts.read_only:
-        fix = "Save your work elsewhere. A disk with errors becomes read-only: make the node again."
+        # Linux remounts a file system read-only after an I/O error; a new node has a new disk.
+        fix = "Save your work elsewhere. A disk with errors becomes read-only: recreate the node."
         yield Finding(check="disk", state=FAULT, text=f"Nothing can be written in {folder}.", fix=fix)
     for folder, (free, total) in facts.disks.items():
         yield _disk(folder, free, total)
@@ -261,7 +270,7 @@ def examine_machine(facts: Facts) -> Findings:
 def _disk(folder: str, free: int, total: int) -> Finding:
     text = f"{free / _GIB:.1f} of {total / _GIB:.1f} GiB are free in {folder}."
     if free < _LEAST_DISK_BYTES:
-        fix = "Delete what is not needed: old checkpoints, ~/.cache/uv, ~/.cache/pip, /tmp/tpu_logs."
+        fix = "Delete what you don't need: old checkpoints, ~/.cache/uv, ~/.cache/pip, /tmp/tpu_logs."
         return Finding(check="disk", state=FAULT, text=text, fix=fix)
     state = WARNING if free < _LITTLE_DISK * total else OK
     return Finding(check="disk", state=state, text=text, fix="" if state == OK else "It will be full soon.")
@@ -270,8 +279,8 @@ def _disk(folder: str, free: int, total: int) -> Finding:
 def _clock(facts: Facts) -> Finding:
     ahead_s = facts.clock_ahead_s
     if ahead_s is None:
-        return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server does not tell the time.")
+        return Finding(check="clock", state=UNKNOWN, text="The machine's metadata server gave no time.")
     if abs(ahead_s) <= _MOST_CLOCK_S:
-        return Finding(check="clock", state=OK, text="As the cloud's, to some seconds.")
+        return Finding(check="clock", state=OK, text="It agrees with the cloud's clock to within seconds.")
     text = f"It is {span_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} the cloud's: tokens are refused."
     return Finding(check="clock", state=WARNING, text=text, fix="sudo systemctl restart chrony")

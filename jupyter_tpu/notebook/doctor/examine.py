@@ -1,6 +1,6 @@
-"""Examines the worker that it runs on, in the kernels' Python: gathers facts, then judges them. Judging is pure.
+"""Examine this worker in the kernels' Python: gather the facts, then let the checks judge them.
 
-Nothing is started, imported or changed by it. As a program it prints its findings as one JSON line, for the agent.
+It starts, imports and changes nothing. As a program it prints its findings as one JSON line, for the agent.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from jupyter_tpu.notebook.node.worker import this_worker
 from jupyter_tpu.notebook.tpu_init.choice import imported_frameworks, installed_frameworks
 from jupyter_tpu.notebook.tpu_init.versions import installed_versions, requirements_of
 
+# Bounds the wait on a machine without a metadata server, so that all checks together take about 2 s.
 _CLOCK_S = 1.5
 _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "status": ("status", {}),
@@ -37,14 +38,15 @@ _QUESTIONS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
 
 
 def examine(environ: Mapping[str, str] = os.environ) -> list[Finding]:
-    """All checks, within about 2 s."""
+    """Run all checks, which takes 2 s at most, and return their findings."""
     facts = gather(environ)
     return [*examine_agent(facts), *examine_environment(facts), *examine_machine(facts)]
 
 
 def gather(environ: Mapping[str, str]) -> Facts:
-    """Look at this machine, this process and what the agent says."""
+    """Collect the facts about this machine, this process and the agent's answers."""
     worker, installed, clock = this_worker(environ), installed_frameworks(), list[float]()
+    # Metadata server and agent are asked at the same time, since both may be slow.
     asking = threading.Thread(target=_read_clock, args=(environ, clock), daemon=True)
     if worker.is_on_node:
         asking.start()
@@ -76,7 +78,7 @@ def _ask(environ: Mapping[str, str]) -> Mapping[str, Mapping[str, Any] | TpuErro
 
 
 def _platforms() -> dict[str, str]:
-    """Of JAX only if it has started: asking it would start it."""
+    """Return what JAX computes on, only if it has started: asking it would start it and take the chips."""
     if "jax" in imported_frameworks():
         bridge = sys.modules.get("jax._src.xla_bridge")
         with suppress(AttributeError, RuntimeError):
@@ -86,6 +88,7 @@ def _platforms() -> dict[str, str]:
 
 
 def _disks() -> dict[str, tuple[int, int]]:
+    # the two places that fill up: checkpoints and caches at home, libtpu's logs in /tmp
     found = dict[str, tuple[int, int]]()
     for folder in (Path.home(), Path("/tmp")):
         with suppress(OSError):
@@ -95,16 +98,17 @@ def _disks() -> dict[str, tuple[int, int]]:
 
 
 def _read_clock(environ: Mapping[str, str], found: list[float]) -> None:
-    """By the date of an answer of the machine's metadata server, which is to the second."""
+    """Add how far this clock is ahead, by the date header of the metadata server, which has whole seconds."""
     host = environ.get("GCE_METADATA_HOST") or "metadata.google.internal"
     request = urllib.request.Request(
         f"http://{host}/computeMetadata/v1/instance/id", headers={"Metadata-Flavor": "Google"}
     )
+    # A proxy of the environment cannot reach the metadata server, whose address is local to the machine.
     direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     with suppress(OSError, TypeError, ValueError), direct.open(request, timeout=_CLOCK_S) as answer:
         found.append(time.time() - parsedate_to_datetime(answer.headers["Date"]).timestamp())
 
 
 def main() -> None:
-    """Print the findings of this machine."""
+    """Print the findings as one JSON line."""
     sys.stdout.write(json.dumps([each.to_json() for each in examine()]) + "\n")

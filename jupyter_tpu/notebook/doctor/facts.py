@@ -1,4 +1,4 @@
-"""What the doctor has found out about this worker, for the checks to judge."""
+"""The facts about this worker that the doctor's checks judge."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from jupyter_tpu.notebook.node.worker import ThisWorker
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What is so on this worker now.
+    """The state of this worker at one moment.
 
     Attributes:
         python: version of the kernels' Python.
-        pid: the process that asks, which may be a kernel that uses the chips.
-        versions, requirements: of each installed framework: its libraries, and what it asks for.
-        platforms: what frameworks that have started in this process compute on.
+        pid: of this process, which may be a kernel that uses the chips.
+        versions: the version of each library, by framework.
+        requirements: the requirements in each framework's package metadata.
+        platforms: ``tpu``, ``cpu`` … by framework, for the frameworks that have started in this process.
         disks: free and total bytes by folder.
-        read_only: those of these folders in which nothing can be written.
-        clock_ahead_s: how far this machine's clock is ahead of the cloud's; None: not known.
-        answers: the agent's, or why it did not answer.
+        read_only: the folders among `disks` that cannot be written to.
+        clock_ahead_s: seconds that this machine's clock is ahead of the cloud's; None: not known.
+        answers: each answer of the agent, or the error instead of it.
     """
 
     worker: ThisWorker

@@ -1,4 +1,7 @@
-"""Asks the agent on this machine, over its Unix socket, and waits for the answers, but never for long."""
+"""Calls of the agent on this machine over its Unix socket; every call has a time limit.
+
+Blocking and without asyncio: it runs in the kernel's main thread, whose event loop belongs to IPython.
+"""
 
 from __future__ import annotations
 
@@ -16,29 +19,31 @@ from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, Proto
 from jupyter_tpu.wire.hello import client_hello
 
 SOCKET_VARIABLE = "JUPYTER_TPU_AGENT_SOCKET"
+# For calls that change something: the agent may have to ask the metadata server or the cloud first.
 ANSWER_S = 20.0
+# For calls whose result is only shown: a cell that prints a status must not hang on an agent that is stuck.
 CELL_S = 2.0
-"""What a cell waits for answers that it only shows."""
 
+# Bytes per read; any size works, this one needs few system calls for a large reply.
 _PIECE = 64 * 1024
 
 Call = tuple[str, Mapping[str, Any]]
-"""A method of the agent and its parameters."""
+"""The name of an agent's method, and its parameters."""
 
 
 def is_agent_here(environ: Mapping[str, str] = os.environ) -> bool:
-    """Whether an agent has started this kernel, so that it runs on a node; says nothing of how the agent is now."""
+    """Return whether an agent started this kernel, so that it runs on a node; the agent itself may be down now."""
     return bool(environ.get(SOCKET_VARIABLE))
 
 
 def ask_agent(
     method: str, params: Mapping[str, Any], environ: Mapping[str, str] = os.environ, *, patience_s: float = ANSWER_S
 ) -> dict[str, Any]:
-    """Call a method of the agent that started this kernel, and wait for `patience_s` at most.
+    """Call one method of the agent that started this kernel, and return its result.
 
     Raises:
-        WorkerUnreachable: there is none here, or it does not answer in time.
-        TpuError: what it answered.
+        WorkerUnreachable: there is no agent here, or it did not answer within `patience_s` seconds.
+        TpuError: the error that the agent answered with.
     """
     (answer,) = ask_all({method: (method, params)}, environ, patience_s=patience_s).values()
     if isinstance(answer, TpuError):
@@ -49,12 +54,12 @@ def ask_agent(
 def ask_all(
     calls: Mapping[str, Call], environ: Mapping[str, str] = os.environ, *, patience_s: float = CELL_S
 ) -> dict[str, dict[str, Any] | TpuError]:
-    """Call several methods at once, each under a name of the caller's; all that was answered within `patience_s`.
+    """Call several methods over one connection, and return each result under the caller's name for it.
 
-    What failed, or did not come in time, is an error in the place of its answer.
+    A call that failed, or got no answer within `patience_s` seconds, has an error instead of a result.
 
     Raises:
-        WorkerUnreachable: no agent has started this kernel.
+        WorkerUnreachable: no agent started this kernel.
     """
     path = environ.get(SOCKET_VARIABLE, "")
     if not path:
@@ -72,7 +77,8 @@ def ask_all(
 
 
 def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[tuple[str, dict[str, Any] | TpuError]]:
-    """All answers, in the order in which they come; raises OSError or ProtocolError when no more do."""
+    """Yield the answers as they arrive; raises OSError or ProtocolError when no more will."""
+    # Frame numbers start at 1: 0 stands for frames that belong to no call.
     names = dict(enumerate(calls, 1))
     with closing(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)) as connection:
         for frame in _results(connection, path, list(calls.values()), deadline):
@@ -83,8 +89,10 @@ def _answers(path: str, calls: Mapping[str, Call], deadline: float) -> Iterator[
 
 
 def _results(connection: socket.socket, path: str, calls: list[Call], deadline: float) -> Iterator[Frame]:
+    # One deadline for the whole exchange: each step gets only the time that the steps before it have left.
     _allow_until(connection, deadline)
     connection.connect(path)
+    # The hello and all calls leave in one piece, so that the agent works on them while later ones still arrive.
     frames = [encode_json(Kind.HELLO, client_hello(uuid.uuid4().hex, __version__))]
     for number, (method, params) in enumerate(calls, 1):
         frames.append(encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=number))
@@ -113,7 +121,7 @@ def _answer(frame: Frame) -> dict[str, Any] | TpuError:
     if isinstance(content.get("error"), dict):
         return error_from_json(content["error"])
     if not isinstance(content.get("result"), dict):
-        return AgentBroken("The agent on this machine answered nonsense.")
+        return AgentBroken("The agent on this machine sent a reply that can't be read.")
     return dict(content["result"])
 
 

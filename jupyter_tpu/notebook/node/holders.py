@@ -1,4 +1,4 @@
-"""Who is the process that holds the accelerator? Read from Linux's /proc, as far as this user may."""
+"""Find the processes that use the chips, from Linux's /proc; other users' processes show only part of it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from jupyter_tpu.notebook.display import plain
 
 PROC = Path("/proc")
 _FOREIGN_KERNEL = "ipykernel_launcher"
-"""In the command of a kernel that some Jupyter on the machine has started."""
+"""A word in the command line of kernels that another Jupyter on the machine started."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holder:
-    """A process that holds the accelerator; what could not be read is empty.
+    """A process that uses the chips; fields that could not be read are empty.
 
-    Its words are its own: a notebook may have any name, which as text is made harmless.
+    Command and notebook name are untrusted text; `str()` removes their control characters.
 
     Attributes:
-        notebook: the one whose kernel it is, or whose kernel has started it.
-        is_kernel: it is a kernel itself.
+        notebook: of the kernel that it is, or whose kernel started it.
+        is_kernel: whether it is a kernel itself.
     """
 
     pid: int
@@ -43,14 +43,15 @@ class Holder:
 def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Holder:
     """Describe a process.
 
-    Jupyter puts the notebook of a kernel into its environment as ``JPY_SESSION_NAME``, and all that it starts inherits
-    it; which processes are kernels shows the agent's folder `kernels`. A kernel that was started in reserve has the
-    variable only since it is used, which the system does not show, but that folder does.
+    Jupyter sets ``JPY_SESSION_NAME`` to the notebook of a kernel, and the processes that the kernel starts inherit it.
+    /proc shows the environment as it was when a process started, so a spare kernel lacks the variable there. The
+    agent's folder `kernels` tells which processes are kernels, and names the notebook of a spare too.
     """
     command = _fields(proc / str(pid) / "cmdline")
     noted = _noted_notebook(pid, kernels or Path.home() / ".jupyter-tpu" / "kernels")
     return Holder(
         pid=pid,
+        # enough to recognise a program; command lines of kernels run to several hundred characters
         command=" ".join(command)[:120],
         notebook=_variables(proc / str(pid) / "environ").get("JPY_SESSION_NAME", "") or noted or "",
         is_kernel=noted is not None or _FOREIGN_KERNEL in command,
@@ -58,17 +59,18 @@ def find_holder(pid: int, proc: Path = PROC, kernels: Path | None = None) -> Hol
 
 
 def who_holds(devices: Path, lock_file: Path, proc: Path = PROC) -> list[int]:
-    """Processes that have a chip's device file open or libtpu's lock, oldest number first.
+    """Return the pids of processes that have a chip's device file open or hold libtpu's lock, lowest first.
 
-    Another user's device files are not seen, but a lock is.
+    The kernel hides other users' open files, but not their locks.
     """
+    # TPU VMs up to v4 have /dev/accel0 and so on, later ones /dev/vfio/0 and so on.
     files = {os.path.realpath(path) for pattern in ("accel[0-9]*", "vfio/[0-9]*") for path in devices.glob(pattern)}
     opened = {pid for pid in _processes(proc) if files and files & set(_open_files(proc / str(pid) / "fd"))}
     return sorted(opened | set(who_locks(lock_file, proc)))
 
 
 def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
-    """Processes that have a lock on a file, of any user; none where the file is not there."""
+    """Yield the pids of processes of any user that hold a POSIX lock on a file; none if the file does not exist."""
     try:
         wanted = _lock_id(lock_file.stat())
         lines = (proc / "locks").read_text().splitlines()
@@ -76,13 +78,14 @@ def who_locks(lock_file: Path, proc: Path = PROC) -> Iterator[int]:
         return
     for line in lines:
         words = line.split()  # 3: POSIX ADVISORY WRITE 25729 fe:00:2147799 0 EOF
-        is_lock = len(words) >= 6 and words[1] == "POSIX" and words[4] != "0"  # 0: a process outside of this container
+        # Waiters have "->" as their second field. A process outside of this container has the pid 0.
+        is_lock = len(words) >= 6 and words[1] == "POSIX" and words[4] != "0"
         if is_lock and words[5] == wanted and words[4].isdecimal():
             yield int(words[4])
 
 
 def _lock_id(file: os.stat_result) -> str:
-    """As in /proc/locks: the device in hexadecimal, the inode in decimal."""
+    """Return a file's id as /proc/locks writes it: the device in hexadecimal, the inode in decimal."""
     return f"{os.major(file.st_dev):02x}:{os.minor(file.st_dev):02x}:{file.st_ino}"
 
 
@@ -98,7 +101,8 @@ def _open_files(folder: Path) -> Iterator[str]:
 
 
 def _noted_notebook(pid: int, kernels: Path) -> str | None:
-    """The notebook of a kernel of our agent; None for another process."""
+    """Return the notebook of a kernel that our agent started; None for any other process."""
+    # The agent may be rewriting a file, or remove it, while this reads: such a kernel is skipped.
     for path in kernels.glob("*/kernel.json"):
         with suppress(OSError, ValueError, RecursionError):
             state = json.loads(path.read_text())

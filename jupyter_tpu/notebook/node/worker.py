@@ -1,4 +1,4 @@
-"""What the environment says about the machine that this kernel runs on."""
+"""The worker that this kernel runs on, as its environment variables describe it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from pathlib import Path
 from jupyter_tpu.accelerators import Accelerator, find_accelerator
 
 LOCK_FILE = Path("/tmp/libtpu_lockfile")
-"""libtpu's own, on every TPU VM."""
+"""The path is fixed in libtpu: see ``tpu_initializer_helper.cc`` of openxla."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThisWorker:
-    """The worker of this kernel.
+    """The worker that this kernel runs on.
 
     Attributes:
-        accelerator: None where the environment does not name a type that the catalogue knows.
-        is_emulated: the node belongs to the emulated cloud, so there are no chips.
+        accelerator: None if the catalogue does not know the accelerator type.
+        is_emulated: whether the node belongs to the emulated cloud, so that there are no chips.
         devices: the folder with the chips' device files.
-        lock_file: what libtpu locks while a process has the chips.
+        lock_file: the file that libtpu locks while a process uses the chips.
         visible_chips: how many chips the environment lets this process see; None: all.
     """
 
@@ -33,26 +33,30 @@ class ThisWorker:
 
     @property
     def jax_devices(self) -> int | None:
-        """How many devices JAX has on this worker alone, or None where the type is not known."""
+        """How many devices JAX has on this worker alone; None if the type is not known."""
         if self.accelerator is None:
             return None
         of_worker = self.accelerator.jax_devices // self.accelerator.workers
+        # Only libtpu heeds TPU_VISIBLE_CHIPS; the CPU devices of an emulated worker are counted by the type alone.
         if self.visible_chips is None or self.is_emulated:
             return of_worker
         return of_worker * self.visible_chips // self.accelerator.chips_per_worker
 
     @property
     def workers(self) -> int:
+        """How many workers the node has; 1 if the type is not known."""
         return self.accelerator.workers if self.accelerator else 1
 
     @property
     def is_on_node(self) -> bool:
+        """Whether this is a TPU VM or an emulated worker: both name their accelerator type."""
         return bool(self.accelerator_type)
 
 
 def this_worker(environ: Mapping[str, str]) -> ThisWorker:
-    """Read the worker from the environment that TPU VMs, and the emulator's workers, give to a login."""
+    """Read the worker from the environment that TPU VMs and emulated workers give to a login shell."""
     accelerator_type = environ.get("TPU_ACCELERATOR_TYPE", "")
+    # libtpu accepts both names; TPU_VISIBLE_DEVICES is the older one.
     chips = environ.get("TPU_VISIBLE_CHIPS") or environ.get("TPU_VISIBLE_DEVICES") or ""
     return ThisWorker(
         accelerator_type=accelerator_type,

@@ -1,11 +1,12 @@
-"""Runs a kernel's checkpoint hook once for each notice of the agent: in the main thread, or else beside it.
+"""Run a kernel's checkpoint hook once for each notice of the agent: in the main thread if possible, else in a thread.
 
-A thread waits for notices on a socket of the kernel's own. It interrupts the main thread by a signal, so that the hook
-runs between two steps of whatever runs there, and sees what a cell would see. While the main thread is inside a library
-that does not come back to Python, the hook runs in the thread. A library that keeps Python's lock keeps both out.
+A thread waits for notices on a socket of the kernel's own. It interrupts the main thread with a signal, so that the
+hook runs between two Python instructions of the running cell and sees the cell's variables. If the main thread is
+inside a library call that does not return in time, the hook runs in the thread. A library that holds Python's global
+lock blocks both.
 
-The signal is SIGURG. Nothing happens where nobody waits for it, so one that comes late or astray ends no process;
-ipykernel uses SIGINT and SIGTERM, JAX and libtpu SIGTERM, job systems SIGUSR1 and SIGUSR2, profilers SIGPROF.
+The signal is SIGURG. Its default action is to do nothing, so a stray or late one ends no process. The others are in
+use: ipykernel uses SIGINT and SIGTERM, JAX and libtpu SIGTERM, job systems SIGUSR1 and SIGUSR2, profilers SIGPROF.
 """
 
 from __future__ import annotations
@@ -26,17 +27,22 @@ from typing import Any
 
 SIGNAL = signal.SIGURG
 FILE_NAME = "<tpu_on_preempt>"
+# How long the main thread may take to start the hook before the thread runs it: room for a usual step of training, and
+# little of the 25 s that the hook has at most (`agent.preemption.notices.HOOK_S`).
 _GRACE_S = 4.0
+# With little time left, at most this share of it is spent waiting for the main thread.
 _PART_FOR_GRACE = 0.2
+# Bytes read of one datagram; a notice is a small JSON object.
 _LONGEST_NOTICE = 64 * 1024
+# Characters of the error that go to the agent; the whole traceback is in the cell's output.
 _LONGEST_ERROR = 300
 
 
 class Hook:
-    """What is to be run, as it was written and as it was compiled, in the cell that gave it.
+    """The user's code: its source, its compiled form, and the context of the cell that defined it.
 
     Raises:
-        SyntaxError: it cannot be compiled.
+        SyntaxError: the code does not compile.
     """
 
     def __init__(self, source: str, python: str, namespace: dict[str, Any]) -> None:
@@ -47,12 +53,14 @@ class Hook:
         self._cell = contextvars.copy_context()
 
     def run(self) -> None:
-        """Run it here; raises whatever it raises."""
+        """Run the code in this thread; raises whatever it raises."""
+        # Tracebacks read the source from here. It is set again each time, because linecache may have dropped it.
         linecache.cache[FILE_NAME] = (sum(map(len, self._lines)), None, self._lines, FILE_NAME)
         exec(self._code, self._namespace)
 
     def run_in_a_cell(self) -> None:
-        """The same; what it prints belongs to the cell that runs, or to the one that gave it while none does."""
+        """Run the code so that its output goes to the running cell, or to the defining cell if none runs."""
+        # ipykernel's stdout has an empty parent header between cells; a stream that is not ipykernel's has none.
         if getattr(sys.stdout, "parent_header", True):
             self.run()
         else:
@@ -60,7 +68,7 @@ class Hook:
 
 
 class Run:
-    """One run of a hook, whoever comes first."""
+    """One run of a hook, which the main thread and the waiting thread both try to start; only one succeeds."""
 
     def __init__(self, hook: Hook) -> None:
         self._hook = hook
@@ -71,7 +79,7 @@ class Run:
         self.error = ""
 
     def perform(self) -> None:
-        """Run the hook unless it was begun elsewhere. An error in it is shown and kept, never raised."""
+        """Run the hook unless the other thread has begun it. An error in it is shown and stored, never raised."""
         if not self._claim.acquire(blocking=False):
             return
         self.has_begun.set()
@@ -88,11 +96,12 @@ class Run:
             self.has_ended.set()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the outcome as the agent's method ``hook_ran`` expects it."""
         return {"status": "failed" if self.error else "ran", "seconds": self.seconds, "error": self.error}
 
 
 class Notified:
-    """Waits for notices between `begin` and `end`; `report` is called in its thread with the end of each run."""
+    """Waits for notices between `begin` and `end`; calls `report` from its own thread with the outcome of each run."""
 
     def __init__(self, path: Path, hook: Hook, report: Callable[[dict[str, Any]], None]) -> None:
         self.hook = hook
@@ -104,23 +113,25 @@ class Notified:
         self._before: Any = None
 
     def begin(self) -> None:
-        """Raises OSError: the socket cannot be made."""
+        """Start waiting; raises OSError if the socket cannot be created."""
         self._path.unlink(missing_ok=True)
         self._socket.bind(str(self._path))
-        self._hear_signal()
+        self._catch_signal()
         threading.Thread(target=self._wait, name="jupyter-tpu notices", daemon=True).start()
 
     def end(self) -> None:
-        """Take no notice any more."""
+        """Stop waiting, and restore the previous signal handler."""
         self._path.unlink(missing_ok=True)
+        # shutdown() wakes the thread that waits in recv(); close() alone would leave it there.
         self._socket.shutdown(socket.SHUT_RDWR)
         if _is_in_main_thread() and signal.getsignal(SIGNAL) == self._interrupt:
             signal.signal(SIGNAL, self._before or signal.SIG_DFL)
 
-    def _hear_signal(self) -> None:
+    def _catch_signal(self) -> None:
+        # Python allows signal handlers in the main thread only; elsewhere the hook always runs in the waiting thread.
         if _is_in_main_thread():
             self._before = signal.signal(SIGNAL, self._interrupt)
-            signal.siginterrupt(SIGNAL, False)  # what waits in a library waits on
+            signal.siginterrupt(SIGNAL, False)  # system calls of libraries restart instead of failing with EINTR
 
     def _interrupt(self, number: int, frame: Any) -> None:
         if self._newest is not None:
@@ -130,21 +141,22 @@ class Notified:
 
     def _wait(self) -> None:
         with self._socket:
-            while words := self._socket.recv(_LONGEST_NOTICE):
-                self._take(json.loads(words))
+            while datagram := self._socket.recv(_LONGEST_NOTICE):
+                self._handle(json.loads(datagram))
 
-    def _take(self, notice: Mapping[str, Any]) -> None:
-        """A notice may be given again by an agent that was started anew."""
+    def _handle(self, notice: Mapping[str, Any]) -> None:
         notice_id, reason = notice["notice_id"], notice["reason"]
+        # A restarted agent sends its notices again: the hook has run, only the report is repeated.
         known = self._runs.get(notice_id)
         run = known or self._runs.setdefault(notice_id, Run(self.hook))
         if known is None:
-            self._have_run(run, min(_GRACE_S, _PART_FOR_GRACE * notice["ends_in_s"]))
-        told = {"notice_id": notice_id, "reason": reason, "is_repeated": known is not None}
-        self._report({**told, **run.to_json()})
+            self._run_hook(run, min(_GRACE_S, _PART_FOR_GRACE * notice["ends_in_s"]))
+        answered = {"notice_id": notice_id, "reason": reason, "is_repeated": known is not None}
+        self._report({**answered, **run.to_json()})
 
-    def _have_run(self, run: Run, grace_s: float) -> None:
+    def _run_hook(self, run: Run, grace_s: float) -> None:
         self._newest = run
+        # The main thread gets the first chance, because only there the hook sees a consistent state of the cell.
         signal.pthread_kill(threading.main_thread().ident or 0, SIGNAL)
         if not run.has_begun.wait(grace_s):
             run.perform()
@@ -156,7 +168,7 @@ def _is_in_main_thread() -> bool:
 
 
 def _shown(error: BaseException) -> str:
-    """The traceback from the hook on, without our own frames."""
+    """Return the traceback from the hook's own code on, without our frames."""
     frames = error.__traceback__
     while frames is not None and frames.tb_frame.f_code.co_filename != FILE_NAME:
         frames = frames.tb_next

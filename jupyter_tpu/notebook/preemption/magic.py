@@ -1,4 +1,4 @@
-"""``%%tpu_on_preempt``: remembers what is to be saved when the node is about to be taken away."""
+"""``%%tpu_on_preempt``: store, show, test and clear the checkpoint hook of a kernel."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from jupyter_tpu.errors import BadInput, TpuError
 from jupyter_tpu.notebook.node.agent_call import ask_agent
 from jupyter_tpu.notebook.preemption.hook import Hook, Notified
 
-_HOW = "Begin a cell with %%tpu_on_preempt and write below it what is to be saved; or use --show, --clear or --test."
-_NOBODY = "No agent of jupyter_tpu has started this kernel, so nothing will start it. --test runs it now."
-_REMEMBERED = "Remembered. It runs once when this node is about to end: on pre-emption, by auto-stop or by a budget."
-_NONE = "Nothing is remembered."
+_HOW = "Begin a cell with %%tpu_on_preempt and write the saving code below it; or use --show, --clear or --test."
+_NO_AGENT = "This kernel was not started by an agent of jupyter_tpu, so the hook never runs. --test runs it now."
+_SAVED = "Hook saved. It runs once when this node is about to end: on pre-emption, by auto-stop or by a budget."
+_NONE = "This kernel has no hook."
 
 
 class CheckpointHook:
-    """The one hook of a kernel; `environ` says where its agent is."""
+    """The magic's state in one kernel, which has one hook at most; `environ` names the sockets of its agent."""
 
     def __init__(self, shell: Any, environ: Mapping[str, str] = os.environ) -> None:
         self._shell = shell
@@ -29,32 +29,33 @@ class CheckpointHook:
         self._notified: Notified | None = None
 
     def act(self, line: str, cell: str | None) -> str:
-        """Do what the magic asks for; what is to be told.
+        """Perform a line or cell of the magic, and return the text to show.
 
         Raises:
-            BadInput: it asks for nothing that we know.
-            SyntaxError: the body is no Python.
+            BadInput: the line has an unknown option, or the cell is empty.
+            SyntaxError: the cell is not valid Python.
         """
         if cell is not None:
-            return self._remember(line, cell)
+            return self._store(line, cell)
         acts = {"": self._show, "--show": self._show, "--clear": self._clear, "--test": self._test}
         act = acts.get(line.strip())
         if act is None:
             raise BadInput(f"%tpu_on_preempt does not know {line.strip()[:60]!r}.", hint=_HOW)
         return act()
 
-    def _remember(self, line: str, cell: str) -> str:
+    def _store(self, line: str, cell: str) -> str:
         if line.strip() or not cell.strip():
-            raise BadInput("This says nothing that could be run.", exists="What was remembered stays.", hint=_HOW)
+            raise BadInput("The cell has no code to run.", exists="The hook is unchanged.", hint=_HOW)
         hook = Hook(cell, self._shell.transform_cell(cell), self._shell.user_ns)
         path = self._environ.get("JUPYTER_TPU_HOOK_SOCKET", "")
+        # One listener serves all hooks of the kernel: a new cell only replaces the code that it runs.
         if path and self._notified is None:
             self._notified = Notified(Path(path), hook, self._report)
             self._notified.begin()
         elif self._notified is not None:
             self._notified.hook = hook
         self._hook = hook
-        return _REMEMBERED if path else f"Remembered. {_NOBODY}"
+        return _SAVED if path else f"Hook saved. {_NO_AGENT}"
 
     def _show(self) -> str:
         return self._hook.source.rstrip("\n") if self._hook else f"{_NONE} {_HOW}"
@@ -63,18 +64,19 @@ class CheckpointHook:
         if self._notified is not None:
             self._notified.end()
         was_there, self._hook, self._notified = self._hook is not None, None, None
-        return "It is forgotten, and will not be run." if was_there else _NONE
+        return "Hook cleared. It will not run." if was_there else _NONE
 
     def _test(self) -> str:
-        """Errors are those of the cell."""
+        """Run the hook now; its errors are those of the cell."""
         if self._hook is None:
             raise BadInput(_NONE, hint=_HOW)
         begun = time.monotonic()
         self._hook.run()
-        return f"It ran in {time.monotonic() - begun:.1f} s."
+        return f"The hook ran in {time.monotonic() - begun:.1f} s."
 
     def _report(self, outcome: Mapping[str, Any]) -> None:
-        """Tell the agent, which writes it down; while it is being started anew it hears a little later."""
+        """Report the outcome to the agent, which records it."""
+        # If the agent is just restarting, it sends its notice again, and this is called again.
         kernel_id = self._environ.get("JUPYTER_TPU_KERNEL_ID", "")
         with suppress(TpuError):
             ask_agent("hook_ran", {"kernel_id": kernel_id, **outcome}, self._environ)

@@ -1,4 +1,4 @@
-"""Which framework a line of ``%tpu_init`` means. Pure, but for looking what is there."""
+"""Choose the framework for a line of ``%tpu_init``: the named one, else the imported, else the installed one."""
 
 from __future__ import annotations
 
@@ -16,22 +16,22 @@ from jupyter_tpu.notebook.tpu_init.diagnosis import install_command
 
 MODULES = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu", "tf": "tensorflow"}
 WORDS = ("auto", *FRAMEWORKS)
-"""What ``%tpu_init`` takes."""
+"""The arguments that ``%tpu_init`` accepts."""
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A framework, and why it was chosen; empty where the user has named it."""
+    """A framework, and why ``auto`` chose it; empty if the user named it."""
 
     framework: str
     why: str = ""
 
 
 def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str]) -> Choice | None:
-    """The framework that a line means; None: any would do, and there is none.
+    """Return the framework that a line selects; None if the choice is free and no framework is installed.
 
     Raises:
-        BadInput: the line is no framework, or ``auto`` cannot tell which one is meant.
+        BadInput: the line names no known framework, or ``auto`` finds several.
     """
     word = line.strip() or "auto"
     if word not in WORDS:
@@ -40,9 +40,11 @@ def choose_framework(line: str, imported: Sequence[str], installed: Sequence[str
         )
     if word != "auto":
         return Choice(word)
+    # What is imported has been chosen by the user's own code, whatever else is installed.
     if imported:
         return _only(imported, "imported in this kernel already")
-    return _only(installed, "the one that is installed here") if installed else None
+    # Several are no reason to guess: the wrong one would take the chips for the life of the process.
+    return _only(installed, "the only one installed here") if installed else None
 
 
 def _only(found: Sequence[str], why: str) -> Choice:
@@ -50,7 +52,7 @@ def _only(found: Sequence[str], why: str) -> Choice:
         return Choice(found[0], why)
     names = [TITLES[each] for each in found]
     raise BadInput(
-        f"%tpu_init cannot tell which framework is meant: {', '.join(names[:-1])} and {names[-1]} are"
+        f"%tpu_init cannot tell which framework you mean: {', '.join(names[:-1])} and {names[-1]} are"
         f" {'imported' if 'imported' in why else 'installed'}.",
         exists="The TPU serves one framework per kernel.",
         hint=f"Name it: {' or '.join(f'%tpu_init {each}' for each in found)}.",
@@ -58,23 +60,25 @@ def _only(found: Sequence[str], why: str) -> Choice:
 
 
 def imported_frameworks() -> list[str]:
-    """Those that this kernel has loaded."""
+    """Return the frameworks that this kernel has imported."""
     return [framework for framework, module in MODULES.items() if module in sys.modules]
 
 
 def installed_frameworks() -> list[str]:
-    """Those that this kernel could load; nothing is loaded by asking."""
+    """Return the frameworks that this kernel could import, without importing any."""
     importlib.invalidate_caches()  # %pip may have installed one a moment ago
     return [framework for framework, module in MODULES.items() if _is_there(module)]
 
 
 def _is_there(module: str) -> bool:
+    # find_spec raises ValueError for a module that was put into sys.modules by hand
     with suppress(ImportError, ValueError):
         return importlib.util.find_spec(module) is not None
     return False
 
 
 def nothing_installed(worker: ThisWorker) -> AcceleratorFailed:
+    """Return the error for a Python without any framework for TPUs."""
     return AcceleratorFailed(
         "No framework for TPUs is installed in this kernel's Python.",
         hint=f"Install one, JAX for example: {install_command('jax', worker)}, then run %tpu_init again.",

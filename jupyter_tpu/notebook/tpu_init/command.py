@@ -1,4 +1,4 @@
-"""``%tpu_init``: choose the framework, start it on this worker's accelerator, show the proof."""
+"""The command ``%tpu_init``: choose the framework, start it on this worker's chips, and show the proof."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ STARTS: Mapping[str, Callable[[ThisWorker], Ready]] = {
     "tf": start_tf,
 }
 NAME = "tpu"
-"""What the notebook finds devices, mesh and strategy under."""
+"""The variable of the notebook that gets devices, mesh and strategy."""
 
 
 class _Running:
-    """The framework that has the chips in this process; libtpu serves no second one."""
+    """The framework that uses the chips in this process; libtpu serves only one."""
 
     framework = ""
 
@@ -49,31 +49,35 @@ def tpu_init(line: str, shell: Any) -> None:
     Raises:
         BadInput: the line does not say which framework to start.
         AcceleratorFailed: the framework cannot use the accelerator.
+        AcceleratorBusy: another process uses the chips.
     """
     worker = this_worker(os.environ)
     began = time.monotonic()
     choice = choose_framework(line, imported_frameworks(), installed_frameworks())
     if choice is None:
         raise nothing_installed(worker)
-    _refuse_if_vain(choice.framework, worker)
+    # What is certain to fail is refused before the import of the framework, which takes seconds.
+    _refuse_hopeless_start(choice.framework, worker)
     ready, explained = _started(choice.framework, worker)
+    # Only a start that succeeded claims the process: after a failed one another framework may be tried.
     _Running.framework = choice.framework
     shell.push({NAME: ready.tpu})
     report = _report(worker, choice, ready, explained, time.monotonic() - began)
     shell.display_pub.publish(data=report.to_mimebundle())
 
 
-def _refuse_if_vain(framework: str, worker: ThisWorker) -> None:
+def _refuse_hopeless_start(framework: str, worker: ThisWorker) -> None:
     if _Running.framework not in ("", framework):
         raise diagnosis.another_framework(_Running.framework, framework)
     if worker.workers > 1 and not worker.is_emulated:
         raise diagnosis.needs_all_workers(worker, framework)
+    # A framework that runs has read its flags; trying them again would cost a process start for nothing.
     if not _Running.framework:
         refuse_unknown_flags(framework)
 
 
 def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
-    """The framework, and what those of its warnings mean that we know; all others are passed on."""
+    """Start the framework; return it with an explanation of its known warnings. All others are shown as they are."""
     with warnings.catch_warnings(record=True) as caught, kept_if_started():
         warnings.simplefilter("always")
         ready = STARTS[framework](worker)
@@ -82,10 +86,10 @@ def _started(framework: str, worker: ThisWorker) -> tuple[Ready, str]:
 
 
 def _explained(warning: warnings.WarningMessage, worker: ThisWorker, framework: str) -> str:
-    told = diagnosis.explain_warning(str(warning.message), worker, framework)
-    if not told:
+    explanation = diagnosis.explain_warning(str(warning.message), worker, framework)
+    if not explanation:
         warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
-    return told
+    return explanation
 
 
 def _report(worker: ThisWorker, choice: Choice, ready: Ready, explained: str, seconds: float) -> Report:

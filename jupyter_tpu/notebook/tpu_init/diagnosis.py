@@ -1,7 +1,7 @@
-"""From what a framework says when it cannot start to an error that says what to do.
+"""Turn a framework's message into an error that says what happened on this machine and what to do.
 
-The texts and their meanings are the table in `known_errors`; here they meet this machine: its type, its versions, and
-the process that uses the chips.
+`known_errors` is the table of messages and their meanings; this module adds the worker's type, its versions, and the
+process that uses the chips.
 """
 
 from __future__ import annotations
@@ -25,11 +25,13 @@ _WITHOUT_TPU = {"jax": "jax", "torch_xla": "torch_xla", "torch_tpu": "torch_tpu"
 def diagnose_start(
     raw: str, worker: ThisWorker, framework: str = "jax", holder_of: FindHolder = find_holder
 ) -> TpuError:
-    """The error for what a framework said when it did not start."""
+    """Return the error for a framework's message `raw`, which it gave when it did not start."""
     known = recognise(raw)
+    # An unknown message is shown as it is. A restart is the best guess, because frameworks choose devices only once.
     if known is None:
         return AcceleratorFailed(f"{TITLES[framework]} could not start on the TPU.", hint=RESTART, raw=raw)
     refusal, found = known
+    # Without a node, a missing chip or library is no fault: the wrong kernel was chosen.
     if refusal.is_elsewhere and not worker.is_on_node:
         return not_on_node(raw)
     if refusal.name == "held":
@@ -41,11 +43,11 @@ def diagnose_start(
 
 def _error_of(refusal: Refusal, worker: ThisWorker, framework: str, raw: str) -> TpuError:
     kind = AcceleratorBusy if refusal.is_busy else AcceleratorFailed
-    words = _words(worker, framework)
-    return kind(refusal.means.format(**words), hint=refusal.fix.format(**words), raw=raw)
+    values = _placeholders(worker, framework)
+    return kind(refusal.means.format(**values), hint=refusal.fix.format(**values), raw=raw)
 
 
-def _words(worker: ThisWorker, framework: str) -> dict[str, str]:
+def _placeholders(worker: ThisWorker, framework: str) -> dict[str, str]:
     generation = worker.accelerator.generation if worker.accelerator else ""
     return {
         "framework": TITLES[framework],
@@ -57,7 +59,7 @@ def _words(worker: ThisWorker, framework: str) -> dict[str, str]:
 
 
 def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
-    """What a warning means that does no harm; empty for all others."""
+    """Return the meaning of a warning that is known to be harmless; empty for any other."""
     known = recognise(said)
     if known is None or not known[0].is_harmless:
         return ""
@@ -66,6 +68,7 @@ def explain_warning(said: str, worker: ThisWorker, framework: str) -> str:
 
 
 def in_use(holder: Holder, raw: str = "") -> TpuError:
+    """Return the error for chips that another process uses; `raw` is the framework's message, if it gave one."""
     is_notebook = holder.is_kernel and holder.notebook
     what = "that notebook's kernel after asking (what it printed stays)" if is_notebook else "that process after asking"
     return AcceleratorBusy(
@@ -77,31 +80,33 @@ def in_use(holder: Holder, raw: str = "") -> TpuError:
 
 
 def _locked(worker: ThisWorker, raw: str, holder_of: FindHolder) -> TpuError:
-    """The lock dies with its process: a file that is left over hinders only users who do not own it."""
+    """Return the error for libtpu's lock file: who holds it, or that it is left over."""
+    # The lock is advisory and dies with its process, so a leftover file blocks only users who may not open it.
     if holders := who_holds(worker.devices, worker.lock_file):
         return in_use(holder_of(holders[0]), raw)
     return AcceleratorBusy(
-        f"libtpu cannot have its lock file {worker.lock_file}, and no process is seen that holds it: another user's"
-        " process has left it behind, or runs where this kernel cannot see it.",
-        hint=f"Look first: sudo lsof -w {worker.devices}/accel* {worker.devices}/vfio/* {worker.lock_file}. Only when"
-        f" it names nobody: !sudo rm {worker.lock_file}, then run %tpu_init again.",
+        f"libtpu cannot open its lock file {worker.lock_file}, and this kernel sees no process that holds it: another"
+        " user's process left it behind, or runs where this kernel cannot see it.",
+        hint=f"Check first: sudo lsof -w {worker.devices}/accel* {worker.devices}/vfio/* {worker.lock_file}. If it"
+        f" lists no process: !sudo rm {worker.lock_file}, then run %tpu_init again.",
         raw=raw,
     )
 
 
 def install_command(framework: str, worker: ThisWorker) -> str:
-    """``%pip install …`` with what the matrix knows for this Python; an emulated worker needs no libtpu."""
+    """Return the ``%pip install …`` for this Python, by the table in `frameworks`; without libtpu if emulated."""
     if worker.is_emulated:
         return f'%pip install "{_WITHOUT_TPU[framework]}"'
     try:
         requires: Iterable[str] = newest(framework, sys.version_info[:2]).requires
     except BadInput as error:
+        # no version of the framework runs on this Python
         return f"a newer Python ({error.hint})"
     return "%pip install " + " ".join(f'"{each}"' for each in requires)
 
 
 def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """The framework's package is not there, or one that it needs; `raw` names it."""
+    """Return the error for a missing package, the framework's own or one that it needs; `raw` names it."""
     return AcceleratorFailed(
         f"{TITLES[framework]} is not installed in this kernel's Python.",
         hint=f"Install it with: {install_command(framework, worker)}, then run %tpu_init again.",
@@ -110,7 +115,7 @@ def missing(framework: str, worker: ThisWorker, raw: str) -> TpuError:
 
 
 def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
-    """The framework's own code breaks while it is imported."""
+    """Return the error for a framework whose own code fails while it is imported."""
     return AcceleratorFailed(
         f"{TITLES[framework]} is installed in this kernel's Python, but does not load.",
         hint=f"Reinstall it with: {install_command(framework, worker)}, then restart the kernel.",
@@ -119,26 +124,26 @@ def does_not_load(framework: str, worker: ThisWorker, raw: str) -> TpuError:
 
 
 def hidden(framework: str, module: str, place: str) -> TpuError:
-    """Something of the user's own has the name of the framework's package, and is found first."""
+    """Return the error for a file of the user's that has the name of the framework's package and is found first."""
     return AcceleratorFailed(
-        f"What Python finds by the name of {module} is not {TITLES[framework]}: {place} is in its way.",
-        hint="Give that another name or remove it, then restart the kernel.",
+        f"“import {module}” finds {place}, not {TITLES[framework]}.",
+        hint="Rename or remove it, then restart the kernel.",
     )
 
 
 def unknown_flags(framework: str, raw: str) -> TpuError:
-    """XLA would end the kernel; another process has tried."""
+    """Return the error for a flag that XLA does not know; a trial in another process found it."""
     return AcceleratorFailed(
-        f"The variable XLA_FLAGS has a flag with which {TITLES[framework]} would end this kernel.",
+        f"The variable XLA_FLAGS has an unknown flag: {TITLES[framework]} would crash this kernel.",
         exists="Nothing was started.",
-        hint="Take it out with: import os; del os.environ['XLA_FLAGS'], then run %tpu_init again. libtpu's own flags"
+        hint="Remove it with: import os; del os.environ['XLA_FLAGS'], then run %tpu_init again. libtpu's own flags"
         " (--xla_tpu_…) belong in LIBTPU_INIT_ARGS.",
         raw=raw,
     )
 
 
 def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    """It runs on the CPU although a TPU was asked for; `reason` is what the framework kept to itself."""
+    """Return the error for a framework that runs on the CPU instead; `reason` is what it did not show."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return AcceleratorFailed(
@@ -150,39 +155,43 @@ def fell_back_to_cpu(reason: str, worker: ThisWorker, framework: str = "jax") ->
 
 
 def without_tpu(reason: str, worker: ThisWorker) -> TpuError:
-    """TorchTPU is loaded, and PyTorch has no TPU all the same."""
+    """Return the error for PyTorch without a TPU although TorchTPU is loaded."""
     if not worker.is_on_node:
         return not_on_node(reason)
     return _error_of(named("torch-without-tpu"), worker, "torch_tpu", reason)
 
 
 def not_on_node(raw: str) -> TpuError:
+    """Return the error for a kernel that does not run on a TPU node."""
     return AcceleratorFailed("This kernel does not run on a TPU node.", hint=CHOOSE_NODE, raw=raw)
 
 
 def wrong_devices(found: int, worker: ThisWorker, framework: str = "jax") -> TpuError:
-    worker_words = "an emulated worker" if worker.is_emulated else "a worker"
+    """Return the error for a framework that has another number of devices than the worker should have."""
+    kind = "an emulated worker" if worker.is_emulated else "a worker"
     return AcceleratorFailed(
-        f"{TITLES[framework]} has {devices(found)} in this kernel, but {worker_words} of {worker.accelerator_type}"
+        f"{TITLES[framework]} has {devices(found)} in this kernel, but {kind} of {worker.accelerator_type}"
         f" has {worker.jax_devices}.",
-        exists=f"{TITLES[framework]} was started before %tpu_init, or told to use only a part of the devices.",
+        exists=f"{TITLES[framework]} was started before %tpu_init, or a setting limits it to some of the devices.",
         hint=RESTART,
     )
 
 
 def devices(count: int) -> str:
+    """Return ``1 device`` or ``8 devices``."""
     return "1 device" if count == 1 else f"{count} devices"
 
 
 def wrong_sum(found: object, exact: int) -> TpuError:
+    """Return the error for a proof whose result is wrong."""
     return AcceleratorFailed(
-        f"The devices compute wrongly: a sum came out as {found}, not {exact}.",
+        f"The devices compute wrong results: a sum is {found} instead of {exact}.",
         hint="Delete the node and create another one.",
     )
 
 
 def too_late(framework: str, why: str) -> TpuError:
-    """The framework has been started, and cannot be told anything any more."""
+    """Return the error for a framework that has started already and accepts no more settings."""
     return AcceleratorFailed(
         f"It is too late for %tpu_init: {why}",
         exists=f"{TITLES[framework]} keeps what it was started with for the life of the process.",
@@ -191,16 +200,18 @@ def too_late(framework: str, why: str) -> TpuError:
 
 
 def another_framework(running: str, wanted: str) -> TpuError:
+    """Return the error for a second framework in one kernel."""
     return AcceleratorFailed(
-        f"{TITLES[running]} has the TPU in this kernel already, so {TITLES[wanted]} cannot have it.",
+        f"{TITLES[running]} uses the TPU in this kernel already, so {TITLES[wanted]} cannot.",
         exists="libtpu is loaded once, for one framework, and stays for the life of the process.",
         hint=f"Use {TITLES[running]} here, or restart the kernel and run %tpu_init {wanted} first.",
     )
 
 
 def needs_all_workers(worker: ThisWorker, framework: str = "jax") -> TpuError:
+    """Return the error for a slice of several workers, on which a framework waits for its other processes."""
     return AcceleratorFailed(
         f"{worker.accelerator_type} has {worker.workers} workers and this kernel runs on one of them:"
-        f" {TITLES[framework]} would wait for the others for ever.",
-        hint="Notebooks over several workers come later; until then use a type with one worker, such as v5litepod-8.",
+        f" {TITLES[framework]} would wait for the others forever.",
+        hint="Notebooks can't use several workers yet; use a type with one worker, such as v5litepod-8.",
     )

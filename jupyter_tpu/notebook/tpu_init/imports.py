@@ -1,4 +1,4 @@
-"""Import a framework with the right variables in the environment, or say why that does not go."""
+"""Import a framework with the right environment variables, or say why it cannot be imported."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from jupyter_tpu.notebook.tpu_init.known_errors import recognise
 
 
 class _Before:
-    """What the variables that we have set said before; None: they were not there."""
+    """The former values of the variables that we have set; None: a variable did not exist."""
 
     variables: ClassVar[dict[str, str | None]] = {}
 
 
 def set_environment(variables: Mapping[str, str]) -> None:
-    """Before the first import: frameworks read their environment once."""
+    """Set environment variables; call it before the first import, because frameworks read them only once."""
     for name in variables:
         _Before.variables.setdefault(name, os.environ.get(name))
     os.environ.update(variables)
@@ -29,9 +29,9 @@ def set_environment(variables: Mapping[str, str]) -> None:
 
 @contextmanager
 def kept_if_started() -> Iterator[None]:
-    """Take back what is set within by `set_environment` unless all goes well; what a framework sets itself stays.
+    """Undo every `set_environment` within if an exception passes; what a framework sets itself stays.
 
-    One chip of several, for example, that was set for one framework would mislead the next one.
+    A variable that limits TorchTPU to one chip, for example, would mislead the framework that is tried next.
     """
     _Before.variables.clear()
     try:
@@ -46,7 +46,7 @@ def kept_if_started() -> Iterator[None]:
 
 
 def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
-    """A module of the framework.
+    """Import and return a module of the framework.
 
     Raises:
         AcceleratorFailed: it is not installed, does not load, or something else has its name.
@@ -59,7 +59,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
             raise diagnosis.diagnose_start(str(error), worker, framework) from error
         raise diagnosis.missing(framework, worker, str(error)) from error
     except (ImportError, RuntimeError, ValueError, TypeError, OSError) as error:
-        # jax and jaxlib refuse each other, PyTorch misses its libraries, PyTorch/XLA its metadata
+        # jax and jaxlib of different versions, PyTorch without its CUDA libraries, PyTorch/XLA without its metadata
         raise diagnosis.diagnose_start(str(error), worker, framework) from error
     except Exception as error:  # whatever the code of a broken package does
         raise diagnosis.does_not_load(framework, worker, f"{type(error).__name__}: {error}") from error
@@ -68,7 +68,7 @@ def import_framework(framework: str, module: str, worker: ThisWorker) -> Any:
 
 
 def _refuse_impostor(framework: str, module: str, found: ModuleType) -> None:
-    """All of them are packages with an ``__init__.py``: a module or a bare folder of that name is the user's own."""
+    """Refuse a module or bare folder of the user's own: every framework is a package with an ``__init__.py``."""
     is_package, file = hasattr(found, "__path__"), getattr(found, "__file__", None)
     if "." not in module and not (is_package and file):
         raise diagnosis.hidden(framework, module, file or next(iter(found.__path__), module))

@@ -1,6 +1,6 @@
-"""Make JAX run on this worker's accelerator, and prove that it does.
+"""Start JAX on this worker's chips, and prove that it computes there.
 
-JAX decides once, at its first use, which devices a process has. So everything is set before that, and looked at after.
+JAX decides at its first use which devices a process has. So every setting is made before that, and checked afterwards.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ def start_jax(worker: ThisWorker) -> Ready:
     """Start JAX on the devices of `worker` and run one operation over all of them.
 
     Raises:
-        AcceleratorFailed: JAX is missing, runs on something else, or computes nonsense.
-        AcceleratorBusy: another process holds the TPU.
+        AcceleratorFailed: JAX is missing, runs on something else, or computes a wrong result.
+        AcceleratorBusy: another process uses the TPU.
     """
     jax = _import_jax(jax_settings(worker), worker)
     claim_chips(worker, "jax")
@@ -35,7 +35,8 @@ def start_jax(worker: ThisWorker) -> Ready:
 
 
 def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
-    """JAX's options for a worker: a real one must find its TPU or fail, an emulated one counts CPU devices instead."""
+    """Return JAX's options: a real worker must find its TPU or fail, an emulated one gets CPU devices instead."""
+    # “cpu” stays in the list for code that places arrays on the host; JAX's default is the first entry.
     if not worker.is_emulated:
         return {"jax_platforms": "tpu,cpu"}
     return {"jax_platforms": "cpu", "jax_num_cpu_devices": worker.jax_devices or 1}
@@ -43,7 +44,7 @@ def jax_settings(worker: ThisWorker) -> dict[str, str | int]:
 
 def _import_jax(settings: dict[str, str | int], worker: ThisWorker) -> Any:
     is_imported = "jax" in sys.modules
-    # JAX reads each option from a variable of the same name, and so do the processes that the user starts
+    # JAX reads each option from a variable of the same name, and so do processes that the user starts from the kernel.
     set_environment({name.upper(): str(value) for name, value in settings.items()})
     jax = import_framework("jax", "jax", worker)
     if is_imported:
@@ -55,7 +56,7 @@ def _update_settings(jax: Any, settings: dict[str, str | int]) -> None:
     for name, value in settings.items():
         try:
             jax.config.update(name, value)
-        except RuntimeError:  # too late, JAX has started: whether it has the right devices is looked at afterwards
+        except RuntimeError:  # too late, JAX has started: _check_devices finds out whether it has the right devices
             return
 
 
@@ -74,21 +75,23 @@ def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
 
 
 def _kept_reason() -> str:
-    """Why JAX did not take the TPU: it keeps the reason, but has no public way to ask for it."""
+    """Return why JAX did not use the TPU; it records the reason, but only in a private variable."""
     bridge = importlib.import_module("jax._src.xla_bridge")
     return str(getattr(bridge, "_backend_errors", {}).get("tpu", ""))
 
 
 def _prove(jax: Any, mesh: Any, devices: list[Any]) -> None:
-    """Add up numbers that are spread over all devices, and compare with the exact sum."""
+    """Add up numbers that are spread over all devices, and compare the sum with the exact one."""
     count, exact = expected_sum(len(devices))
     sharding = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec("devices"))
     numbers = jax.device_put(jax.numpy.arange(count, dtype="int32"), sharding)
     total = int(jax.jit(jax.numpy.sum)(numbers))
+    # A right sum is not enough: it must have been computed on every device.
     if total != exact or {shard.device for shard in numbers.addressable_shards} != set(devices):
         raise diagnosis.wrong_sum(total, exact)
 
 
 def _describe(device: Any) -> Device:
+    # CPU devices have no memory statistics
     statistics = device.memory_stats() or {}
     return Device(id=device.id, kind=device.device_kind, memory_bytes=statistics.get("bytes_limit"))

@@ -1,8 +1,8 @@
-"""What frameworks and libtpu say when they cannot use the accelerator: each text, what it means, the way out. Pure.
+"""A table of the messages that frameworks and libtpu give when they cannot use the chips, with meaning and fix. Pure.
 
-The texts were recorded with JAX 0.10.2 and libtpu 0.0.42, torch_xla 2.9.0, torch_tpu 0.2.0 and TensorFlow 2.21; older
-ones are from issue reports. ``{framework}`` stands for what people call the framework, ``{install}`` for the command
-that installs it with the libtpu it was made for, ``{runtime_versions}`` for those that fit the node's type.
+The messages were recorded with JAX 0.10.2 and libtpu 0.0.42, torch_xla 2.9.0, torch_tpu 0.2.0 and TensorFlow 2.21;
+older ones are from issue reports. ``{framework}`` stands for the framework's usual name, ``{install}`` for the command
+that installs it with the libtpu it was built for, ``{runtime_versions}`` for those that fit the node's type.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from dataclasses import dataclass
 RESTART = "Restart the kernel and run %tpu_init before anything else that uses the accelerator."
 REINSTALL = "Install a matching set with: {install}, then restart the kernel."
 NO_CHIP_FIX = (
-    "The node may be under maintenance, which passes, or was made with an unsuitable runtime version: then recreate it"
-    " with {runtime_versions}."
+    "The node may be under maintenance: wait a few minutes and try again. Or its runtime version is unsuitable:"
+    " recreate it with {runtime_versions}."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """One way to be refused.
+    """One known message.
 
     Attributes:
         name: a stable word for it.
-        text: a regular expression that finds it in what was said.
+        text: a regular expression that finds it.
         means: what has happened.
         fix: what to do.
-        is_busy: another process holds the accelerator.
-        is_elsewhere: what it means off a TPU node is that this is none.
-        is_harmless: the framework starts all the same.
+        is_busy: whether another process uses the chips.
+        is_elsewhere: whether, on a machine that is no TPU node, it only means that.
+        is_harmless: whether it is a warning, and the framework starts.
     """
 
     name: str
@@ -60,22 +60,21 @@ REFUSALS: tuple[Refusal, ...] = (
         name="held-by-somebody",
         text=r"already in use by another process",
         means="The TPU is in use by another process, probably of another user of this machine.",
-        fix="Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must end, or give the chips"
-        " back, before %tpu_init can have them.",
+        fix="Find it with: sudo lsof -w {devices}/accel* {devices}/vfio/* {lock_file}. It must exit or release the"
+        " chips before %tpu_init can use them.",
         is_busy=True,
     ),
     Refusal(
         name="shadowed-libtpu",
         text=r"module 'libtpu' has no attribute 'get_library_path'",
         means="Two packages bring a libtpu into this Python, and the older one, of tensorflow-tpu, hides JAX's.",
-        fix="Give each framework an environment of its own; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
+        fix="Use a separate environment for each framework; or here: %pip uninstall -y tensorflow-tpu libtpu, then"
         " {install}, then restart the kernel.",
     ),
     Refusal(
         name="libtpu-newer",
         text=r"PJRT_Plugin_Attributes_Args size|Mismatched PJRT plugin",
-        means="The versions of {framework} and libtpu do not fit together: libtpu is of another time than the"
-        " framework.",
+        means="The versions of {framework} and libtpu do not fit together: one is much newer than the other.",
         fix=REINSTALL,
     ),
     Refusal(
@@ -115,9 +114,9 @@ REFUSALS: tuple[Refusal, ...] = (
         name="no-metadata",
         text=r"expected string or bytes-like object, got 'NoneType'|Failed to get TPU metadata"
         r"|Failed to parse TPU version",
-        means="PyTorch/XLA sees a chip but cannot read of which type it is: the machine's metadata is not asked or does"
-        " not answer.",
-        fix="Take TPU_SKIP_MDS_QUERY out of the kernel's environment, or set TPU_ACCELERATOR_TYPE to the node's type"
+        means="PyTorch/XLA sees a chip but cannot read its type: it does not query the machine's metadata server, or"
+        " gets no answer.",
+        fix="Remove TPU_SKIP_MDS_QUERY from the kernel's environment, or set TPU_ACCELERATOR_TYPE to the node's type"
         " (such as v5litepod-8); then restart the kernel.",
         is_elsewhere=True,
     ),
@@ -139,14 +138,14 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         name="tpu-unnamed",
         text=r"Please provide a TPU Name to connect to",
-        means="TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the one of the machine is called “local”.",
+        means="TensorFlow's TPUClusterResolver was given no TPU. On a TPU VM the machine's own TPU is called “local”.",
         fix='Use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
         is_elsewhere=True,
     ),
     Refusal(
         name="tpu-name-unknown",
         text=r"Name or service not known|Temporary failure in name resolution",
-        means="TensorFlow was given the name of a TPU and asked the cloud for it, but this machine cannot.",
+        means="TensorFlow was given the name of a TPU and asked the cloud for it, but cannot reach it from here.",
         fix='On a TPU VM use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
         is_elsewhere=True,
     ),
@@ -154,13 +153,13 @@ REFUSALS: tuple[Refusal, ...] = (
         name="torch-for-gpus",
         text=r"lib\w+\.so\.\*?\S* not found in the system path",
         means="This PyTorch was built for NVIDIA's GPUs, and its libraries are missing.",
-        fix="Install PyTorch with all that it asks for, or one built for the CPU: {install}, then restart the kernel.",
+        fix="Install PyTorch with all its requirements, or a build for the CPU: {install}, then restart the kernel.",
     ),
     Refusal(
         name="torch-without-tpu",
         text=r"Expected one of cpu, cuda\b",
         means="PyTorch has no device “tpu” in this kernel: TorchTPU is not loaded, or saw no chip when it was.",
-        fix=NO_CHIP_FIX + " With chips there: {install}, then restart the kernel.",
+        fix=NO_CHIP_FIX + " If the chips are fine: {install}, then restart the kernel.",
         is_elsewhere=True,
     ),
     Refusal(
@@ -173,22 +172,22 @@ REFUSALS: tuple[Refusal, ...] = (
     Refusal(
         name="slow-pages",
         text=r"Transparent hugepages are not enabled",
-        means="Transparent huge pages are off on this machine: the TPU starts and ends more slowly, nothing else.",
+        means="Transparent huge pages are off on this machine: the TPU starts and stops more slowly, nothing else.",
         fix='To turn them on: !sudo sh -c "echo always > /sys/kernel/mm/transparent_hugepage/enabled"',
         is_harmless=True,
     ),
 )
-"""In the order in which they are looked for: the surest first."""
+"""In the order in which they are tried: the most specific first."""
 
 
-def recognise(said: str) -> tuple[Refusal, re.Match[str]] | None:
-    """The refusal that a text tells of, and where; None: nobody has seen it yet."""
+def recognise(message: str) -> tuple[Refusal, re.Match[str]] | None:
+    """Return the table's entry for a message, and the match; None: the message is unknown."""
     for refusal in REFUSALS:
-        if found := re.search(refusal.text, said):
+        if found := re.search(refusal.text, message):
             return refusal, found
     return None
 
 
 def named(name: str) -> Refusal:
-    """The refusal of that name."""
+    """Return the entry of that name."""
     return next(refusal for refusal in REFUSALS if refusal.name == name)

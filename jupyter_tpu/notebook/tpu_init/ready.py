@@ -1,4 +1,4 @@
-"""What a framework's start gives: the object that the notebook gets as ``tpu``, and what the report tells of it."""
+"""The result of a framework's start: the object that the notebook gets as ``tpu``, and the proof for the report."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 from jupyter_tpu.notebook.tpu_init.report import Device
 
+# Enough for every device to get a part. The sum over the devices of one worker stays far below 2**31 (int32).
 VALUES_PER_DEVICE = 128
 
 
@@ -16,11 +17,11 @@ class Tpu:
 
     Attributes:
         framework: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``.
-        devices: all devices that this process has.
-        device: the one to put things on: the first; for PyTorch/XLA the one that stands for all of them.
-        mesh: all devices in one row, its axis is called ``devices`` (JAX, PyTorch/XLA); None for the others.
-        strategy: what to open with ``with tpu.strategy.scope():`` (TensorFlow); None for the others.
-        is_emulated: devices of the CPU stand in for the chips.
+        devices: all devices of this process.
+        device: the device to put arrays on: the first one; for PyTorch/XLA the one that stands for all of them.
+        mesh: all devices in one row, with an axis ``devices`` (JAX, PyTorch/XLA); None for the others.
+        strategy: for ``with tpu.strategy.scope():`` (TensorFlow); None for the others.
+        is_emulated: whether CPU devices stand in for the chips.
     """
 
     framework: str
@@ -38,11 +39,11 @@ class Tpu:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ready:
-    """A framework that runs, and how that was proved.
+    """A framework that runs, and the proof of it.
 
     Attributes:
-        proof: what was computed over all devices, in words.
-        note: what is particular about it; empty where nothing is.
+        proof: a phrase for what was computed over all devices.
+        note: what the user should know about this framework; empty if nothing.
     """
 
     tpu: Tpu
@@ -52,12 +53,13 @@ class Ready:
 
 
 def expected_sum(count: int) -> tuple[int, int]:
-    """How many numbers the proof adds up on this many devices, and their exact sum."""
+    """Return how many numbers the proof adds up on `count` devices, and their exact sum."""
     numbers = VALUES_PER_DEVICE * count
     return numbers, numbers * (numbers - 1) // 2
 
 
 def proof_words(count: int) -> str:
+    """Return the proof on `count` devices as a phrase."""
     numbers, exact = expected_sum(count)
     spread = "spread over all of them" if count > 1 else "computed on it"
     return f"the sum of 0 to {numbers - 1}, {spread}, is {exact}"

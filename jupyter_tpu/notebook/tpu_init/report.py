@@ -1,4 +1,4 @@
-"""What `%tpu_init` shows: a table of the devices, as text and as HTML.
+"""The report of `%tpu_init`: a table of the devices, as text and as HTML.
 
 Every value is escaped: names come from the environment and from drivers.
 """
@@ -17,7 +17,7 @@ EMULATED = "emulated: CPU devices stand in for the chips, so speed and memory me
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Device:
-    """One device of the framework; `memory_bytes` is None where the device does not tell."""
+    """One device of the framework; `memory_bytes` is None if it is not known."""
 
     id: int
     kind: str
@@ -25,6 +25,7 @@ class Device:
 
     @property
     def memory(self) -> str:
+        """The size of its memory, such as ``16.0 GiB``."""
         return "unknown" if self.memory_bytes is None else f"{self.memory_bytes / 2**30:.1f} GiB"
 
 
@@ -33,8 +34,10 @@ class Report:
     """The proof that a framework runs on the accelerator.
 
     Attributes:
-        why: why ``auto`` took this framework; empty where the user has named it.
-        remark: what is particular about how it runs; empty where nothing is.
+        why: why ``auto`` chose this framework; empty if the user named it.
+        remark: what the user should know about this framework; empty if nothing.
+        warning: mismatched versions, or harmless warnings explained; empty if there are none.
+        seconds: how long all of ``%tpu_init`` took.
     """
 
     worker: ThisWorker
@@ -49,17 +52,20 @@ class Report:
 
     @property
     def headline(self) -> str:
+        """The title, such as ``JAX is ready on 8 devices of v5litepod-8``."""
         count = "1 device" if len(self.devices) == 1 else f"{len(self.devices)} devices"
         on = f" of {self.worker.accelerator_type}" if self.worker.accelerator_type else ""
         return f"{TITLES[self.framework]} is ready on {count}{on}"
 
     @property
     def rows(self) -> tuple[tuple[str, str, str], ...]:
+        """Id, kind and memory of each device."""
         kind = "{} (emulated)" if self.worker.is_emulated else "{}"
         return tuple((str(each.id), kind.format(each.kind), each.memory) for each in self.devices)
 
     @property
     def notes(self) -> tuple[str, ...]:
+        """The lines below the table: the proof, the versions, and what there is of the rest."""
         libraries = ", ".join(f"{name} {version or 'not installed'}" for name, version in self.versions.items())
         return (
             f"Proved in {self.seconds:.1f} s: {self.proof}.",
@@ -79,6 +85,7 @@ class Report:
         return "\n".join((title, *lines, *self.notes))
 
     def to_html(self) -> str:
+        """Return the report as HTML, with every value escaped."""
         badge = f" <em>{as_html(EMULATED)}</em>" if self.worker.is_emulated else ""
         header = _html_row("th", ("device", "kind", "memory"))
         rows = "".join(_html_row("td", row) for row in self.rows)
@@ -89,6 +96,7 @@ class Report:
         )
 
     def to_mimebundle(self) -> dict[str, str]:
+        """Return both forms by media type, for the front end to choose from."""
         return {"text/plain": str(self), "text/html": self.to_html()}
 
 

@@ -1,6 +1,6 @@
-"""Make TensorFlow run on this worker's accelerator, and prove that it does.
+"""Start TensorFlow on this worker's chips, and prove that it computes there.
 
-On an emulated worker, where TPUStrategy cannot run, a MirroredStrategy over devices of the CPU stands in for it.
+On an emulated worker, where TPUStrategy cannot run, a MirroredStrategy over CPU devices stands in for it.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from jupyter_tpu.notebook.tpu_init.ready import VALUES_PER_DEVICE, Ready, Tpu, e
 from jupyter_tpu.notebook.tpu_init.report import Device
 from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
-NOTE = "make models under: with tpu.strategy.scope()"
-STAND_IN = f"a MirroredStrategy over devices of the CPU stands in for TPUStrategy here; {NOTE}"
+NOTE = "create models inside: with tpu.strategy.scope()"
+STAND_IN = f"a MirroredStrategy over CPU devices stands in for TPUStrategy here; {NOTE}"
 
 
 class _Started:
-    """The strategy of this process: to start the TPU again would lose the variables that are on it."""
+    """The strategy of this process: starting the TPU a second time would lose the variables on it."""
 
     strategy: Any = None
 
@@ -28,8 +28,8 @@ def start_tf(worker: ThisWorker) -> Ready:
     """Start TensorFlow on the devices of `worker` and run one operation over all of them.
 
     Raises:
-        AcceleratorFailed: it is missing, has no TPU, was started before, or computes nonsense.
-        AcceleratorBusy: another process holds the TPU.
+        AcceleratorFailed: it is missing, has no TPU, was started before, or computes a wrong result.
+        AcceleratorBusy: another process uses the TPU.
     """
     tf = import_framework("tf", "tensorflow", worker)
     claim_chips(worker, "tf")
@@ -55,6 +55,7 @@ def _start(tf: Any, worker: ThisWorker) -> Any:
 
 
 def _on_tpu(tf: Any) -> Any:
+    # On a TPU VM “local” is the machine's own TPU; any other name makes TensorFlow ask the cloud.
     resolver = tf.distribute.cluster_resolver.TPUClusterResolver("local")
     tf.config.experimental_connect_to_cluster(resolver)
     tf.tpu.experimental.initialize_tpu_system(resolver)
@@ -62,6 +63,7 @@ def _on_tpu(tf: Any) -> Any:
 
 
 def _stand_in(tf: Any, count: int) -> Any:
+    # TensorFlow has one CPU device; it is split into as many logical ones as the worker would have.
     processor = tf.config.list_physical_devices("CPU")[0]
     tf.config.set_logical_device_configuration(processor, [tf.config.LogicalDeviceConfiguration()] * count)
     return tf.distribute.MirroredStrategy([f"CPU:{number}" for number in range(count)])
@@ -76,6 +78,7 @@ def _check_devices(count: int, replicas: int, worker: ThisWorker) -> None:
 
 
 def _prove(tf: Any, strategy: Any) -> None:
+    # Each replica adds up its own part of the numbers, so that every device takes part in the sum.
     def add_up() -> Any:
         place = tf.cast(tf.distribute.get_replica_context().replica_id_in_sync_group, tf.int32)
         return tf.reduce_sum(tf.range(VALUES_PER_DEVICE) + VALUES_PER_DEVICE * place)

@@ -1,7 +1,7 @@
-"""Make TorchTPU run on a chip of this worker, and prove that it does.
+"""Start TorchTPU on one chip of this worker, and prove that it computes there.
 
-TorchTPU serves one chip per process. A kernel is one process, so it has one chip; the others are for processes that the
-notebook starts.
+TorchTPU serves one chip per process. A kernel is one process, so it gets one chip; the others are for processes that
+the notebook starts.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from jupyter_tpu.notebook.tpu_init.report import Device
 from jupyter_tpu.notebook.tpu_init.take_chips import claim_chips
 
 GENERATIONS = ("v4", "v5e", "v5p", "v6e")
-"""Those of the Cloud TPU API whose chips torch_tpu 0.2.0 knows (its _internal/utils/hardware.py)."""
+"""Generations whose chips torch_tpu 0.2.0 knows (its _internal/utils/hardware.py)."""
 
+# libtpu reads these: the first chip only, as a grid of one chip and of one process.
 _ONE_CHIP = {
     "TPU_VISIBLE_CHIPS": "0",
     "TPU_CHIPS_PER_PROCESS_BOUNDS": "1,1,1",
@@ -30,12 +31,13 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
     """Start TorchTPU on the first chip of `worker` and run one operation on it.
 
     Raises:
-        AcceleratorFailed: it is missing, finds no chip, or computes nonsense.
-        AcceleratorBusy: another process holds the TPU.
+        AcceleratorFailed: it is missing, finds no chip, or computes a wrong result.
+        AcceleratorBusy: another process uses the TPU.
     """
-    _refuse_where_it_cannot(worker)
+    _refuse_unsupported_worker(worker)
     set_environment(torch_tpu_variables(worker))
-    torch = import_framework("torch_tpu", "torch", worker)  # loads torch_tpu by itself, unless told not to
+    # PyTorch loads torch_tpu by itself, but not if TORCH_DEVICE_BACKEND_AUTOLOAD=0 was set when it was imported.
+    torch = import_framework("torch_tpu", "torch", worker)
     import_framework("torch_tpu", "torch_tpu", worker)
     claim_chips(worker, "torch_tpu")
     _check_device(torch, worker)
@@ -46,29 +48,30 @@ def start_torch_tpu(worker: ThisWorker) -> Ready:
 
 
 def torch_tpu_variables(worker: ThisWorker) -> dict[str, str]:
-    """One chip of several, and TorchTPU loaded with ``import torch``."""
+    """Return the variables that limit libtpu to one chip and make ``import torch`` load TorchTPU."""
     autoload = {"TORCH_DEVICE_BACKEND_AUTOLOAD": "1"}
+    # A choice of chips that the user made stays as it is.
     if worker.visible_chips is not None or _chips(worker) == 1:
         return autoload
     return {**autoload, **_ONE_CHIP}
 
 
-def _refuse_where_it_cannot(worker: ThisWorker) -> None:
+def _refuse_unsupported_worker(worker: ThisWorker) -> None:
     if worker.is_emulated:
         raise AcceleratorFailed(
-            "TorchTPU runs on real chips only: nothing can stand in for them on an emulated node.",
-            hint="To try a notebook here use JAX, PyTorch/XLA or TensorFlow; on a real node %tpu_init torch_tpu works.",
+            "TorchTPU needs real chips and does not run on an emulated node.",
+            hint="Use JAX, PyTorch/XLA or TensorFlow here, or run %tpu_init torch_tpu on a real node.",
         )
     kind = worker.accelerator
     if kind is not None and kind.generation not in GENERATIONS:
         raise AcceleratorFailed(
-            f"TorchTPU does not know the chips of {kind.type}: it serves TPU {', '.join(GENERATIONS)} and newer ones.",
+            f"TorchTPU does not support {kind.type}, only TPU {', '.join(GENERATIONS)} and newer.",
             hint="On TPU v2 and v3 use PyTorch/XLA: %tpu_init torch_xla.",
         )
 
 
 def _check_device(torch: Any, worker: ThisWorker) -> None:
-    """Where it sees no chip it says nothing, and PyTorch goes on with the CPU."""
+    """Refuse if PyTorch has no TPU: without a chip it silently uses the CPU."""
     found = torch.accelerator.current_accelerator()
     if found is None or found.type != "tpu":
         raise diagnosis.without_tpu(f"torch.accelerator.current_accelerator() is {found}", worker)

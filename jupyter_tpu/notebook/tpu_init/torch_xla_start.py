@@ -1,6 +1,6 @@
-"""Make PyTorch/XLA run on all chips of this worker from one process (SPMD), and prove that it does.
+"""Start PyTorch/XLA on all chips of this worker from one process (SPMD), and prove that it computes there.
 
-SPMD must be on before a device is touched: turned on later, the next use of a tensor can end the process
+SPMD must be on before a device is touched: if it is turned on later, the next use of a tensor can end the process
 (segmentation fault with torch_xla 2.9.0 and several devices).
 """
 
@@ -27,13 +27,14 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
     """Start PyTorch/XLA in SPMD mode on the devices of `worker` and run one operation over all of them.
 
     Raises:
-        AcceleratorFailed: it is missing, was started before, runs on something else, or computes nonsense.
-        AcceleratorBusy: another process holds the TPU.
+        AcceleratorFailed: it is missing, was started before, runs on something else, or computes a wrong result.
+        AcceleratorBusy: another process uses the TPU.
     """
     set_environment(torch_xla_variables(worker))
     torch_xla = import_framework("torch_xla", "torch_xla", worker)
     runtime = importlib.import_module("torch_xla.runtime")
     spmd = import_framework("torch_xla", "torch_xla.distributed.spmd", worker)
+    # From here on nothing may touch a device before SPMD is on, not even to count the devices.
     _refuse_if_late(torch_xla, runtime)
     claim_chips(worker, "torch_xla")
     count = _start_devices(runtime, worker)
@@ -46,14 +47,18 @@ def start_torch_xla(worker: ThisWorker) -> Ready:
 
 
 def torch_xla_variables(worker: ThisWorker) -> dict[str, str]:
-    """With PJRT_DEVICE=TPU it finds its TPU or fails; without it would take the CPU with one line in a log."""
+    """Return the variables that select the device: with PJRT_DEVICE=TPU PyTorch/XLA finds its TPU or fails.
+
+    Without it, PyTorch/XLA falls back to the CPU and says so only in a log line.
+    """
     if not worker.is_emulated:
         return {"PJRT_DEVICE": "TPU"}
     return {"PJRT_DEVICE": "CPU", "CPU_NUM_DEVICES": str(worker.jax_devices or 1)}
 
 
 def _refuse_if_late(torch_xla: Any, runtime: Any) -> None:
-    """The first device that is touched locks whether SPMD is on; there is no public way to ask."""
+    """Refuse if a device was touched while SPMD was off; PyTorch/XLA tells that only by a private function."""
+    # A version without that function counts as not locked: `bool()` is False.
     is_locked = getattr(torch_xla._XLAC, "_xla_get_spmd_config_is_locked", bool)
     if is_locked() and not runtime.is_spmd():
         raise diagnosis.too_late("torch_xla", LATE)
@@ -82,6 +87,7 @@ def _prove(spmd: Any, mesh: Any, device: Any) -> None:
     spread = spmd.mark_sharding(numbers, mesh, ("devices",))
     total = int(numbers.sum().cpu())
     used = {shard.shard_device for shard in spread.local_shards}
+    # A right sum is not enough: it must have been computed on every device.
     if total != exact or len(used) != devices:
         raise diagnosis.wrong_sum(total, exact)
 

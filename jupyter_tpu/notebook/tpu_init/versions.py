@@ -1,4 +1,4 @@
-"""Which versions of a framework and its libraries are installed, and whether they belong together."""
+"""The installed versions of a framework and its libraries, and whether they fit together."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = {
 """The framework itself comes first."""
 
 _SAME: Mapping[str, tuple[str, ...]] = {"tensorflow": ("tensorflow-tpu", "tensorflow", "tensorflow-cpu")}
-"""Packages that bring a library under another name than its own."""
+"""Packages that provide a library under another name."""
 
+# A requirement of package metadata, such as “libtpu==0.0.42.*; extra == 'tpu'”, and one clause of its specifier.
 _LIBTPU = re.compile(r"libtpu\s*\(?\s*((?:[=~<>!]=?=?)\s*[0-9][^;)]*)")
 _CLAUSE = re.compile(r"(==|~=|>=|<=|!=|>|<)\s*([0-9]+(?:\.[0-9]+)*)(\.\*)?")
 
 
 def installed_versions(framework: str) -> dict[str, str]:
-    """The installed version of each library; empty where it is not installed."""
+    """Return the installed version of each library of a framework; empty for one that is not installed."""
     return {name: _version(name) for name in LIBRARIES[framework]}
 
 
@@ -38,7 +39,7 @@ def _version(name: str) -> str:
 
 
 def requirements_of(framework: str) -> list[str]:
-    """What the installed framework asks for; empty where it does not say, as in a checkout of it."""
+    """Return the requirements of the installed framework; empty if its metadata has none, as in a source checkout."""
     library = LIBRARIES[framework][0]
     for package in _SAME.get(library, (library,)):
         try:
@@ -49,10 +50,10 @@ def requirements_of(framework: str) -> list[str]:
 
 
 def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: Iterable[str]) -> str:
-    """What to tell when libtpu is not the version that this framework was made for; empty when all is well.
+    """Return a warning if libtpu is not the version that this framework was built for; empty if it is.
 
-    What the package asks for itself goes before the matrix; nothing is told where neither knows, or libtpu is not
-    there (without it the framework would not have started).
+    The package's own requirement counts before the table in `frameworks`. Without either, or without libtpu, there is
+    no warning (a framework that needs libtpu would not have started).
 
     >>> libtpu_mismatch("jax", {"jax": "0.10.2", "libtpu": "0.0.51"}, ["libtpu==0.0.42.*; extra == 'tpu'"])
     'libtpu 0.0.51 is installed, but JAX 0.10.2 is made for ==0.0.42.*.'
@@ -68,7 +69,9 @@ def libtpu_mismatch(framework: str, versions: Mapping[str, str], requirements: I
 
 
 def is_within(version: str, specifier: str) -> bool:
-    """Whether a version meets a PEP 440 specifier, as far as plain numbers go; what is not understood is met.
+    """Return whether a version meets a PEP 440 specifier; only plain numbers count, unknown clauses are met.
+
+    `packaging` is not certain to be installed in the kernel's Python.
 
     >>> is_within("0.0.42.1", "==0.0.42.*"), is_within("0.0.17", "~=0.0.14"), is_within("0.0.21", ">=0.0.50")
     (True, True, False)
@@ -94,4 +97,5 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def _padded(numbers: tuple[int, ...]) -> tuple[int, ...]:
+    # By PEP 440, 1.0 and 1.0.0 are equal; eight numbers are more than any of these versions has.
     return numbers + (0,) * (8 - len(numbers))

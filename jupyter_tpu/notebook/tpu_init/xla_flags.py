@@ -1,4 +1,4 @@
-"""XLA ends the process in which ``XLA_FLAGS`` has a flag that it does not know, so another process tries them first."""
+"""Try the user's ``XLA_FLAGS`` in another process first, because XLA ends a process that has an unknown flag."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from dataclasses import dataclass
 
 from jupyter_tpu.notebook.tpu_init import diagnosis
 
+# Bounds a trial that hangs, with much room for a slow import; an unknown flag ends the process at once.
 _PATIENCE_S = 120
 _REFUSED = re.compile(r"parse_flags_from_env\.cc:\d+\] (.*XLA_FLAGS.*)")
 
 
 @dataclass(frozen=True)
 class _Trial:
-    """A program that makes a framework read its flags, on the CPU."""
+    """A program that makes a framework read its flags, on the CPU so that it does not use the chips."""
 
     program: str
     variables: Mapping[str, str]
@@ -31,7 +32,7 @@ _TRIALS = {
 
 
 def refuse_unknown_flags(framework: str) -> None:
-    """Try what ``XLA_FLAGS`` says; costs the start of a process, and only where the variable is set.
+    """Try the flags in ``XLA_FLAGS``; this costs the start of a process, but only if the variable is set.
 
     Raises:
         AcceleratorFailed: XLA does not know one of the flags.
@@ -39,12 +40,12 @@ def refuse_unknown_flags(framework: str) -> None:
     trial = _TRIALS.get(framework)
     if trial is None or not os.environ.get("XLA_FLAGS"):
         return
-    if refused := _REFUSED.search(_said_by(trial)):
+    if refused := _REFUSED.search(_stderr_of(trial)):
         raise diagnosis.unknown_flags(framework, refused[1])
 
 
-def _said_by(trial: _Trial) -> str:
-    """What the program wrote; nothing of one that hangs, for then it is not the flags that are refused."""
+def _stderr_of(trial: _Trial) -> str:
+    """Return what the program wrote; empty if it hangs, because unknown flags end it at once."""
     try:
         run = subprocess.run(
             [sys.executable, "-c", trial.program],
