@@ -95,7 +95,7 @@ def test_the_screen_shows_what_is_known_and_why_the_rest_is_not(notebook: Notebo
         "Node",
         "Chips (as of",
         "TPU processes",
-        "Brakes",
+        "Auto-stop",
         "Guard: off",
         "Cost",
     ):
@@ -134,7 +134,7 @@ def test_words_that_ask_nobody_show_text_and_html(notebook: Notebook, word: str)
         ("%tpu stop", "This front end cannot ask you"),
         ("%%tpu_time fast\n1", "%%tpu_time does not know 'fast'"),
         ("%tpu_time", "There is nothing to time"),
-        ("%%tpu_time\nawait sleep(1)", "cannot time a cell that awaits"),
+        ("%%tpu_time\nawait sleep(1)", "cannot time a cell that uses await"),
     ],
     ids=lambda text: text[:30].replace("\x1b", "").replace("\n", " "),
 )
@@ -189,9 +189,9 @@ def test_a_timed_cell_that_fails_is_timed_and_its_error_names_its_line(notebook:
 def test_a_question_is_asked_before_the_node_ends(notebook: Notebook) -> None:
     refused = notebook.run("%tpu stop", answer="n")
     assert refused.asked == ["Stop my-node? This kernel ends with it. [y/N] "]
-    assert "the node runs on, and is billed" in refused.text
+    assert "the node keeps running and is billed" in refused.text
     deletion = notebook.run("%tpu stop --delete", answer="")
-    assert "Delete my-node and all that is on its disk?" in deletion.asked[0]
+    assert "Delete my-node and everything on its disk?" in deletion.asked[0]
     assert notebook.run("1").status == "ok"
 
 

@@ -68,9 +68,9 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
     }
     assert told(said) == [
         "execution: quiet, last 2 min ago",
-        "This node ends after 1 h idle; session: no limit.",
-        "As things are it ends in 15 min (idle).",
-        "It is kept for 2 h.",
-        "It is kept until what runs now has ended.",
+        "Idle timeout: 1 h; maximum session length: no limit.",
+        "Auto-stop in 15 min (idle).",
+        "Kept running for 2 h.",
+        "Kept running until the running cells finish.",
         "Guard: cannot (no scope).",
     ]

@@ -180,7 +180,7 @@ def test_the_screen_tells_all_that_is_known_with_its_age(start: Any) -> None:
     for part in ("Node (as of 40 s ago)", "Chips (as of 1 s ago)", "79 %", "3.0 of 16.0 GiB", "$9.60 per hour"):
         assert part in shown
     assert "load of the chip" in shown
-    assert "As things are it ends in 15 min (idle)." in shown
+    assert "Auto-stop in 15 min (idle)." in shown
 
 
 def test_no_page_takes_dollars_for_mathematics(start: Any) -> None:
@@ -207,7 +207,7 @@ def test_an_older_agent_leaves_the_rest_of_the_screen_as_it_is(start: Any) -> No
 @pytest.mark.parametrize("kind", ["cost", "quota", "grant"])
 def test_what_nobody_has_told_is_unknown_and_says_where_it_is_known(start: Any, kind: str) -> None:
     shown = str(perform(kind, start(answering({f"told {name}": {} for name in TOLD})).here))
-    assert "unknown: not known on this node yet" in shown
+    assert "unknown: this node has received no data yet" in shown
     assert f"`jupyter tpu {kind}`" in shown
 
 
@@ -374,13 +374,13 @@ def test_an_answer_that_is_no_object_is_nonsense(start: Any) -> None:
 def test_a_keep_that_keeps_nothing_says_so(start: Any, for_s: float | None, is_said: bool) -> None:
     answer = {**ACTIVITY, "keep": {"for_s": for_s, "while_busy": False}}
     shown = str(perform("extend 0h", start(answering({"keep": answer})).here))
-    assert ("Nothing keeps it now." in shown) is is_said
+    assert ("Auto-stop no longer waits." in shown) is is_said
 
 
 def test_a_keep_without_an_answer_is_not_taken_for_one(start: Any) -> None:
     with pytest.raises(WorkerUnreachable) as caught:
         perform("extend", start(closing).here)
-    assert "Whether the node is kept is not known" in caught.value.exists
+    assert "It is unknown whether auto-stop waits" in caught.value.exists
 
 
 @pytest.mark.parametrize("line", LINES)

@@ -94,7 +94,7 @@ def test_a_timed_cell_that_is_no_python_is_shown_as_such_without_our_frames(plai
 def test_a_cell_that_awaits_is_not_timed_and_not_run(plain_kernel: Any, source: str) -> None:
     reply = reply_to(plain_kernel, f"%%tpu_time\n{source}")
     assert reply["ename"] == "BadInput"
-    assert "cannot time a cell that awaits" in reply["evalue"]
+    assert "cannot time a cell that uses await" in reply["evalue"]
 
 
 def test_its_words_are_completed_all_the_same(plain_kernel: Any) -> None:
@@ -155,7 +155,7 @@ def test_so_many_lines_are_read_from_the_end(tmp_path: Path, count: int, lines: 
 
 
 def test_a_machine_without_a_log_says_so(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match="There is no log of an agent here"):
+    with pytest.raises(BadInput, match="There is no agent log here"):
         perform("logs", MagicContext({"HOME": str(tmp_path)}))
 
 
@@ -217,10 +217,10 @@ def history(*duty: float | None, step_s: float = 1.0) -> dict[str, Any]:
         (history(100, 100, 100, 100), 4.0, "about 3 s, 75 % of the time"),
         (history(0, 0, 0, 0), 4.0, "about 0 µs, 0 % of the time"),
         (history(*[80.0] * 600, step_s=6.0), 3600.0, "about 36 min, 60 % of the time"),
-        (history(*[80.0] * 10), 0.5, "unknown: the cell was too short"),
-        (history(100, None, None, None), 4.0, "unknown: the chips' duty cycle is known for 1 s of it only"),
-        (history(100, 100, 100, 100), 40.0, "unknown: the chips' duty cycle is known for 4 s of it only"),
-        ({}, 4.0, "unknown: the chips' duty cycle is known for 0 s of it only"),
+        (history(*[80.0] * 10), 0.5, "unknown: the cell is too short"),
+        (history(100, None, None, None), 4.0, "unknown: the chips' duty cycle is known for only 1 s of it"),
+        (history(100, 100, 100, 100), 40.0, "unknown: the chips' duty cycle is known for only 4 s of it"),
+        ({}, 4.0, "unknown: the chips' duty cycle is known for only 0 s of it"),
     ],
 )
 def test_device_time_is_told_where_the_duty_cycle_covers_the_cell(seen: Any, wall_s: float, text: str) -> None:

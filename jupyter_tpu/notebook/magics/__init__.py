@@ -1,4 +1,4 @@
-"""``%tpu`` and its words.
+"""The magic ``%tpu`` and its subcommands, ``%%tpu_time``, and the registration of all magics.
 
-Start with `table`: each word, what it does and its help. `commands` registers the magics in IPython.
+Start with `table`: it lists the subcommands, runs a line and prints the help. `commands` registers the magics.
 """

@@ -1,4 +1,4 @@
-"""``%tpu idle``, ``%tpu extend`` and ``%tpu stop``: when this node ends, and who says so."""
+"""``%tpu idle``, ``%tpu extend`` and ``%tpu stop``: when this node ends, keeping it running, and ending it now."""
 
 from __future__ import annotations
 
@@ -10,34 +10,37 @@ from jupyter_tpu.notebook.magics.extend import end_lines, kept, parse_keep, remi
 from jupyter_tpu.notebook.magics.money import node_cost
 from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Word, take_apart
 
+# The cloud may take this long to accept the request; the agent gets a token from the metadata server first.
 END_S = 20.0
-"""What the cloud may take to accept an order; the agent asks its metadata server first."""
 
 
-def idle(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def idle(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the activity on this node and when auto-stop ends it."""
     take_apart(words)
-    answer = here.ask("activity", {})
-    return _shown(answer, lambda said: [*filter(None, [reminder(here.ask, said)]), *told(said)])
+    answer = context.ask("activity", {})
+    return _shown(answer, lambda report: [*filter(None, [reminder(context.ask, report)]), *told(report)])
 
 
 def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
-    """That this node is billed though nobody acts, with what it has cost; empty where that is not due."""
+    """Return a reminder that this unused node is billed, with its cost so far; empty if none is due."""
     return reminder_line(answer, node_cost(ask) if answer.get("reminder") else None)
 
 
-def keep(here: MagicContext, words: Sequence[str]) -> MagicOutput:
-    params = parse_keep(words, here.now)
+def keep(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Keep this node running for a time, until the running cells finish, or no longer."""
+    params = parse_keep(words, context.now)
     try:
-        answer = here.ask("keep", params)
+        answer = context.ask("keep", params)
     except WorkerUnreachable as error:
-        error.exists = "Whether the node is kept is not known: %tpu idle shows it."
+        # The request may have arrived although no answer came back.
+        error.exists = "It is unknown whether auto-stop waits: %tpu idle shows it."
         raise
     return _shown(answer, kept)
 
 
 def brakes_section(answer: Answer) -> Section:
-    """When the node ends."""
-    return Section(title="Brakes", age="now", lines=_lines(answer, end_lines))
+    """Return the part of ``%tpu`` that shows when the node ends."""
+    return Section(title="Auto-stop", age="now", lines=_lines(answer, end_lines))
 
 
 def _shown(answer: Answer, lines: Callable[[Answer], list[str]]) -> MagicOutput:
@@ -51,40 +54,43 @@ def _lines(answer: Answer, lines: Callable[[Answer], list[str]]) -> list[str]:
         raise AgentBroken("This version does not understand the agent's auto-stop report.") from error
 
 
-def stop(here: MagicContext, words: Sequence[str]) -> MagicOutput:
-    """Through the guard, which ends its own node with the token of the machine; nothing of the user's is needed."""
+def stop(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Stop or delete this node through its guard, with the machine's own token and no credentials of the user's."""
     given = take_apart(words, flags=("--delete", "--yes"))
     action = "delete" if "--delete" in given.flags else "stop"
-    answers = here.ask_all({"end": ("end_node", {"action": action, "is_trial": True}), "kernels": ("list_kernels", {})})
+    # A trial first: it says whether the guard may end the node, and its full name for the question.
+    calls = {"end": ("end_node", {"action": action, "is_trial": True}), "kernels": ("list_kernels", {})}
+    answers = context.ask_all(calls)
     trial = answers["end"]
     if isinstance(trial, TpuError):
         raise trial
     asked = _stop_question(action, str(trial.get("node")), answers["kernels"])
-    if "--yes" not in given.flags and not here.ask_person(asked):
-        return said("Nothing was done: the node runs on, and is billed.")
-    return _ended(here, action)
+    if "--yes" not in given.flags and not context.ask_person(asked):
+        return said("Nothing was done: the node keeps running and is billed.")
+    return _ended(context, action)
 
 
-def _ended(here: MagicContext, action: str) -> MagicOutput:
+def _ended(context: MagicContext, action: str) -> MagicOutput:
     try:
-        node = str(here.ask("end_node", {"action": action}, END_S).get("node"))
+        node = str(context.ask("end_node", {"action": action}, END_S).get("node"))
     except WorkerUnreachable as error:
-        error.exists = "Whether the node ends is not known: `jupyter tpu list` on your own machine shows it."
+        error.exists = "It is unknown whether the node ends: `jupyter tpu list` on your own machine shows it."
         raise
-    what = "is being stopped; its disk is kept, and billed." if action == "stop" else "is being deleted, with its disk."
-    return said(f"The cloud has accepted it: {_short(node)} {what} All kernels on it end now.")
+    what = "is stopping; its disk is kept and billed." if action == "stop" else "is being deleted with its disk."
+    return said(f"The cloud accepted the request: {_short(node)} {what} All kernels on it end now.")
 
 
 def _stop_question(action: str, node: str, kernels: Answer | TpuError) -> str:
-    what = f"Stop {_short(node)}" if action == "stop" else f"Delete {_short(node)} and all that is on its disk"
+    what = f"Stop {_short(node)}" if action == "stop" else f"Delete {_short(node)} and everything on its disk"
     return plain(f"{what}? {_kernels_text(kernels)}")
 
 
 def _kernels_text(kernels: Answer | TpuError) -> str:
-    """This one is among them, and busy."""
+    """Return how many kernels end with the node."""
     if isinstance(kernels, TpuError) or not isinstance(kernels.get("kernels"), list):
         return "All kernels on it end."
     alive = [each for each in kernels["kernels"] if isinstance(each, dict) and each.get("alive")]
+    # This kernel is one of the listed ones, and busy with this very cell.
     others = max(0, len(alive) - 1)
     busy = max(0, sum(each.get("execution_state") == "busy" for each in alive) - 1)
     if not others:
@@ -99,30 +105,30 @@ def _short(node: str) -> str:
 WORDS = (
     Word(
         name="idle",
-        summary="What is active here, and when this node ends by itself.",
-        usage={"%tpu idle": "execution, accelerator and people, each with its age, and the rules"},
+        summary="Show the activity on this node and when auto-stop ends it.",
+        usage={"%tpu idle": "running cells, chips and people, each with its age, and the auto-stop rules"},
         act=idle,
     ),
     Word(
         name="extend",
         summary="Keep this node running: auto-stop waits. A budget's deadline does not.",
         usage={
-            "%tpu extend": "for an hour",
-            "%tpu extend 3h": "for so long (s, m, h or d)",
-            "%tpu extend until 18:00": "until then by the node's clock, which is UTC unless someone has changed it",
-            "%tpu extend while-busy": "until what runs now has ended",
-            "%tpu extend off": "no longer",
+            "%tpu extend": "for 1 h",
+            "%tpu extend 3h": "for a time (s, m, h or d)",
+            "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
+            "%tpu extend while-busy": "until the running cells finish",
+            "%tpu extend off": "cancel: auto-stop no longer waits",
         },
         options=("1h", "3h", "until", "while-busy", "off"),
         act=keep,
     ),
     Word(
         name="stop",
-        summary="Stop this node, after asking: its guard orders that, also without your own machine.",
+        summary="Stop this node after a confirmation; works without your own machine.",
         usage={
-            "%tpu stop": "stop it: its disk is kept, and billed",
-            "%tpu stop --delete": "delete it with its disk, as spot nodes and slices of several machines can only be",
-            "%tpu stop --yes": "do not ask",
+            "%tpu stop": "stop it: its disk is kept and billed",
+            "%tpu stop --delete": "delete it with its disk; spot nodes and multi-worker slices can only be deleted",
+            "%tpu stop --yes": "skip the confirmation",
         },
         options=("--delete", "--yes"),
         act=stop,

@@ -1,4 +1,4 @@
-"""``%tpu top``, ``%tpu ps`` and ``%tpu release``: the chips of this worker and who holds them."""
+"""``%tpu top``, ``%tpu ps`` and ``%tpu release``: the load of this worker's chips and the processes that use them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ from jupyter_tpu.metrics import IDLE, MEASURED, Core, Holder, Host, Sample
 from jupyter_tpu.notebook.display import UNKNOWN, MagicOutput, Section, age_text, plain, said
 from jupyter_tpu.notebook.magics.words import Answer, MagicContext, Word, take_apart, whole_number
 
+# The agent gives each process 3 s to exit (`agent.devices.release.POLITE_S`) and takes 5 s in all; then some slack.
 FREE_S = 10.0
-"""What freeing may take: a process is given 3 s to end by itself, and the agent promises 5 s in all."""
 
 NOW = ("metrics", {"history_s": 0, "points": 1})
-"""The question for a sample."""
+"""The call of the agent that returns its newest sample."""
 
+# the largest pid_max that Linux allows on 64-bit machines (proc(5))
 _MOST_PID = 2**22
 _GIB = 2**30
 _FIELDS: tuple[tuple[str, str, Callable[[Core], str]], ...] = (
@@ -31,36 +32,38 @@ _TITLES = {
     "hbm_total_bytes": "HBM in all",
     **{name: title for name, title, _ in _FIELDS},
 }
+# Characters of a command that fit into a table beside its other columns.
 _LONGEST_COMMAND = 80
 _ITSELF = "This kernel itself uses the chips. Restart it to release them."
 
 
-def sample_of(said_by_agent: Answer) -> Sample:
-    """The sample in an answer to ``metrics``.
+def sample_of(answer: Answer) -> Sample:
+    """Return the sample in an answer to ``metrics``.
 
     Raises:
-        AgentBroken: there is none that this version understands.
+        AgentBroken: the answer has no sample that this version can read.
     """
     try:
-        return Sample.from_json(said_by_agent["sample"])
+        return Sample.from_json(answer["sample"])
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _strange("the load of the chips", error) from error
+        raise _unreadable("the load of the chips", error) from error
 
 
-def _strange(what: str, error: Exception) -> AgentBroken:
+def _unreadable(what: str, error: Exception) -> AgentBroken:
     return AgentBroken(
-        f"The agent tells {what} in a way that this version does not understand.",
-        hint="It may be of another version: restart it with `jupyter tpu` on your own machine.",
+        f"This version does not understand the agent's report of {what}.",
+        hint="The agent may be of another version: restart it with `jupyter tpu` on your own machine.",
         raw=f"{type(error).__name__}: {error}",
     )
 
 
 def percent(value: float | None) -> str:
+    """Return ``79 %``, or ``unknown``."""
     return UNKNOWN if value is None else f"{value:.0f} %"
 
 
 def of_bytes(used: float | None, total: float | None) -> str:
-    """``3.2 of 16.0 GiB``."""
+    """Return ``3.2 of 16.0 GiB``, or ``unknown``."""
     if used is None:
         return UNKNOWN
     return f"{used / _GIB:.1f} GiB" if total is None else f"{used / _GIB:.1f} of {total / _GIB:.1f} GiB"
@@ -69,18 +72,20 @@ def of_bytes(used: float | None, total: float | None) -> str:
 # -- top
 
 
-def top(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def top(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the newest sample: the load of the chips and of the machine, and the TPU processes."""
     take_apart(words)
-    sample = sample_of(here.ask(*NOW))
-    age = age_text(sample.at, here.now)
+    sample = sample_of(context.ask(*NOW))
+    age = age_text(sample.at, context.now)
     return MagicOutput(
-        sections=[chips_section(sample, age), host_section(sample.host, age), held_section(sample, here.now)]
+        sections=[chips_section(sample, age), host_section(sample.host, age), held_section(sample, context.now)]
     )
 
 
 def chips_section(sample: Sample, age: str) -> Section:
-    """Load and memory, core by core; what no core tells is left out of the table, with its reason below."""
-    lines = list(_why_not(sample))
+    """Return load and memory by core; a column that is unknown for all cores becomes a line with its reason."""
+    lines = list(_why_unknown(sample))
+    # A runtime without per-core metrics still tells the load of each chip.
     if not sample.cores:
         rows = [(str(chip.chip), percent(chip.duty_percent)) for chip in sample.chips]
         return Section(title="Chips", age=age, lines=lines, header=("chip", "load"), rows=rows)
@@ -100,9 +105,9 @@ def chips_section(sample: Sample, age: str) -> Section:
     )
 
 
-def _why_not(sample: Sample) -> Iterator[str]:
+def _why_unknown(sample: Sample) -> Iterator[str]:
     if sample.state == IDLE:
-        yield "No process uses the chips, so their load is not known."
+        yield "Idle: no process is using the chips."
     elif sample.state != MEASURED:
         yield f"Their load is unknown{_because(sample.reason)}"
     yield from sample.unknown_lines(_TITLES)
@@ -113,6 +118,7 @@ def _because(reason: str) -> str:
 
 
 def host_section(host: Host, age: str) -> Section:
+    """Return the load of the machine around the chips."""
     return Section(
         title="Host",
         age=age,
@@ -125,28 +131,31 @@ def host_section(host: Host, age: str) -> Section:
 
 
 def held_section(sample: Sample, now: float) -> Section:
+    """Return the TPU processes in a sample, with its age."""
     return holders_section(sample.holders, now, age=age_text(sample.at, now))
 
 
 # -- who
 
 
-def who(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def who(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the TPU processes and the state of libtpu's lock file."""
     take_apart(words)
-    told = here.ask("who", {})
-    lines = list(_lock_lines(told))
-    section = holders_section(_holders(told, "holders"), here.now)
+    answer = context.ask("who", {})
+    lines = list(_lock_lines(answer))
+    section = holders_section(_holders(answer, "holders"), context.now)
     return MagicOutput(sections=[section, Section(lines=lines)] if lines else [section])
 
 
-def _holders(told: Answer, name: str) -> list[Holder]:
+def _holders(answer: Answer, name: str) -> list[Holder]:
     try:
-        return [Holder.from_json(each) for each in told[name]]
+        return [Holder.from_json(each) for each in answer[name]]
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        raise _strange("which processes use the chips", error) from error
+        raise _unreadable("the processes that use the chips", error) from error
 
 
 def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Section:
+    """Return a table of TPU processes; `now` in Unix seconds."""
     title = "TPU processes"
     if not holders:
         return Section(title=title, age=age, lines=["No process that the agent can see."])
@@ -155,14 +164,14 @@ def holders_section(holders: Sequence[Holder], now: float, age: str = "") -> Sec
 
 
 def _of(holder: Holder) -> str:
-    where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "none of ours")
+    where = holder.notebook or (f"kernel {holder.kernel_id[:8]}" if holder.kernel_id else "no notebook")
     if _is_self(holder):
         return f"{where} (this one)"
     return where if holder.is_kernel or not holder.kernel_id else f"started by {where}"
 
 
 def _command(holder: Holder) -> str:
-    """The paths of a kernel of ours are long, and say nothing."""
+    """Return the command of a process, shortened; for our kernels just ``ipykernel`` instead of long paths."""
     command = "ipykernel" if "kernel_bootstrap.py" in holder.command else holder.command
     return command if len(command) <= _LONGEST_COMMAND else f"{command[:_LONGEST_COMMAND]}…"
 
@@ -171,30 +180,32 @@ def _since(holder: Holder, now: float) -> str:
     return UNKNOWN if holder.since is None else span_text(now - holder.since)
 
 
-def _lock_lines(told: Answer) -> Iterator[str]:
-    if told.get("reason"):
-        yield str(told["reason"])
-    lock = told.get("lock_file")
+def _lock_lines(answer: Answer) -> Iterator[str]:
+    if answer.get("reason"):
+        yield str(answer["reason"])
+    lock = answer.get("lock_file")
     if isinstance(lock, dict) and lock.get("is_there"):
-        held = "a process holds it" if lock.get("is_held") else "no process holds it, so it is left over"
+        held = "held by a process" if lock.get("is_held") else "left over, no process holds it"
         yield f"Lock file {lock.get('path')}: {held}."
 
 
 # -- free
 
 
-def free(here: MagicContext, words: Sequence[str]) -> MagicOutput:
-    """Ends what uses the chips, after a question; a process of another user only after one of its own."""
+def free(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """End the processes that use the chips, after a confirmation; a process of another user needs its own."""
     given = take_apart(words, flags=("--yes",), values=("--pid",))
     pid = whole_number(given.values["--pid"], _MOST_PID) if "--pid" in given.values else None
-    holders = _holders(here.ask("who", {}), "holders")
+    holders = _holders(context.ask("who", {}), "holders")
+    # Other users' processes are ended only by pid, never by a bare `release`.
     wanted = [each for each in holders if each.pid == pid or (pid is None and each.is_own_user)]
     if not wanted:
-        return _nothing_to_free(holders, pid, here.now)
+        return _nothing_to_free(holders, pid, context.now)
+    # Ending this kernel would end the cell that asks; the user restarts it instead.
     others = [each for each in wanted if not _is_self(each)]
     if not others:
         return said(f"{_ITSELF} Nothing was done.")
-    shown = _freed(here, [each for each in others if _is_agreed(here, each, is_sure="--yes" in given.flags)])
+    shown = _freed(context, [each for each in others if _is_agreed(context, each, is_sure="--yes" in given.flags)])
     return shown if others == wanted else MagicOutput(sections=[*shown.sections, Section(lines=[_ITSELF])])
 
 
@@ -202,29 +213,31 @@ def _nothing_to_free(holders: Sequence[Holder], pid: int | None, now: float) -> 
     if pid is not None:
         text = f"No process with the pid {pid} uses the chips. Nothing was done."
     elif holders:
-        text = "Only processes of other users use the chips: name one by --pid. Nothing was done."
+        text = "Only other users' processes use the chips: choose one with --pid. Nothing was done."
     else:
         return said("No process that the agent can see uses the chips. Nothing was done.")
     return MagicOutput(sections=[Section(lines=[text]), *([holders_section(holders, now)] if holders else [])])
 
 
-def _is_agreed(here: MagicContext, holder: Holder, *, is_sure: bool) -> bool:
+def _is_agreed(context: MagicContext, holder: Holder, *, is_sure: bool) -> bool:
     if holder.is_own_user and is_sure:
         return True
     what = f"End the process {holder.pid} ({_of(holder)}: {_command(holder)})"
     if holder.is_own_user:
-        return here.ask_person(plain(f"{what}?"))
+        return context.ask_person(plain(f"{what}?"))
     whose = f"which belongs to the user {holder.user or UNKNOWN}"
-    return here.ask_person(plain(f"{what}, {whose}?"), "Use a front end that can: --yes is not for other users.")
+    hint = "Use a front end that can: --yes does not cover other users' processes."
+    return context.ask_person(plain(f"{what}, {whose}?"), hint)
 
 
-def _freed(here: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
+def _freed(context: MagicContext, agreed: Sequence[Holder]) -> MagicOutput:
     if not agreed:
         return said("Nothing was done.")
     force = any(not each.is_own_user for each in agreed)
+    # Pid and start time together: the pid alone may belong to another process by now.
     processes = [{"pid": each.pid, "since": each.since} for each in agreed]
     by = f"%tpu release in {os.environ.get('JPY_SESSION_NAME') or 'another kernel of this node'}"
-    answer = here.ask("free", {"processes": processes, "force": force, "by": by}, FREE_S)
+    answer = context.ask("free", {"processes": processes, "force": force, "by": by}, FREE_S)
     return said(*_free_lines(answer))
 
 
@@ -245,23 +258,23 @@ def _is_self(holder: Holder) -> bool:
 WORDS = (
     Word(
         name="top",
-        summary="Load and memory of the chips, and of the machine around them.",
-        usage={"%tpu top": "one look"},
+        summary="Show load and memory of the chips and of the machine.",
+        usage={"%tpu top": "the newest sample"},
         act=top,
     ),
     Word(
         name="ps",
-        summary="Which processes use the chips, and whose notebooks they are.",
-        usage={"%tpu ps": "all that the agent can see"},
+        summary="List the processes that use the chips, with their notebooks.",
+        usage={"%tpu ps": "every process that the agent can see"},
         act=who,
     ),
     Word(
         name="release",
         summary="End the processes that use the chips, after asking.",
         usage={
-            "%tpu release": "every process of yours that holds them",
-            "%tpu release --pid 1234": "this one, also that of another user",
-            "%tpu release --yes": "do not ask about processes of yours",
+            "%tpu release": "all your processes",
+            "%tpu release --pid 1234": "this process, even another user's",
+            "%tpu release --yes": "skip the confirmation for your own processes",
         },
         options=("--pid", "--yes"),
         act=free,

@@ -1,4 +1,7 @@
-"""The magics of jupyter_tpu."""
+"""Registration of the magics of a kernel on a node: ``%tpu``, ``%tpu_init``, ``%%tpu_time``, ``%%tpu_on_preempt``.
+
+The docstrings of the methods are the help that ``%tpu?`` shows. What a magic needs is imported when it first runs.
+"""
 
 from __future__ import annotations
 
@@ -25,26 +28,26 @@ class Magics:
         self._checkpoint_hook: Any = None
 
     def tpu_init(self, line: str) -> None:
-        """Make the accelerator of this node usable, and prove it.
+        """Start a framework on the chips of this node, and prove that it computes there.
 
-        ``%tpu_init``, ``%tpu_init auto``, or with ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf`` instead: sets the
-        variables that the framework needs, starts it on the chips of this worker, runs one operation over them, checks
-        the versions and shows what it found. ``auto`` takes the framework that is imported, else the one that is
-        installed; of several it asks for one. Afterwards ``tpu.devices``, ``tpu.device``, ``tpu.mesh`` (JAX,
-        PyTorch/XLA) and ``tpu.strategy`` (TensorFlow) are there. Run it before anything else that uses the framework.
-        When the accelerator cannot be used the cell fails with the reason; it never falls back to the CPU.
+        ``%tpu_init`` or ``%tpu_init auto`` chooses the framework that is imported, else the one that is installed; with
+        several, name it: ``jax``, ``torch_xla``, ``torch_tpu`` or ``tf``. It sets the variables that the framework
+        needs, starts it on the chips of this worker, runs one operation over them, checks the versions and shows the
+        result. Afterwards use ``tpu.devices``, ``tpu.device``, ``tpu.mesh`` (JAX, PyTorch/XLA) and ``tpu.strategy``
+        (TensorFlow). Run it before anything else that uses the framework. If the chips cannot be used, the cell fails
+        with the reason; it never falls back to the CPU.
         """
         from jupyter_tpu.notebook.tpu_init.command import tpu_init
 
         tpu_init(line, self._shell)
 
     def tpu(self, line: str) -> None:
-        """See this node on one screen, and what can be done with it.
+        """Show this node on one screen, or run one of the commands below.
 
-        ``%tpu`` shows the node, the load of its chips, who holds them, when it ends by itself, what it costs and the
-        grants, each with its age. A word more does one thing, see below; ``%tpu --help`` lists the words, and
-        ``%tpu WORD --help`` says what each takes. Nothing is waited for longer than 2 s, but what was agreed to;
-        the variable ``JUPYTER_TPU_PATIENCE_S`` of the kernel makes that longer where a node is slow.
+        ``%tpu`` shows the node, the load of its chips, the processes that use them, auto-stop, costs and grants, each
+        with its age. ``%tpu --help`` lists the commands, ``%tpu COMMAND --help`` explains one. A command that only
+        shows something waits 2 s for the agent at most; set the variable ``JUPYTER_TPU_PATIENCE_S`` of the kernel to
+        more seconds if the node is slow.
         """
         from jupyter_tpu.notebook.magics.table import perform
         from jupyter_tpu.notebook.magics.words import MagicContext
@@ -52,10 +55,11 @@ class Magics:
         self._shell.display_pub.publish(data=perform(line, MagicContext()).to_mimebundle())
 
     def tpu_time(self, line: str, cell: str | None = None) -> Any:
-        """Time a cell, and say what it cost.
+        """Time a cell, with the use of the chips and the cost.
 
-        ``%%tpu_time`` above a cell, or ``%tpu_time`` and a call: shows the wall clock, for how much of that the chips
-        computed by their duty cycle, and the cost by the price that was told. What is not known says why.
+        ``%%tpu_time`` above a cell, or ``%tpu_time`` and a call: shows the wall-clock time, the share of it in which
+        the chips computed (by their duty cycle), and the cost by the last known price. Unknown values come with the
+        reason.
         """
         __tracebackhide__ = True
         from jupyter_tpu.notebook.magics.timing import time_cell
@@ -63,17 +67,17 @@ class Magics:
         return time_cell(self._shell, line, cell)
 
     def tpu_on_preempt(self, line: str, cell: str | None = None) -> None:
-        """Save your work when the node is about to be taken away.
+        """Save your work when the node is about to end.
 
-        ``%%tpu_on_preempt`` remembers the rest of its cell, and runs it once when the cloud gives notice of pre-emption
-        or maintenance, and before a brake or a budget ends the node; it has up to 25 s, less where the end is nearer.
-        It runs in the midst of a cell that trains, and sees its variables; code that must not be interrupted half-way
-        belongs into a step that the hook can ask for. ``%tpu_on_preempt --show`` shows what is remembered, ``--test``
-        runs it now, ``--clear`` forgets it.
+        ``%%tpu_on_preempt`` stores the rest of its cell as a hook. The hook runs once when the cloud announces
+        pre-emption or maintenance, and before auto-stop or a budget ends the node; it has up to 25 s, less if the end
+        is nearer. It runs in the middle of a training cell and sees its variables. If a save in the middle of a step
+        would be inconsistent, let the hook set a flag and let the cell save between two steps. ``%tpu_on_preempt
+        --show`` shows the hook, ``--test`` runs it now, ``--clear`` removes it.
         """
         from jupyter_tpu.notebook.preemption.magic import CheckpointHook
 
         if self._checkpoint_hook is None:
             self._checkpoint_hook = CheckpointHook(self._shell)
-        told = self._checkpoint_hook.act(line, cell)
-        self._shell.display_pub.publish(data={"text/plain": told})
+        text = self._checkpoint_hook.act(line, cell)
+        self._shell.display_pub.publish(data={"text/plain": text})

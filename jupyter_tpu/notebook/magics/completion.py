@@ -1,4 +1,4 @@
-"""Completion of ``%tpu`` and ``%tpu_init``: IPython asks for what may stand where the cursor is."""
+"""Tab completion of ``%tpu`` and ``%tpu_init`` in IPython."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from types import SimpleNamespace
 from typing import Any
 
 Find = Callable[[str], Sequence[str]]
-"""Words that may stand at the end of a line, from ``%tpu`` to the cursor."""
+"""Returns the completions at the end of a line, given the line from ``%tpu`` to the cursor."""
 
 _NAME = "jupyter_tpu.tpu"
 
 
 def candidates(line: str) -> list[str]:
-    """What may follow on a node."""
+    """Return the completions of a ``%tpu`` line in a kernel on a node."""
     from jupyter_tpu.notebook.magics.table import HELP, WORDS
 
     before = line.split()[1:] if line[-1:].isspace() else line.split()[1:-1]
@@ -26,9 +26,9 @@ def candidates(line: str) -> list[str]:
 
 
 def register_completion(shell: Any, find: Find = candidates) -> None:
-    """Have IPython ask `find` for lines that begin with ``%tpu``, and nobody else who was registered before.
+    """Make IPython complete lines that begin with ``%tpu`` by `find`, which replaces an earlier registration of ours.
 
-    A shell that cannot complete goes without.
+    A shell without completion is left alone.
     """
     completer: Any = getattr(shell, "Completer", None)
     if hasattr(completer, "custom_matchers"):
@@ -39,7 +39,7 @@ def register_completion(shell: Any, find: Find = candidates) -> None:
 
 
 def _matcher(find: Find) -> Any:
-    """One of the second kind of IPython's, which can keep Python's own words out of the line of a magic."""
+    """Return a matcher of IPython's API version 2, which can suppress Python's own names in the line of a magic."""
 
     def match_tpu(context: Any) -> dict[str, Any]:
         found = _matches(find, context.text_until_cursor, context.token)
@@ -49,7 +49,7 @@ def _matcher(find: Find) -> Any:
 
 
 def _marked(matcher: Any) -> Any:
-    """What IPython's decorator does, which cannot be imported where there is no IPython."""
+    """Do what IPython's decorator does, which must not be imported here: IPython may be missing."""
     matcher.matcher_api_version = 2
     matcher.matcher_priority = 0
     matcher.matcher_identifier = _NAME

@@ -1,4 +1,4 @@
-"""``%tpu doctor``: what could keep this kernel from its chips, and the fix of each."""
+"""``%tpu doctor``: find what could keep this kernel from its chips, and say how to fix it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
 _ORDER = (FAULT, WARNING)
 
 
-def doctor(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def doctor(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Run all checks on this worker and show their findings."""
     given = take_apart(words, flags=("--json",))
-    findings = examine(here.environ)
+    findings = examine(context.environ)
     return as_json(findings) if "--json" in given.flags else shown(findings)
 
 
 def shown(findings: Sequence[Finding]) -> MagicOutput:
-    """What is wrong first, each with its fix."""
+    """Return the findings as a table, faults first, and a list of fixes."""
     rows = [(each.state, each.check, each.text) for each in sorted(findings, key=_rank)]
     fixes = [f"{each.check}: {each.fix}" for each in findings if each.fix and each.state != OK]
     found = Section(title=summary(findings), header=("", "check", "finding"), rows=rows)
@@ -31,7 +32,7 @@ def _rank(finding: Finding) -> int:
 
 
 def as_json(findings: Sequence[Finding]) -> MagicOutput:
-    """The same for programs: one JSON document, whole."""
+    """Return the findings as one JSON document for programs, never shortened."""
     import json
 
     text = json.dumps([each.to_json() for each in findings], indent=1)
@@ -41,10 +42,10 @@ def as_json(findings: Sequence[Finding]) -> MagicOutput:
 WORDS = (
     Word(
         name="doctor",
-        summary="Looks for what could keep this kernel from its chips, and says how to fix it.",
+        summary="Find what could keep this kernel from its chips, and how to fix it.",
         usage={
-            "%tpu doctor": "environment, versions, holders, lock file, fall-back, disk, clock, guard and auto-stop",
-            "%tpu doctor --json": "the same for programs",
+            "%tpu doctor": "check Python, versions, TPU processes, lock file, fall-back, disk, clock, guard, auto-stop",
+            "%tpu doctor --json": "the findings as JSON",
         },
         options=("--json",),
         act=doctor,

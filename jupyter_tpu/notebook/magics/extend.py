@@ -1,4 +1,4 @@
-"""``%tpu extend`` and ``%tpu idle``: what the guard of this node is asked, and what it tells."""
+"""The arguments of ``%tpu extend``, and the agent's auto-stop report as lines of text. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _HOW = "Use %tpu extend 1h, %tpu extend until 18:00, %tpu extend while-busy or %
 
 
 def parse_keep(words: Sequence[str], now: float) -> dict[str, Any]:
-    """The parameters of the agent's method ``keep``.
+    """Return the parameters of the agent's method ``keep`` for the arguments of ``%tpu extend``.
 
     Raises:
-        BadInput: the words say nothing that we know.
+        BadInput: they name no length of time.
     """
-    return _keep(list(words) or ["1h"], now)
+    return _parse(list(words) or ["1h"], now)
 
 
-def _keep(words: list[str], now: float) -> dict[str, Any]:
+def _parse(words: list[str], now: float) -> dict[str, Any]:
     if words == ["off"]:
         return {}
     if words == ["while-busy"]:
@@ -36,10 +36,10 @@ def _keep(words: list[str], now: float) -> dict[str, Any]:
 
 
 def _next_time(text: str, now: float) -> float:
-    """By the clock and the time zone of the node, which is UTC unless someone has changed it."""
+    """Return the next time of day `text` in Unix seconds, by the node's time zone (UTC unless changed)."""
     found = re.fullmatch(r"([01]?[0-9]|2[0-3]):([0-5][0-9])", text)
     if not found:
-        raise BadInput(f"{text[:40]!r} is no time of a day.", hint=_HOW)
+        raise BadInput(f"{text[:40]!r} is not a time of day.", hint=_HOW)
     today = datetime.datetime.fromtimestamp(now)
     wanted = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0)
     if wanted.timestamp() <= now:
@@ -47,46 +47,50 @@ def _next_time(text: str, now: float) -> float:
     return wanted.timestamp()
 
 
-def told(said: Mapping[str, Any]) -> list[str]:
-    """What the agent says of this node, in lines for people. This cell is one of those that run."""
-    return [*source_lines(said), *end_lines(said)]
+def told(report: Mapping[str, Any]) -> list[str]:
+    """Return the agent's report as lines of text; the cell that asks counts as one of the running ones."""
+    return [*source_lines(report), *end_lines(report)]
 
 
-def kept(said: Mapping[str, Any]) -> list[str]:
-    """The same after a wish to keep it, which may have been one for no time at all."""
-    keep = said["keep"]
+def kept(report: Mapping[str, Any]) -> list[str]:
+    """Return the report after a ``keep``, which may have been for no time at all."""
+    keep = report["keep"]
     is_kept = keep["for_s"] is not None or keep["while_busy"]
-    return [*told(said), *([] if is_kept else ["Nothing keeps it now."])]
+    return [*told(report), *([] if is_kept else ["Auto-stop no longer waits."])]
 
 
-def source_lines(said: Mapping[str, Any]) -> list[str]:
-    """What is active, and since when it is not."""
-    return [f"{name}: {_source(source)}" for name, source in said["sources"].items()]
+def source_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return one line for each kind of activity, with the time since the last one."""
+    return [f"{name}: {_source(source)}" for name, source in report["sources"].items()]
 
 
-def reminder_line(said: Mapping[str, Any], usd: float | None) -> str:
-    """That the node is billed though nobody acts, and what to do; empty where that is not due, or not known of."""
-    due = said.get("reminder")
+def reminder_line(report: Mapping[str, Any], usd: float | None) -> str:
+    """Return the reminder that an unused node is billed, and what to do; empty if none is due.
+
+    An agent of an older version never has one due.
+    """
+    due = report.get("reminder")
     if not due:
         return ""
     text = Reminder(since=0.0, for_s=due["for_s"], days=due["days"], usd=usd).text("This node")
     return f"{text} Keep it running: %tpu extend. Stop it: %tpu stop."
 
 
-def end_lines(said: Mapping[str, Any]) -> list[str]:
-    """When the node ends, who keeps it, and whether its guard can end it."""
-    rules, keep, guard = said["rules"], said["keep"], said["guard"]
+def end_lines(report: Mapping[str, Any]) -> list[str]:
+    """Return when the node ends, whether it is kept running, and whether its guard can end it."""
+    rules, keep, guard = report["rules"], report["keep"], report["guard"]
     idle_s = rules["idle_after_s"]
-    idle = "No idle rule ends this node" if idle_s is None else f"This node ends after {span_text(idle_s)} idle"
+    idle = "No idle timeout" if idle_s is None else f"Idle timeout: {span_text(idle_s)}"
+    # An unattended cell counts as idle only by the idle rule; agents of older versions do not send this limit.
     unattended_s = None if idle_s is None else rules.get("unattended_after_s")
-    unattended = "" if unattended_s is None else f", or {span_text(unattended_s)} after a running cell fell silent"
-    lines = [f"{idle}{unattended}; session: {_length(rules['session_s'])}."]
-    if said["ends_in_s"] is not None:
-        lines.append(f"As things are it ends in {span_text(said['ends_in_s'])} ({said['ends_why']}).")
+    unattended = "" if unattended_s is None else f", or {span_text(unattended_s)} of an unattended silent cell"
+    lines = [f"{idle}{unattended}; maximum session length: {_length(rules['session_s'])}."]
+    if report["ends_in_s"] is not None:
+        lines.append(f"Auto-stop in {span_text(report['ends_in_s'])} ({report['ends_why']}).")
     if keep["for_s"] is not None:
-        lines.append(f"It is kept for {span_text(keep['for_s'])}.")
+        lines.append(f"Kept running for {span_text(keep['for_s'])}.")
     if keep["while_busy"]:
-        lines.append("It is kept until what runs now has ended.")
+        lines.append("Kept running until the running cells finish.")
     return [*lines, f"Guard: {guard['state']} ({guard['detail']})."]
 
 

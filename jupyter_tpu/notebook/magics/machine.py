@@ -1,4 +1,4 @@
-"""``%tpu env`` and ``%tpu logs``: this kernel's Python, and the end of the agent's log. Neither needs the agent."""
+"""``%tpu env`` and ``%tpu logs``: this kernel's Python, and the end of the agent's log; neither calls the agent."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PACKAGES = (
     *("torch", "torch_xla", "torch_tpu", "tensorflow", "keras", "transformers"),
     *("numpy", "ipykernel", "IPython", "ipywidgets", "anywidget"),
 )
-"""What decides whether a framework finds its chips, and whether widgets live."""
+"""Packages that decide whether a framework finds its chips, and whether widgets are live."""
 
 _VARIABLES = (
     "TPU_",
@@ -37,15 +37,17 @@ _SECRET = re.compile("TOKEN|SECRET|PASS|PWD|AUTH|KEY|CREDENTIAL", re.IGNORECASE)
 # A password may hold slashes and more of "@", so all before the last one of the address goes.
 _SIGNED_IN = re.compile(r"(?<=//)\S+@|[^\s/]+@")
 _NOT_SHOWN = "(set, not shown)"
+# Bytes read from the end of the log, whatever its size; about 1,000 lines of usual length.
 _LOG_BYTES = 256 * 1024
 _LINES, _MOST_LINES = 20, 1000
 
 
-def env(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def env(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show this kernel's Python, the packages that matter for TPUs, and the variables that frameworks read."""
     take_apart(words)
     versions = {name: _version(name) for name in PACKAGES}
     missing = ", ".join(name for name, number in versions.items() if not number)
-    variables = list(variables_shown(here.environ))
+    variables = list(variables_shown(context.environ))
     return MagicOutput(
         sections=[
             Section(title="Python", lines=list(_python_lines())),
@@ -79,20 +81,21 @@ def _version(name: str) -> str:
 
 
 def variables_shown(environ: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """What frameworks read; what may be secret is named and not shown, and of addresses not who signs in."""
+    """Yield the variables that frameworks read, with secret values and the user part of addresses masked."""
     for name in sorted(environ):
         if name.startswith(_VARIABLES):
             yield name, _NOT_SHOWN if _SECRET.search(name) else _SIGNED_IN.sub("(not shown)@", environ[name])
 
 
-def logs(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def logs(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the last lines of the agent's log."""
     given = take_apart(words, most_others=1)
     count = whole_number(given.others[0], _MOST_LINES) if given.others else _LINES
-    path = log_path(here.environ)
+    path = log_path(context.environ)
     try:
         lines = last_lines(path, count)
     except FileNotFoundError as error:
-        raise BadInput(f"There is no log of an agent here ({path}).", hint="Choose a kernel of a TPU node.") from error
+        raise BadInput(f"There is no agent log here ({path}).", hint="Choose a kernel of a TPU node.") from error
     except OSError as error:
         raise EnvironmentFailed(f"The agent's log cannot be read: {error}.") from error
     if not lines:
@@ -103,31 +106,32 @@ def logs(here: MagicContext, words: Sequence[str]) -> MagicOutput:
 
 
 def log_path(environ: Mapping[str, str]) -> Path:
-    """Where the agent of this user writes."""
+    """Return the log file of this user's agent."""
     home = environ.get("HOME")
     return (Path(home) if home else Path.home()) / ".jupyter-tpu" / "agent.log"
 
 
 def last_lines(path: Path, count: int) -> list[str]:
-    """The end of a file that may be large and no text; raises OSError."""
+    """Return the last `count` lines of a file that may be large or binary; raises OSError."""
     with path.open("rb") as file:
         begin = max(0, file.seek(0, os.SEEK_END) - _LOG_BYTES)
         file.seek(begin)
         lines = file.read(_LOG_BYTES).decode(errors="replace").splitlines()
+    # When the read began inside the file, its first line is probably cut.
     return lines[1 if begin else 0 :][-count:]
 
 
 WORDS = (
     Word(
         name="env",
-        summary="The Python of this kernel, the packages that matter and the variables that frameworks read.",
-        usage={"%tpu env": "without asking anybody"},
+        summary="Show this kernel's Python, the packages that matter and the variables that frameworks read.",
+        usage={"%tpu env": "works without the agent"},
         act=env,
     ),
     Word(
         name="logs",
-        summary="The end of the agent's log on this machine.",
-        usage={"%tpu logs": f"{_LINES} lines", "%tpu logs 200": f"so many, at most {_MOST_LINES:,}"},
+        summary="Show the end of the agent's log on this machine.",
+        usage={"%tpu logs": f"{_LINES} lines", "%tpu logs 200": f"200 lines; at most {_MOST_LINES:,}"},
         act=logs,
     ),
 )

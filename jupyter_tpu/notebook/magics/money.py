@@ -1,6 +1,6 @@
-"""``%tpu cost``, ``%tpu quota`` and ``%tpu grant``: what a laptop has told this node, with its age.
+"""``%tpu cost``, ``%tpu quota`` and ``%tpu grant``: snapshots that the user's own machine sent to this node, with age.
 
-No cloud is asked from here: no credential of the user's lies on the node.
+Nothing here calls the cloud, because the user's credentials are never on the node.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from jupyter_tpu.notebook.magics.words import MagicContext, Word, take_apart
 from jupyter_tpu.notebook.node.agent_call import Call
 
 JSON = Mapping[str, Any]
-_SPANS = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in all"))
+_SPANS = (("today", "today"), ("week", "this week"), ("month", "this month"), ("total", "in total"))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaptopSnapshot:
-    """A snapshot; `as_of` is in Unix seconds."""
+    """A snapshot of one kind, such as ``cost``; `as_of` is in Unix seconds."""
 
     data: JSON
     as_of: float
 
 
 def question(kind: str) -> Call:
-    """What the agent is asked for a snapshot."""
+    """Return the call of the agent that gets the newest snapshot of a kind."""
     return "told", {"kind": kind}
 
 
 def told(answer: JSON | TpuError) -> LaptopSnapshot | None:
-    """The snapshot in an answer; None where nobody has told any.
+    """Return the snapshot in an answer; None if the node has received none.
 
     Raises:
-        TpuError: the answer is an error, or makes no sense.
+        TpuError: the answer is an error or cannot be read.
     """
     if isinstance(answer, TpuError):
         raise answer
@@ -49,25 +49,25 @@ def told(answer: JSON | TpuError) -> LaptopSnapshot | None:
 
 
 def strange(error: Exception | None = None) -> AgentBroken:
-    """What was told is not what this version tells."""
+    """Return the error for a snapshot that this version cannot read."""
     return AgentBroken(
-        "This version does not understand what the node was sent.",
+        "This version does not understand the data that the node received.",
         hint="The Jupyter server on your own machine may be of another version.",
         raw="" if error is None else f"{type(error).__name__}: {error}",
     )
 
 
 def nobody_told(command: str) -> list[str]:
-    """Why it is not known, and what to do."""
+    """Return why a value is unknown, and what to do."""
     return [
-        f"{UNKNOWN}: not known on this node yet.",
-        "A Jupyter server with jupyter_tpu on your own machine tells it while it is connected.",
+        f"{UNKNOWN}: this node has received no data yet.",
+        "A Jupyter server with jupyter_tpu on your own machine sends it while it is connected.",
         f"In a terminal there, `jupyter tpu {command}` shows it.",
     ]
 
 
 def usd(value: float | None) -> str:
-    """``$12.30``; small sums are not rounded to nothing, and what is not known is not free."""
+    """Return ``$12.30`` or ``unknown``; small sums get more digits instead of being rounded to zero."""
     if value is None:
         return UNKNOWN
     if value >= 0.1 or not value:
@@ -76,23 +76,25 @@ def usd(value: float | None) -> str:
 
 
 def per_hour(value: float | None) -> str:
+    """Return ``$9.60 per hour`` or ``price unknown``."""
     return f"price {UNKNOWN}" if value is None else f"{usd(value)} per hour"
 
 
 # -- cost
 
 
-def cost(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def cost(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the cost of this node and of the project, and the use of the budgets."""
     take_apart(words)
-    answers = here.ask_all({"cost": question("cost"), "budget": question("budget")})
+    answers = context.ask_all({"cost": question("cost"), "budget": question("budget")})
     spent, budgets = told(answers["cost"]), told(answers["budget"])
     if spent is None:
         return MagicOutput(sections=[Section(title="Cost", lines=nobody_told("cost"))])
-    return shown(lambda: [*_cost_sections(spent, here.now), *_budget_sections(budgets, here.now)])
+    return shown(lambda: [*_cost_sections(spent, context.now), *_budget_sections(budgets, context.now)])
 
 
 def shown(make: Any) -> MagicOutput:
-    """The sections that `make` gives; raises `AgentBroken` where what was told lacks something."""
+    """Return the output that `make` builds from a snapshot; raises `AgentBroken` if the snapshot lacks something."""
     try:
         return MagicOutput(sections=make())
     except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -103,12 +105,12 @@ def _cost_sections(spent: LaptopSnapshot, now: float) -> Iterator[Section]:
     age = age_text(spent.as_of, now)
     yield Section(title="This node", age=age, lines=list(node_lines(spent.data)))
     rows = [(title, _spent(spent.data[name])) for name, title in _SPANS]
-    lines = [] if spent.data["is_complete"] else ["Not all of it was seen: it may be more."]
+    lines = [] if spent.data["is_complete"] else ["Partial: some time was unmonitored, so the cost may be higher."]
     yield Section(title="All nodes of the project", age=age, lines=lines, header=("time", "spent"), rows=rows)
 
 
 def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
-    """What this node has cost, as far as it was told that; None where it was not."""
+    """Return what this node has cost in dollars, by the newest snapshot; None if that is unknown."""
     try:
         known = told(ask(*question("cost")))
         return None if known is None else float(known.data["nodes"][-1]["usd"])
@@ -117,10 +119,10 @@ def node_cost(ask: Callable[[str, Mapping[str, Any]], JSON]) -> float | None:
 
 
 def node_lines(data: JSON) -> Iterator[str]:
-    """What this node costs and has cost."""
+    """Yield the price of this node and its cost so far."""
     rows = data["nodes"]
     if not rows:
-        yield "The ledger does not know it yet."
+        yield "The ledger has no entry for it yet."
         return
     row = rows[-1]
     source = f" ({row['price_source']})" if row["price_source"] else ""
@@ -158,12 +160,13 @@ def _amounts(view: JSON) -> tuple[float, float]:
 # -- quota
 
 
-def quota(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def quota(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the quotas that this node counts against."""
     take_apart(words)
-    known = told(here.ask(*question("quota")))
+    known = told(context.ask(*question("quota")))
     if known is None:
         return MagicOutput(sections=[Section(title="Quota", lines=nobody_told("quota"))])
-    return shown(lambda: [_quota_section(known, here.now)])
+    return shown(lambda: [_quota_section(known, context.now)])
 
 
 def _quota_section(known: LaptopSnapshot, now: float) -> Section:
@@ -171,13 +174,13 @@ def _quota_section(known: LaptopSnapshot, now: float) -> Section:
     error = view["error"]
     lines = [error["message"]] if error else []
     if not view["is_complete"]:
-        lines.append("Not everything that uses quota was seen: less may be free.")
+        lines.append("Partial: some use of quota was not visible, so less may be free.")
     rows = [
         (row["label"], row["location"], _limit(row), str(row["used"]), _free(row), row["unit"])
         for row in view["limits"]
     ]
     if not rows:
-        lines.append("No limit is known that this node counts against.")
+        lines.append("No known quota limits this node.")
     return Section(
         title="Quota",
         age=age_text(known.as_of, now),
@@ -202,26 +205,25 @@ def _number(value: float | None) -> str:
 # -- grant
 
 
-def grant(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def grant(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the grants and credits of the project."""
     take_apart(words)
-    known = told(here.ask(*question("grant")))
+    known = told(context.ask(*question("grant")))
     if known is None:
         return MagicOutput(sections=[Section(title="Grants and credits", lines=nobody_told("grant"))])
-    return shown(lambda: _grant_sections(known, here.now))
+    return shown(lambda: _grant_sections(known, context.now))
 
 
 def _grant_sections(known: LaptopSnapshot, now: float) -> list[Section]:
     age = age_text(known.as_of, now)
     grants = known.data["grants"]
     if not grants:
-        return [
-            Section(title="Grants and credits", age=age, lines=["None was entered: `jupyter tpu grant` takes one."])
-        ]
+        return [Section(title="Grants and credits", age=age, lines=["None entered. `jupyter tpu grant` adds one."])]
     return [Section(title=each["name"], age=age, lines=list(grant_lines(each)), **_chips(each)) for each in grants]
 
 
 def grant_lines(view: JSON) -> Iterator[str]:
-    """Until when it holds, and what is left of a credit."""
+    """Yield until when a grant is valid, and how much of a credit is left."""
     if view["error"]:
         yield f"It cannot be read: {view['error']}"
         return
@@ -229,7 +231,7 @@ def grant_lines(view: JSON) -> Iterator[str]:
     left = "" if view["is_over"] else f", {view['days_left']} days left"
     yield f"{view['kind']}, {over}{left}"
     if view["usd"] is not None:
-        yield f"{usd(view['usd_left'])} left of {usd(view['usd'])}, by what the ledger has seen"
+        yield f"{usd(view['usd_left'])} left of {usd(view['usd'])}, by the ledger"
 
 
 def _chips(view: JSON) -> dict[str, Any]:
@@ -250,20 +252,20 @@ def _chips(view: JSON) -> dict[str, Any]:
 WORDS = (
     Word(
         name="cost",
-        summary="What this node and the project have cost, and how far the budgets are used.",
-        usage={"%tpu cost": "as a Jupyter server on your own machine has told it last"},
+        summary="Show the cost of this node and of the project, and the use of the budgets.",
+        usage={"%tpu cost": "the newest data from the Jupyter server on your own machine"},
         act=cost,
     ),
     Word(
         name="quota",
-        summary="Limits that this node counts against, and what is free of them.",
-        usage={"%tpu quota": "as a Jupyter server on your own machine has told it last"},
+        summary="Show the quotas that this node counts against, and what is free.",
+        usage={"%tpu quota": "the newest data from the Jupyter server on your own machine"},
         act=quota,
     ),
     Word(
         name="grant",
-        summary="TRC grants and credits: until when they hold, and what is left.",
-        usage={"%tpu grant": "as a Jupyter server on your own machine has told it last"},
+        summary="Show TRC grants and credits: until when they are valid, and what is left.",
+        usage={"%tpu grant": "the newest data from the Jupyter server on your own machine"},
         act=grant,
     ),
 )

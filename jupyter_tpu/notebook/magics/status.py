@@ -1,4 +1,4 @@
-"""``%tpu``: this node on one screen. Each part says how old it is, or why it is not known."""
+"""``%tpu`` without a command: this node on one screen; each part shows its age, or why it is unknown."""
 
 from __future__ import annotations
 
@@ -18,37 +18,39 @@ from jupyter_tpu.notebook.node.agent_call import Call
 
 _CALLS: Mapping[str, Call] = {
     "metrics": NOW,
-    "brakes": ("activity", {}),
+    "autostop": ("activity", {}),
     **{kind: question(kind) for kind in ("node", "cost", "grant")},
 }
 
 
 @dataclass(frozen=True)
 class AgentAnswers:
-    """What the agent has answered to all questions, and when that was (Unix seconds)."""
+    """The agent's answers to all calls, or the errors instead of them, at one moment (Unix seconds)."""
 
     answers: Mapping[str, dict[str, Any] | TpuError]
     now: float
 
     def answer(self, name: str) -> dict[str, Any]:
-        """Raises the error that stands in its place."""
+        """Return one answer; raises the error that the call got instead."""
         answer = self.answers[name]
         if isinstance(answer, TpuError):
             raise answer
         return answer
 
 
-def status(here: MagicContext, words: Sequence[str]) -> MagicOutput:
+def status(context: MagicContext, words: Sequence[str]) -> MagicOutput:
+    """Show the whole screen; a part whose data is missing does not keep the others from being shown."""
     take_apart(words)
-    heard = AgentAnswers(here.ask_all(_CALLS), here.now)
-    node = Section(title=_machine(here.environ), lines=[])
-    parts = [_part(title, make, heard) for title, make in _PARTS.items()]
-    return MagicOutput(sections=[node, *_wrong_clock(heard), *(section for part in parts for section in part)])
+    # All calls at once: the cell waits once for the slowest of them.
+    replies = AgentAnswers(context.ask_all(_CALLS), context.now)
+    node = Section(title=_machine(context.environ), lines=[])
+    parts = [_part(title, make, replies) for title, make in _PARTS.items()]
+    return MagicOutput(sections=[node, *_wrong_clock(replies), *(section for part in parts for section in part)])
 
 
-def _wrong_clock(heard: AgentAnswers) -> Sequence[Section]:
-    """Ages are right all the same: they are counted, not read from clocks."""
-    answers = (heard.answers["node"], heard.answers["cost"])
+def _wrong_clock(replies: AgentAnswers) -> Sequence[Section]:
+    """Warn of a wrong clock of this worker; ages are right anyway, because they are counted."""
+    answers = (replies.answers["node"], replies.answers["cost"])
     ahead = [each.get("clock_ahead_s") for each in answers if not isinstance(each, TpuError)]
     known = [float(each) for each in ahead if isinstance(each, (int, float))]
     if not known:
@@ -59,25 +61,25 @@ def _wrong_clock(heard: AgentAnswers) -> Sequence[Section]:
 
 
 def _machine(environ: Mapping[str, str]) -> str:
-    """What this machine itself says, if nobody has told."""
+    """Return the headline from the machine's own environment, which works without any snapshot."""
     kind = environ.get("TPU_ACCELERATOR_TYPE") or f"accelerator type {UNKNOWN}"
     emulated = ", emulated" if environ.get("JUPYTER_TPU_EMULATED") == "1" else ""
     return f"{platform.node()}: {kind}{emulated}"
 
 
-def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], heard: AgentAnswers) -> Sequence[Section]:
-    """A part, or why it is not known."""
+def _part(title: str, make: Callable[[AgentAnswers], Sequence[Section]], replies: AgentAnswers) -> Sequence[Section]:
+    """Return one part of the screen, or why it is unknown."""
     try:
-        return make(heard)
+        return make(replies)
     except TpuError as error:
         return [Section(title=title, lines=[f"{UNKNOWN}: {error.message}"])]
 
 
-def _node(heard: AgentAnswers) -> Sequence[Section]:
-    known = told(heard.answer("node"))
+def _node(replies: AgentAnswers) -> Sequence[Section]:
+    known = told(replies.answer("node"))
     if known is None:
         return [Section(title="Node", lines=nobody_told("list")[:1])]
-    data, age = known.data, age_text(known.as_of, heard.now)
+    data, age = known.data, age_text(known.as_of, replies.now)
     return shown(lambda: [Section(title="Node", age=age, lines=[_node_line(data)])]).sections
 
 
@@ -89,42 +91,42 @@ def _node_line(data: Mapping[str, Any]) -> str:
     )
 
 
-def _load(heard: AgentAnswers) -> Sequence[Section]:
-    sample = sample_of(heard.answer("metrics"))
-    return [chips_section(sample, age_text(sample.at, heard.now)), held_section(sample, heard.now)]
+def _load(replies: AgentAnswers) -> Sequence[Section]:
+    sample = sample_of(replies.answer("metrics"))
+    return [chips_section(sample, age_text(sample.at, replies.now)), held_section(sample, replies.now)]
 
 
-def _brakes(heard: AgentAnswers) -> Sequence[Section]:
-    return [brakes_section(heard.answer("brakes"))]
+def _autostop(replies: AgentAnswers) -> Sequence[Section]:
+    return [brakes_section(replies.answer("autostop"))]
 
 
-def _spend(heard: AgentAnswers) -> Sequence[Section]:
-    known = told(heard.answer("cost"))
+def _spend(replies: AgentAnswers) -> Sequence[Section]:
+    known = told(replies.answer("cost"))
     if known is None:
         return [Section(title="Cost", lines=nobody_told("cost")[:1])]
-    age = age_text(known.as_of, heard.now)
+    age = age_text(known.as_of, replies.now)
     return shown(lambda: [Section(title="Cost", age=age, lines=list(node_lines(known.data)))]).sections
 
 
-def _grants(heard: AgentAnswers) -> Sequence[Section]:
-    known = told(heard.answer("grant"))
+def _grants(replies: AgentAnswers) -> Sequence[Section]:
+    known = told(replies.answer("grant"))
     if known is None:
         return [Section(title="Grants and credits", lines=nobody_told("grant")[:1])]
-    age = age_text(known.as_of, heard.now)
+    age = age_text(known.as_of, replies.now)
     return shown(lambda: [Section(title="Grants and credits", age=age, lines=_all_grants(known.data))]).sections
 
 
 def _all_grants(data: Mapping[str, Any]) -> list[str]:
     lines = [f"{grant['name']}: {'; '.join(grant_lines(grant))}" for grant in data["grants"]]
-    return lines or ["None was entered."]
+    return lines or ["None entered."]
 
 
 _PARTS: Mapping[str, Callable[[AgentAnswers], Sequence[Section]]] = {
     "Node": _node,
     "Chips": _load,
-    "Brakes": _brakes,
+    "Auto-stop": _autostop,
     "Cost": _spend,
     "Grants and credits": _grants,
 }
 
-WORD = Word(name="", summary="This node on one screen.", usage={"%tpu": "what is known, each with its age"}, act=status)
+WORD = Word(name="", summary="Show this node on one screen.", usage={"%tpu": "each part with its age"}, act=status)

@@ -1,4 +1,4 @@
-"""The table of ``%tpu``: its words, what a line of it does, and the help that follows from both."""
+"""The table of ``%tpu``: its subcommands, how a line is run, and the help."""
 
 from __future__ import annotations
 
@@ -23,23 +23,23 @@ WORDS: Mapping[str, Word] = {
         *doctor.WORDS,
     )
 }
-"""Those on a node, by name."""
+"""The subcommands in a kernel on a node, by name."""
 
 
 _RENAMED: Mapping[str, str] = {"free": "release", "keep": "extend", "who": "ps"}
-"""Words as they were called before; they work for one more minor version."""
+"""Former names of subcommands; they work for one more minor version."""
 
 
-def perform(line: str, here: MagicContext) -> MagicOutput:
-    """Do what a line of ``%tpu`` says.
+def perform(line: str, context: MagicContext) -> MagicOutput:
+    """Run a line of ``%tpu``, and return its output.
 
     Raises:
-        BadInput: it says nothing that we know.
-        TpuError: it failed.
+        BadInput: the line has an unknown subcommand or argument.
+        TpuError: the subcommand failed.
     """
     first, *rest = line.split() or [""]
     if first in _RENAMED:
-        shown = perform(" ".join([_RENAMED[first], *rest]), here)
+        shown = perform(" ".join([_RENAMED[first], *rest]), context)
         note = f"%tpu {first} is now %tpu {_RENAMED[first]}. The old name works until the next version."
         return replace(shown, sections=[*shown.sections, Section(lines=[note])])
     if first in HELP:
@@ -48,9 +48,10 @@ def perform(line: str, here: MagicContext) -> MagicOutput:
     if set(rest) & {"--help", "-h"}:
         return help_of(word)
     try:
-        return word.act(here, rest)
+        return word.act(context, rest)
     except BadInput as error:
-        error.hint = error.hint or f"%tpu {word.name} --help says what it takes.".replace("  ", " ")
+        # The bare `%tpu` has an empty name, which would leave two spaces.
+        error.hint = error.hint or f"%tpu {word.name} --help shows what it accepts.".replace("  ", " ")
         raise
 
 
@@ -60,13 +61,14 @@ def _word(name: str) -> Word:
         return status.WORD
     if name in WORDS:
         return WORDS[name]
+    # The length is cut because difflib takes quadratic time.
     near = get_close_matches(name[:40], WORDS, n=1)
     meant = f"Did you mean %tpu {near[0]}? " if near else ""
-    raise BadInput(f"%tpu does not know {name[:60]!r}.", hint=f"{meant}It knows: {', '.join(WORDS)}.")
+    raise BadInput(f"%tpu does not know {name[:60]!r}.", hint=f"{meant}Its commands: {', '.join(WORDS)}.")
 
 
 def help_of(word: Word) -> MagicOutput:
-    """What can be written, and what it does."""
+    """Return the help of one subcommand."""
     return MagicOutput(
         sections=[Section(lines=[word.summary], header=("line", "meaning"), rows=list(word.usage.items()))]
     )
@@ -75,5 +77,6 @@ def help_of(word: Word) -> MagicOutput:
 def _help_of_all() -> MagicOutput:
     words = (status.WORD, *WORDS.values())
     rows = [(f"%tpu {word.name}".rstrip(), word.summary) for word in words]
-    last = Section(lines=["%tpu WORD --help says more; %%tpu_time times a cell, %tpu_init makes the chips usable."])
+    more = "%tpu COMMAND --help explains one. %%tpu_time times a cell; %tpu_init starts a framework on the chips."
+    last = Section(lines=[more])
     return MagicOutput(sections=[Section(header=("line", "meaning"), rows=rows), last])

@@ -1,4 +1,4 @@
-"""``%%tpu_time``: how long a cell took, for how much of that the chips computed, and what it cost."""
+"""``%%tpu_time``: time a cell, with the share of time in which the chips computed, and the cost."""
 
 from __future__ import annotations
 
@@ -20,35 +20,38 @@ from jupyter_tpu.notebook.magics.money import per_hour, question, strange, told,
 from jupyter_tpu.notebook.magics.words import Answer, MagicContext
 
 HELP = Section(
-    lines=["Times a cell: the wall clock, the share of it in which the chips computed, and what it cost."],
+    lines=["Time a cell: wall-clock time, the share of it in which the chips computed, and the cost."],
     header=("line", "meaning"),
     rows=[
-        ("%%tpu_time", "above a cell: run it, then say how long it took"),
-        ("%tpu_time train(state)", "the same for one line"),
+        ("%%tpu_time", "above a cell: run it, then show its times"),
+        ("%tpu_time train(state)", "time one line"),
     ],
 )
 
+# The longest history and the most points that the agent gives (`agent.metrics.methods`).
 _HISTORY_S, _POINTS = 3600.0, 600
+# Fewer samples than this say nothing about the mean load of a cell.
 _LEAST_POINTS = 3
+# Without samples for this share of the cell's time, the mean would be a guess.
 _LEAST_COVERED = 0.8
 _HOUR_S = 3600.0
 
 
 class CellSyntaxError(Exception):
-    """Python cannot read the cell. Shown as IPython shows a syntax error, without the frames of the magic."""
+    """A syntax error in the cell, shown as IPython shows one: without the frames of the magic."""
 
     def __init__(self, error: Exception, shown: list[str]) -> None:
         super().__init__(f"{type(error).__name__}: {error}")
         self._shown = shown
 
     def _render_traceback_(self) -> list[str]:
-        """IPython calls this in the place of a traceback."""
+        """Return the lines that IPython shows instead of a traceback."""
         return self._shown
 
 
 @dataclass(frozen=True)
 class Timed:
-    """When a cell ran, in Unix seconds, and for how long by a clock that nobody sets."""
+    """When a cell ran, in Unix seconds, and for how long by the monotonic clock."""
 
     began_at: float
     ended_at: float
@@ -56,13 +59,13 @@ class Timed:
 
 
 def time_cell(shell: Any, line: str, cell: str | None) -> Any:
-    """Run a cell, or what follows on the line, in the user's namespace, and show its times, also when it fails.
+    """Run a cell, or the rest of the line, in the user's namespace, and show its times, even if it fails.
 
-    Returns the value of its last expression, as a cell does; raises whatever it raises.
+    Returns the value of its last expression, as a cell does; raises whatever the code raises.
 
     Raises:
-        BadInput: there is nothing to run, or it awaits.
-        CellSyntaxError: it is no Python.
+        BadInput: there is nothing to run, or the code awaits.
+        CellSyntaxError: the code is not valid Python.
     """
     __tracebackhide__ = True
     if line.strip() in ("--help", "-h"):
@@ -88,16 +91,17 @@ def _source(line: str, cell: str | None) -> str:
 
 
 def _compiled(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
-    """All but the last expression, and that."""
+    """Compile everything but the last expression, and that expression."""
     try:
         return _parts(shell, source)
     except (SyntaxError, ValueError) as error:  # ValueError: older Pythons say so of null bytes
         if re.search("await|async", str(error)):
-            raise BadInput("%%tpu_time cannot time a cell that awaits.", exists="It was not run.") from error
+            raise BadInput("%%tpu_time cannot time a cell that uses await.", exists="The cell was not run.") from error
         raise CellSyntaxError(error, shell.SyntaxTB.structured_traceback(type(error), error, [])) from error
 
 
 def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
+    # The same steps as IPython's run_cell, so that magics, tracebacks and AST transformers work as in any cell.
     code = _above(source) * "\n" + shell.transform_cell(source)
     name = shell.compile.cache(code, shell.execution_count, raw_code=source)
     tree = shell.transform_ast(shell.compile.ast_parse(code, filename=name))
@@ -107,15 +111,16 @@ def _parts(shell: Any, source: str) -> tuple[CodeType, CodeType | None]:
 
 
 def _above(source: str) -> int:
-    """Lines of the cell above the code, the magic's own among them: errors name the lines of the cell."""
+    """Return how many lines of the cell are above its code, with the magic's own, so that tracebacks count right."""
     return 1 + len(list(itertools.takewhile(lambda line: not line.strip(), source.splitlines())))
 
 
-# -- what is told
+# -- the report
 
 
-def lines_of(timed: Timed, here: MagicContext) -> list[str]:
-    """The three lines; never raises `TpuError`: what is not known says why."""
+def lines_of(timed: Timed, context: MagicContext) -> list[str]:
+    """Return wall-clock time, device time and cost, a line each; an unknown value says why, no `TpuError` is raised."""
+    # Some seconds more than the cell took, because the first sample may be from before it began.
     length_s = min(_HISTORY_S, math.ceil(timed.wall_s) + 5)
     calls = {
         "metrics": ("metrics", {"history_s": length_s, "points": min(_POINTS, math.ceil(length_s))}),
@@ -125,15 +130,15 @@ def lines_of(timed: Timed, here: MagicContext) -> list[str]:
     }
     wall = f"wall: {wall_text(timed.wall_s)}"
     try:
-        answers = here.ask_all(calls)
+        answers = context.ask_all(calls)
     except TpuError as error:
         return [wall, f"device: {UNKNOWN}: {error.message}", f"cost: {UNKNOWN}: {error.message}"]
     device = _device_text(answers["metrics"], answers["who"], timed)
-    return [wall, f"device: {device}", f"cost: {_cost_text(answers, timed, here.now)}"]
+    return [wall, f"device: {device}", f"cost: {_cost_text(answers, timed, context.now)}"]
 
 
 def wall_text(seconds: float) -> str:
-    """``12.3 s``, ``4 min``; short times keep three digits."""
+    """Return ``12.3 s`` or ``4 min``; short times keep three digits."""
     if seconds >= 120:
         return span_text(seconds)
     if seconds >= 1:
@@ -142,12 +147,13 @@ def wall_text(seconds: float) -> str:
 
 
 def _device_text(answer: Answer | TpuError, who: Answer | TpuError, timed: Timed) -> str:
-    """`who` uses the chips now: the last look at their load may be from before this kernel took them."""
+    """Return the device time, or why it is unknown."""
     try:
         if isinstance(answer, TpuError):
             raise answer
         if isinstance(who, TpuError):
             raise who
+        # `who` is newer than the samples, which may be from before this kernel began to use the chips.
         if not any(_is_ours(holder["pid"], str(holder["kernel_id"] or "")) for holder in who["holders"]):
             return f"{UNKNOWN}: this kernel does not use the chips"
         return device_text(answer["history"] or {}, float(answer["interval_s"]), timed)
@@ -162,21 +168,22 @@ def _is_ours(pid: int, kernel_id: str) -> bool:
 
 
 def device_text(history: Mapping[str, Any], interval_s: float, timed: Timed) -> str:
-    """By the chips' duty cycles while the cell ran; unknown where they do not cover it."""
+    """Return the device time by the chips' duty cycles while the cell ran; unknown if the samples do not cover it."""
     within = [timed.began_at < at <= timed.ended_at for at in history.get("at", [])]
-    looks = list(_means(history.get("duty_percent", {}), within))
+    samples = list(_means(history.get("duty_percent", {}), within))
     at = history.get("at", [])
+    # A long history comes thinned out, so its own steps count if they are longer than the agent's interval.
     step_s = max(interval_s, (at[-1] - at[0]) / (len(at) - 1)) if len(at) > 1 else interval_s
     if timed.wall_s < _LEAST_POINTS * step_s:
-        return f"{UNKNOWN}: the cell was too short for looks at the chips every {step_s:g} s"
-    if len(looks) < _LEAST_POINTS or len(looks) * step_s < _LEAST_COVERED * timed.wall_s:
-        return f"{UNKNOWN}: the chips' duty cycle is known for {len(looks) * step_s:.0f} s of it only"
-    share = math.fsum(looks) / len(looks) / 100
+        return f"{UNKNOWN}: the cell is too short, the chips are sampled every {step_s:g} s"
+    if len(samples) < _LEAST_POINTS or len(samples) * step_s < _LEAST_COVERED * timed.wall_s:
+        return f"{UNKNOWN}: the chips' duty cycle is known for only {len(samples) * step_s:.0f} s of it"
+    share = math.fsum(samples) / len(samples) / 100
     return f"about {wall_text(share * timed.wall_s)}, {share * 100:.0f} % of the time by the chips' duty cycle"
 
 
 def _means(duty: Mapping[str, list[float | None]], within: list[bool]) -> Iterator[float]:
-    """Over the chips, one for each look that is known."""
+    """Yield the mean over the chips of each sample within the cell's time."""
     for index, is_within in enumerate(within):
         known = [values[index] for values in duty.values()]
         numbers = [value for value in known if value is not None]
@@ -192,16 +199,16 @@ def _cost_text(answers: Mapping[str, Answer | TpuError], timed: Timed, now: floa
     except (LookupError, TypeError, AttributeError) as error:
         return f"{UNKNOWN}: {strange(error).message}"
     if price is None:
-        return f"{UNKNOWN}: its price is not known on this node yet"
+        return f"{UNKNOWN}: this node has not received its price yet"
     usd_per_hour, as_of = price
     if usd_per_hour is None:
-        return f"{UNKNOWN}: no list has the price of this node"
+        return f"{UNKNOWN}: there is no list price for this node"
     spent = usd(usd_per_hour * timed.wall_s / _HOUR_S)
     return f"{spent} at {per_hour(usd_per_hour)} ({age_text(as_of, now)}); the node is billed busy or not"
 
 
 def _price(answers: Mapping[str, Answer | TpuError]) -> tuple[float | None, float] | None:
-    """In dollars per hour, and as of when: by the ledger, which knows of grants, or by the list."""
+    """Return dollars per hour and their date: the ledger's price, which counts grants, else the list price."""
     spent = told(answers["cost"])
     rows = [row for row in spent.data["nodes"] if row["is_open"]] if spent else []
     if spent and rows:

@@ -1,4 +1,4 @@
-"""The words of ``%tpu``: what each is called, what may follow it, what it does, and with what it does that."""
+"""The building blocks of ``%tpu``'s subcommands: their description, their parsed arguments, and their context."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from jupyter_tpu.notebook.display import MagicOutput
 from jupyter_tpu.notebook.node.agent_call import CELL_S, Call, ask_agent, ask_all
 
 PATIENCE_VARIABLE = "JUPYTER_TPU_PATIENCE_S"
-"""Names the variable that says how many seconds a line of ``%tpu`` waits for the agent."""
+"""The name of the variable with the seconds that a line of ``%tpu`` waits for the agent."""
 
+# Bounds what the variable may ask for: a cell that waits longer looks dead.
 LONGEST_PATIENCE_S = 600
 
 Answer = Mapping[str, Any]
@@ -25,8 +26,8 @@ class MagicContext:
     """The kernel that a magic runs in.
 
     Attributes:
-        environ: says where the agent is.
-        now: Unix seconds at which the magic began.
+        environ: the kernel's environment, which names the agent's socket.
+        now: when the magic began, in Unix seconds.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -34,23 +35,23 @@ class MagicContext:
 
     @property
     def patience_s(self) -> float:
-        """What a cell waits for answers that it only shows; a variable makes it longer where a node is slow."""
+        """Seconds to wait for answers that are only shown; a variable makes it longer on slow nodes."""
         text = self.environ.get(PATIENCE_VARIABLE, "")
         return float(text) if text.isascii() and text.isdigit() and 0 < int(text) <= LONGEST_PATIENCE_S else CELL_S
 
     def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = None) -> dict[str, Any]:
-        """See `ask_agent`."""
+        """Call one method of the agent, see `ask_agent`; waits for the longer of `patience_s` and the usual time."""
         return ask_agent(method, params, self.environ, patience_s=max(patience_s or 0.0, self.patience_s))
 
     def ask_all(self, calls: Mapping[str, Call]) -> Mapping[str, dict[str, Any] | TpuError]:
-        """See `agent_call.ask_all`."""
+        """Call several methods of the agent at once, see `agent_call.ask_all`."""
         return ask_all(calls, self.environ, patience_s=self.patience_s)
 
     def ask_person(self, question: str, hint: str = "Add --yes to the line.") -> bool:
-        """Whether the person at the front end says yes.
+        """Ask the user a yes-or-no question, and return whether the answer is yes.
 
         Raises:
-            BadInput: there is none who could be asked.
+            BadInput: the front end cannot ask; `hint` says how to answer without it.
         """
         try:
             return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
@@ -60,13 +61,13 @@ class MagicContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Word:
-    """One word of ``%tpu``.
+    """One subcommand of ``%tpu``.
 
     Attributes:
-        usage: the lines that can be written, each with what it does.
-        summary: one sentence.
-        options: what completion offers after the word.
-        act: performs the words that follow it; raises `TpuError`.
+        summary: one sentence for the list of subcommands.
+        usage: example lines, each with its meaning.
+        act: runs the subcommand with its arguments; raises `TpuError`.
+        options: what tab completion offers after the name.
     """
 
     name: str
@@ -78,12 +79,12 @@ class Word:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arguments:
-    """What follows a word, taken apart.
+    """The parsed arguments of a subcommand.
 
     Attributes:
         flags: options without a value.
-        values: options with one.
-        others: what is no option.
+        values: options with a value.
+        others: the remaining arguments.
     """
 
     flags: frozenset[str] = frozenset()
@@ -94,19 +95,19 @@ class Arguments:
 def take_apart(
     words: Sequence[str], *, flags: Sequence[str] = (), values: Sequence[str] = (), most_others: int = 0
 ) -> Arguments:
-    """Read what follows a word.
+    """Parse the arguments of a subcommand; the parameters say which options and how many other arguments are allowed.
 
     Raises:
-        BadInput: it has something that none of these allows.
+        BadInput: an argument is not allowed, or an option lacks its value.
     """
     found, given, others = set[str](), dict[str, str](), list[str]()
-    waiting = list(words)
-    while waiting:
-        word = waiting.pop(0)
+    left = list(words)
+    while left:
+        word = left.pop(0)
         if word in flags:
             found.add(word)
-        elif word in values and waiting:
-            given[word] = waiting.pop(0)
+        elif word in values and left:
+            given[word] = left.pop(0)
         elif word.startswith("-") or len(others) == most_others:
             raise BadInput(f"{word[:60]!r} was not understood here.", exists="Nothing was done.")
         else:
@@ -115,7 +116,7 @@ def take_apart(
 
 
 def whole_number(text: str, most: int) -> int:
-    """A number from 1 to `most`; raises `BadInput`."""
+    """Parse a whole number from 1 to `most`; raises `BadInput`."""
     if not (text.isascii() and text.isdigit() and len(text) <= len(str(most)) and 1 <= int(text) <= most):
         raise BadInput(f"{text[:40]!r} is not a whole number from 1 to {most:,}.", exists="Nothing was done.")
     return int(text)

@@ -46,16 +46,16 @@ class View:
 
     def as_text(self, how: str) -> MagicOutput:
         """The picture of this moment, and a line on `how` to see more."""
-        here = MagicContext()
-        at = time.strftime("as of %Y-%m-%d %H:%M:%S %Z", time.localtime(here.now))
-        return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(here), Section(lines=[how])])
+        context = MagicContext()
+        at = time.strftime("as of %Y-%m-%d %H:%M:%S %Z", time.localtime(context.now))
+        return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
-    def _seen(self, here: MagicContext) -> list[Section]:
+    def _seen(self, context: MagicContext) -> list[Section]:
         """What the words say, up to the first that fails: a cell must not wait for each of them."""
         seen: list[Section] = []
         try:
             for word in self.words:
-                seen += word(here, ()).sections
+                seen += word(context, ()).sections
         except TpuError as error:
             seen += said(_in_a_line(error)).sections
         return seen
