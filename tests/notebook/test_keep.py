@@ -71,6 +71,6 @@ def test_what_the_guard_says_is_told_in_lines() -> None:
         "Idle timeout: 1 h; maximum session length: no limit.",
         "Auto-stop in 15 min (idle).",
         "Kept running for 2 h.",
-        "Kept running until the running cells finish.",
+        "Kept running until the current cell ends.",
         "Guard: cannot (no scope).",
     ]

@@ -123,13 +123,13 @@ def test_no_answer_of_an_agent_ends_a_widget(view: Any, answer: Any) -> None:
 @pytest.mark.parametrize(
     ("wish", "asked", "says"),
     [
-        ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "Kept for 59 min."),
-        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept for 1 h."),
-        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept for 720 h."),
-        ({"for_s": 600, "at": 100.0}, None, "heard of this only after 15 min. Nothing was done."),
-        ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept until what runs now has ended."),
-        ({"while_busy": True, "at": 900.0}, None, "heard of this only after 100 s. Nothing was done."),
-        ({"off": True, "at": 999.0}, {}, "No longer kept."),
+        ({"for_s": 3600, "at": 990.0}, {"for_s": 3590.0}, "Kept running for 59 min."),
+        ({"for_s": 3600, "at": 2000.0}, {"for_s": 3600.0}, "Kept running for 1 h."),
+        ({"for_s": 1e9, "at": 1000.0}, {"for_s": 30 * 86400.0}, "Kept running for 720 h."),
+        ({"for_s": 600, "at": 100.0}, None, "received this only after 15 min. Nothing was done."),
+        ({"while_busy": True, "at": 999.0}, {"while_busy": True}, "Kept running until the current cell ends."),
+        ({"while_busy": True, "at": 900.0}, None, "received this only after 100 s. Nothing was done."),
+        ({"off": True, "at": 999.0}, {}, "Auto-stop no longer waits."),
     ],
 )
 def test_a_button_means_the_moment_at_which_it_was_clicked(wish: Any, asked: Any, says: str) -> None:
@@ -204,7 +204,7 @@ def test_parts_of_quota_and_credit_are_told_or_said_to_be_unknown() -> None:
     assert parts["Quota"] == {
         "title": "Quota",
         "as_of": 5.0,
-        "lines": ["Not everything was seen: less may be free."],
+        "lines": ["Partial: some use of quota was not visible, so less may be free."],
         "rows": [("v5e · us-central1-a", "8 of 32 chips", 0.25)],
     }
     assert parts["Budgets"]["as_of"] is None
@@ -300,7 +300,7 @@ def test_a_live_widget_carries_a_picture_for_front_ends_that_show_none(run_cells
     )
     assert run.succeeded, run.text
     assert "application/vnd.jupyter.widget-view+json text/html text/plain" in run.text
-    assert "A picture of the widget: live widgets need a trusted notebook and anywidget in the front end." in run.text
+    assert "A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end." in run.text
     assert "<p><strong>TPU monitor</strong>" in run.text
     assert "['layout', 'picture', 'tabbable', 'tooltip']" in run.text
     assert run.text.rstrip().endswith("text/html text/plain")

@@ -57,14 +57,14 @@ def test_buttons_are_heard_while_a_cell_runs(write_notebook: Callable[..., Noteb
     expect(idle).to_contain_text("keep.ipynb runs", timeout=WITHIN_MS)
     lab.wait_for_function(HAS_SUBSHELL)
 
-    idle.get_by_role("button", name="Keep 1 h").focus()
+    idle.get_by_role("button", name="Keep running 1 h").focus()
     lab.keyboard.press("Enter")
 
-    expect(idle.get_by_role("status")).to_contain_text(["Kept for"], timeout=WITHIN_MS)
+    expect(idle.get_by_role("status")).to_contain_text(["Kept running for"], timeout=WITHIN_MS)
     expect(idle.get_by_role("button", name="Cancel")).to_be_visible(timeout=WITHIN_MS)
     notebook.pass_gate("a")
     idle.get_by_role("button", name="Cancel").click()
-    expect(idle.get_by_role("status")).to_contain_text(["No longer kept."], timeout=WITHIN_MS)
+    expect(idle.get_by_role("status")).to_contain_text(["Auto-stop no longer waits."], timeout=WITHIN_MS)
     expect(idle.get_by_role("button", name="Cancel")).to_be_hidden(timeout=WITHIN_MS)
 
 
@@ -128,10 +128,10 @@ def test_the_widgets_of_notebook_7_are_live_and_hear_and_come_back_after_a_reloa
     save(lab)
 
     lab.reload()
-    keep = widget(lab, "Idle timer").get_by_role("button", name="Keep 1 h")
+    keep = widget(lab, "Idle timer").get_by_role("button", name="Keep running 1 h")
     keep.click(timeout=WITHIN_MS)
 
-    expect(widget(lab, "Idle timer").get_by_role("status")).to_contain_text(["Kept for"], timeout=WITHIN_MS)
+    expect(widget(lab, "Idle timer").get_by_role("status")).to_contain_text(["Kept running for"], timeout=WITHIN_MS)
     expect(first_chip(lab)).to_contain_text(GROWN, timeout=WITHIN_MS)
 
 

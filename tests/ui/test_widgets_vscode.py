@@ -56,7 +56,7 @@ def open_notebook(window: VsCode, notebook: Notebook, kernel_name: str) -> None:
 
 
 def keep_for_an_hour(page: Page) -> Locator:
-    widget(page, "Idle timer").get_by_role("button", name="Keep 1 h").click()
+    widget(page, "Idle timer").get_by_role("button", name="Keep running 1 h").click()
     return widget(page, "Idle timer").get_by_role("status")
 
 
@@ -96,7 +96,7 @@ def test_buttons_are_heard(open_window: OpenWindow, notebook: Notebook, kernel_n
     window.run(SHOW)
     window.run("IdleTimer()")
 
-    expect(keep_for_an_hour(window.page)).to_contain_text(["Kept for"])
+    expect(keep_for_an_hour(window.page)).to_contain_text(["Kept running for"])
     expect(widget(window.page, "Idle timer").get_by_role("button", name="Cancel")).to_be_visible()
 
 
@@ -121,7 +121,7 @@ def test_the_widgets_stay_right_when_the_server_was_out_of_reach(
 
     expect(first_chip(window.page)).to_contain_text(GROWN)
     notebook.pass_gate("b")
-    expect(keep_for_an_hour(window.page)).to_contain_text(["Kept for"])
+    expect(keep_for_an_hour(window.page)).to_contain_text(["Kept running for"])
 
 
 @pytest.mark.nightly
@@ -140,7 +140,7 @@ def test_another_window_shows_a_picture_and_is_live_when_the_cell_runs_again(
     again = open_window()
     open_notebook(again, notebook, kernel_name)
     picture_of_before = again.show("TpuMonitor()", outputs)
-    expect(picture_of_before).to_contain_text(re.compile("TPU monitor.*as of.*A picture of the widget", re.DOTALL))
+    expect(picture_of_before).to_contain_text(re.compile("TPU monitor.*as of.*A snapshot of the widget", re.DOTALL))
     again.run("TpuMonitor()")
 
     expect(first_chip(again.page)).to_contain_text("of 16.00 GiB")
@@ -158,7 +158,7 @@ def test_a_widget_whose_front_end_is_nowhere_says_so_beside_its_picture(
 
     shown.get_by_text("Click to show javascript error.").click()
     expect(shown).to_contain_text("Failed to load model class 'AnyModel' from module 'anywidget'")
-    assert "A picture of the widget" in window.outputs(shown)[0]["text/html"]
+    assert "A snapshot of the widget" in window.outputs(shown)[0]["text/html"]
 
 
 @pytest.mark.nightly

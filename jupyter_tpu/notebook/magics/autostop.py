@@ -27,7 +27,7 @@ def reminder(ask: Callable[[str, Answer], Answer], answer: Answer) -> str:
 
 
 def keep(context: MagicContext, words: Sequence[str]) -> MagicOutput:
-    """Keep this node running for a time, until the running cells finish, or no longer."""
+    """Keep this node running for a time, until the current cell ends, or no longer."""
     params = parse_keep(words, context.now)
     try:
         answer = context.ask("keep", params)
@@ -116,7 +116,7 @@ WORDS = (
             "%tpu extend": "for 1 h",
             "%tpu extend 3h": "for a time (s, m, h or d)",
             "%tpu extend until 18:00": "until a time of day by the node's clock, which is UTC unless changed",
-            "%tpu extend while-busy": "until the running cells finish",
+            "%tpu extend while-busy": "until the current cell ends",
             "%tpu extend off": "cancel: auto-stop no longer waits",
         },
         options=("1h", "3h", "until", "while-busy", "off"),

@@ -90,7 +90,7 @@ def end_lines(report: Mapping[str, Any]) -> list[str]:
     if keep["for_s"] is not None:
         lines.append(f"Kept running for {span_text(keep['for_s'])}.")
     if keep["while_busy"]:
-        lines.append("Kept running until the running cells finish.")
+        lines.append("Kept running until the current cell ends.")
     return [*lines, f"Guard: {guard['state']} ({guard['detail']})."]
 
 

@@ -1,7 +1,8 @@
-"""`TpuMonitor`, `IdleTimer` and `QuotaAndCredit`: this node inside a notebook.
+"""The widgets `TpuMonitor`, `IdleTimer` and `QuotaAndCredit`, which show this node inside a notebook.
 
-Live where the kernel's Python has anywidget and the front end shows it; else a picture, as text and as HTML, of the
-moment at which the cell was run. Which front end shows what, and how the numbers come there: docs/widgets.md.
+They are live if the kernel's Python has anywidget and the front end supports it; otherwise they show a snapshot, as
+text and HTML, of the moment at which the cell was run. Each kind of widget is a `View` (see `view`) with a script in
+JavaScript; a `Feed` reads the agent in a thread. docs/widgets.md says which front end shows what.
 """
 
 from __future__ import annotations
@@ -20,77 +21,78 @@ from jupyter_tpu.notebook.widgets.monitor import MONITOR
 from jupyter_tpu.notebook.widgets.quota import QUOTA
 from jupyter_tpu.notebook.widgets.view import Looker, View
 
-_HOW = "This is a picture. For live numbers run %pip install anywidget and restart the kernel; JupyterLab needs it too."
-_NOT_HERE = "A picture of the widget: live widgets need a trusted notebook and anywidget in the front end."
+_INSTALL = "A snapshot. For live numbers run %pip install anywidget and restart the kernel; JupyterLab needs it too."
+_NOT_LIVE = "A snapshot of the widget: live widgets need a trusted notebook and anywidget in the front end."
 
 
 class NodeWidget:
-    """A widget of this node; the last expression of a cell, or ``display(widget)``, shows it.
+    """A widget of this node; make it the last expression of a cell, or call ``display(widget)``.
 
     Attributes:
-        live: the `anywidget.AnyWidget`, for use inside other widgets; None where anywidget is missing.
+        live: the `anywidget.AnyWidget`, for use inside other widgets; None if anywidget is not installed.
     """
 
     _view: ClassVar[View]
 
     def __init__(self) -> None:
         self._looker = Looker(self._view, partial(ask_agent, patience_s=CELL_S))
-        self._feed = Feed(self._look, self._view.every_s, _is_kernel_busy)
+        self._feed = Feed(self._update, self._view.every_s, _is_kernel_busy)
         self.live = make_live(self._view.script, self._on_page, self._feed.close)
         if self.live is not None:
             self._feed.hear(whole=True)
 
     def close(self) -> None:
-        """Take it out of all pages, and look no more."""
+        """Remove the widget from all pages, and stop reading the agent."""
         self._feed.close()
         if self.live is not None:
             self.live.close()
 
-    def _look(self, whole: bool, acts: list[Act]) -> None:
+    def _update(self, whole: bool, acts: list[Act]) -> None:
         self.live.draw(self._looker.picture(whole=whole, acts=acts))
 
-    def _on_page(self, word: Mapping[str, Any]) -> None:
-        if word.get("say") == "shown":
-            self._feed.hear(whole=word.get("whole") is True)
-        elif word.get("say") == "act":
-            self._feed.hear(act=word)
+    def _on_page(self, message: Mapping[str, Any]) -> None:
+        # A page may be of another version, or not ours: an unknown message is ignored.
+        if message.get("say") == "shown":
+            self._feed.hear(whole=message.get("whole") is True)
+        elif message.get("say") == "act":
+            self._feed.hear(act=message)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__}>"
 
     def _repr_mimebundle_(self, **_: Any) -> dict[str, Any]:
-        """For IPython: the live widget, and a picture for front ends that show none."""
+        """Return the live widget for IPython, and a snapshot for front ends that show no widgets."""
         is_live = self.live is not None and self.live.comm is not None
         live = _bundle_of(self.live) if is_live else {}
-        return {**live, **self._view.as_text(_NOT_HERE if is_live else _HOW).to_mimebundle()}
+        return {**live, **self._view.as_text(_NOT_LIVE if is_live else _INSTALL).to_mimebundle()}
 
 
 class TpuMonitor(NodeWidget):
-    """Duty cycle, HBM and recent history of each chip and core of this worker, and its CPU, memory and disk."""
+    """A widget with duty cycle, HBM and recent history of each chip of this worker, and its CPU, memory and disk."""
 
     _view = MONITOR
 
 
 class IdleTimer(NodeWidget):
-    """When this node ends by itself and why; with buttons that keep it."""
+    """A widget with the countdown to auto-stop, its reason, and buttons that keep this node running."""
 
     _view = IDLE
 
 
 class QuotaAndCredit(NodeWidget):
-    """What this node costs, and what is left of budgets, quota, grants and credit, as told by the laptop."""
+    """A widget with the cost of this node, and what is left of budgets, quota, grants and credit."""
 
     _view = QUOTA
 
 
 def _bundle_of(live: Any) -> dict[str, Any]:
-    """Newer ipywidgets give the metadata too, as a second part."""
+    """Return the MIME bundle of the live widget; newer ipywidgets return a pair of data and metadata."""
     bundle = live._repr_mimebundle_()
     return dict(bundle[0] if isinstance(bundle, tuple) else bundle)
 
 
 def _is_kernel_busy() -> bool:
-    """By the agent, which hears what the kernel says of itself; a kernel without an agent has nothing to show."""
+    """Ask the agent whether this kernel runs a cell; a kernel without an agent counts as idle."""
     try:
         kernel = ask_agent("kernel_info", {"kernel_id": os.environ.get("JUPYTER_TPU_KERNEL_ID", "")}, patience_s=CELL_S)
     except TpuError:

@@ -1,14 +1,14 @@
-"""Looks at the node again and again for a live widget, in a thread, as long as a page shows the widget.
+"""A thread that keeps a live widget up to date while a page shows it.
 
-A page says every 20 s that it shows the widget. A kernel that runs a cell may not hear that before the cell has ended:
-only JupyterLab 4.4 and ipykernel 7 hand messages of widgets past a running cell, and not all of these. Yet the cell is
-what people watch. So:
+A page reports every 20 s that it shows the widget. A kernel that runs a cell may not receive that before the cell ends:
+only JupyterLab 4.4 and ipykernel 7 deliver messages of widgets while a cell runs, and not all of them. Yet a running
+cell is what people watch. So:
 
-- while pages are heard, the widget is fed at its own pace;
-- a silence in a kernel that is idle, and so would have heard, means that nobody looks: the thread ends, and the next
-  word of a page begins another one;
-- a silence in a kernel that is busy says nothing: the feed goes on, but slower the longer it lasts, down to every
-  5 s. A tab that was closed over a cell of 5 hours leaves 3,600 messages of about 1.3 KB in the record.
+- while pages report, the widget is updated at its own interval;
+- if an idle kernel, which would have received a report, gets none, no page shows the widget: the thread ends, and the
+  next report starts another one;
+- if a busy kernel gets none, that means nothing: the updates continue, but slower the longer it lasts, down to every
+  5 s. A tab that was closed during a cell of 5 hours leaves 3,600 messages of about 1.3 KB in the record.
 """
 
 from __future__ import annotations
@@ -19,26 +19,30 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
+# Two reports of a page may be lost (PULSE_MS in frame.js is 20 s), and the third may be 15 s late.
 SILENCE_S = 75.0
+# Bounds what an unseen widget adds to the kernel's record, see above, and still shows that the cell is alive.
 _SLOWEST_S = 5.0
+# After so many seconds of silence, updates come every second, after twice as many every 2 s, and so on.
 _SILENCE_PER_PACE = 60.0
 
 Act = Mapping[str, Any]
 
 
 def pace_s(every_s: float, silent_s: float) -> float:
-    """The time from one look to the next when no page was heard for `silent_s`."""
+    """Return the seconds between two updates when no page has reported for `silent_s` seconds."""
     return max(every_s, min(_SLOWEST_S, silent_s / _SILENCE_PER_PACE))
 
 
 class Feed:
-    """The thread of one widget.
+    """The thread of one widget, which runs only while it is needed.
 
     Args:
-        look: looks at the node and shows what it saw, after performing what the pages asked for. It is told whether a
-            page wants the whole picture, with its history.
-        is_kernel_busy: whether pages may be unheard.
-        silence_s: the longest time from one word of a page to the next.
+        look: performs the requests of the pages, reads the node and shows the result; its first argument says whether
+            a page wants the history too.
+        every_s: seconds between two updates while pages report.
+        is_kernel_busy: whether the kernel runs a cell, so that reports of pages may be stuck.
+        silence_s: the longest time between two reports of a page.
     """
 
     def __init__(
@@ -62,10 +66,11 @@ class Feed:
 
     @property
     def is_running(self) -> bool:
+        """Whether the thread runs."""
         return self._thread is not None
 
     def hear(self, *, whole: bool = False, act: Act | None = None) -> None:
-        """A page shows the widget; it may want the whole picture, or something done. Nothing happens after `close`."""
+        """Take a report of a page, which may ask for the history or for an action; ignored after `close`."""
         with self._changing:
             self._heard_at = time.monotonic()
             self._wants_whole = self._wants_whole or whole
@@ -78,18 +83,19 @@ class Feed:
                 self._thread.start()
 
     def close(self) -> None:
-        """Look no more. The look that is under way may still end."""
+        """Stop the updates; one that is under way may still finish."""
         self._is_over = True
         self._news.set()
 
     def _run(self) -> None:
         while not self._is_done():
+            # Cleared before the requests are taken, so that one that comes in between is not slept through.
             self._news.clear()
-            whole, acts = self._wishes()
+            whole, acts = self._requests()
             self._look(whole, acts)
             self._news.wait(pace_s(self._every_s, self._silent_s()))
 
-    def _wishes(self) -> tuple[bool, list[Act]]:
+    def _requests(self) -> tuple[bool, list[Act]]:
         with self._changing:
             whole, acts = self._wants_whole, list(self._acts)
             self._wants_whole = False
@@ -97,7 +103,8 @@ class Feed:
         return whole, acts
 
     def _is_done(self) -> bool:
-        """Asked outside the lock whether the kernel is busy, because that takes a while; a page may speak meanwhile."""
+        """End the thread if the widget is closed or no page shows it; return whether it has ended."""
+        # The agent is asked outside the lock, because that takes a while; a page may report meanwhile.
         is_forgotten = self._silent_s() > self._silence_s and not self._is_kernel_busy()
         with self._changing:
             if self._is_over or (is_forgotten and self._silent_s() > self._silence_s):

@@ -1,7 +1,12 @@
-// What the widgets share; Python puts it in front of the script of each. Everything shown is text, never HTML.
+// Shared by the widgets: Python prepends it to the script of each. Everything is shown as text, never as HTML, because
+// names come from notebooks and processes.
 
+// How often a page reports that it shows the widget. The kernel waits for 75 s (SILENCE_S in feed.py), so that two of
+// these may be lost.
 const PULSE_MS = 20000;
+// Data older than this is marked as out of date: the slowest of the live widgets updates every 5 s.
 const STALE_S = 15;
+// When a click has no answer for so long, the widget says that the kernel is busy.
 const BUSY_MS = 3000;
 
 function element(tag, attributes = {}, ...children) {
@@ -13,7 +18,7 @@ function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-// Only what differs is written: a reader's place and a selection stay.
+// Writes only what differs, so that the place of a screen reader and a selection stay.
 function put(node, text) {
   if (node.textContent !== text) {
     node.textContent = text;
@@ -51,13 +56,13 @@ function fillBar({ node, fill }, share) {
   fill.style.transform = `scaleX(${Math.min(1, Math.max(0, share ?? 0))})`;
 }
 
-// The clock of the node: from the picture that came with the least delay, since the two clocks may differ.
+// The node's clock, which may differ from this page's: estimated from the snapshot that arrived with the least delay.
 class NodeClock {
   constructor() {
     this._aheadMs = null;
   }
 
-  hear(at) {
+  learn(at) {
     const ahead = Date.now() - at * 1000;
     this._aheadMs = this._aheadMs === null ? ahead : Math.min(this._aheadMs, ahead);
   }
@@ -67,42 +72,42 @@ class NodeClock {
   }
 }
 
-function say(model, word) {
+function send(model, message) {
   try {
-    model.send(word);
+    model.send(message);
     return true;
   } catch {
     return false; // the kernel is gone
   }
 }
 
-// Tells the kernel that this page shows the widget, at once and then every 20 s, and returns how to stop that. After a
-// while unseen, what was missed is wanted too.
-function tellWhenShown(model, node) {
+// Reports to the kernel that this page shows the widget, at once and then every 20 s; returns a function that stops it.
+// After a while out of sight it asks for the history too, which the page has missed.
+function reportVisibility(model, node) {
   let isInView = false;
-  let toldAt = -Infinity;
-  const tell = () => {
+  let sentAt = -Infinity;
+  const report = () => {
     if (isInView && document.visibilityState === "visible") {
-      say(model, { say: "shown", whole: performance.now() - toldAt > 2 * PULSE_MS });
-      toldAt = performance.now();
+      send(model, { say: "shown", whole: performance.now() - sentAt > 2 * PULSE_MS });
+      sentAt = performance.now();
     }
   };
   const observer = new IntersectionObserver(entries => {
     isInView = entries[entries.length - 1].isIntersecting;
-    tell();
+    report();
   });
   observer.observe(node);
-  document.addEventListener("visibilitychange", tell);
-  const timer = setInterval(tell, PULSE_MS);
+  document.addEventListener("visibilitychange", report);
+  const timer = setInterval(report, PULSE_MS);
   return () => {
     observer.disconnect();
-    document.removeEventListener("visibilitychange", tell);
+    document.removeEventListener("visibilitychange", report);
     clearInterval(timer);
   };
 }
 
-// The frame around a widget: its name, how old it is, what is the matter. `draw(data, now)` fills `body`; it is called
-// with each picture, and with the last one every second.
+// The frame around a widget: its name, the age of its data, and any problem. `draw(data, now)` fills `body`; it is
+// called with each snapshot, and with the last one every second, so that ages and countdowns go on.
 function openFrame({ model, el }, name, draw) {
   const clock = new NodeClock();
   const [title, age] = [element("strong", {}, name), element("span", { class: "tpu-Age" })];
@@ -117,22 +122,22 @@ function openFrame({ model, el }, name, draw) {
     put(problem, text);
     problem.hidden = !text;
     body.hidden = !data;
-    put(age, data ? ageText(data.at, clock.now) : text ? "" : "Waiting for the first picture…");
+    put(age, data ? ageText(data.at, clock.now) : text ? "" : "Waiting for data…");
     root.classList.toggle("tpu-mod-stale", Boolean(data?.at) && clock.now - data.at > STALE_S);
     if (data) {
       draw(data, clock.now);
     }
   };
-  const hear = () => {
+  const update = () => {
     const { data } = model.get("picture");
     if (data?.at) {
-      clock.hear(data.at);
+      clock.learn(data.at);
     }
     refresh();
   };
   const timer = setInterval(() => document.visibilityState === "visible" && refresh(), 1000);
-  const stopTelling = tellWhenShown(model, root);
-  model.on("change:picture", hear);
+  const stopReporting = reportVisibility(model, root);
+  model.on("change:picture", update);
   return {
     body,
     clock,
@@ -140,8 +145,8 @@ function openFrame({ model, el }, name, draw) {
     rename: text => put(title, text),
     close: () => {
       clearInterval(timer);
-      stopTelling();
-      model.off("change:picture", hear);
+      stopReporting();
+      model.off("change:picture", update);
     }
   };
 }

@@ -1,24 +1,26 @@
-// Draws when the node ends by itself, counts down, and keeps it.
+// Draws auto-stop: the countdown, its reason, the activity on the node, and buttons that keep the node running.
 
 const SOURCES = {
   execution: "Running cells",
-  accelerator: "Use of the chips",
-  human: "Your own acts",
+  accelerator: "Chip use",
+  human: "Your activity",
   output: "Output",
   connection: "Open notebooks and clients",
   cpu: "CPU time"
 };
 const ENDS = {
-  idle: "until this node ends, because it is idle",
-  session: "until this node's session ends",
+  idle: "until auto-stop: this node is idle",
+  session: "until auto-stop: maximum session length",
   deadline: "until this node's deadline"
 };
-const WISHES = [
-  { text: "Keep 1 h", wish: { for_s: 3600 } },
-  { text: "Keep 3 h", wish: { for_s: 3 * 3600 } },
-  { text: "Until this cell ends", wish: { while_busy: true } },
-  { text: "Cancel", wish: { off: true } }
+const REQUESTS = [
+  { text: "Keep running 1 h", request: { for_s: 3600 } },
+  { text: "Keep running 3 h", request: { for_s: 3 * 3600 } },
+  { text: "Until this cell ends", request: { while_busy: true } },
+  { text: "Cancel", request: { off: true } }
 ];
+// The places of the two buttons that are not always shown.
+const [UNTIL_CELL_ENDS, CANCEL] = [2, 3];
 
 function countdownText(seconds) {
   const whole = Math.max(0, Math.round(seconds));
@@ -27,55 +29,59 @@ function countdownText(seconds) {
   return hours ? `${hours}:${two(minutes)}:${two(rest)}` : `${minutes}:${two(rest)}`;
 }
 
-function endWords(data) {
+function endText(data) {
   if (data.ends_in_s !== null) {
     return ENDS[data.ends_why] ?? "until this node ends";
   }
-  return data.has_rules ? "Nothing ends this node as things are" : "No rule that would end this node has been given";
+  return data.has_rules ? "Auto-stop is not due" : "This node has received no auto-stop rules";
 }
 
-function ruleWords({ idle_after_s: idle, session_s: session }) {
-  const rules = [idle === null ? "" : `${spanText(idle)} idle`, session === null ? "" : `${spanText(session)} in all`];
-  return rules.some(Boolean) ? `It ends after ${rules.filter(Boolean).join(", or ")}` : "It has no idle or session rule";
+function ruleText({ idle_after_s: idle, session_s: session }) {
+  const rules = [
+    idle === null ? "" : `Idle timeout ${spanText(idle)}`,
+    session === null ? "" : `maximum session length ${spanText(session)}`
+  ];
+  return rules.some(Boolean) ? rules.filter(Boolean).join(" · ") : "No idle timeout, no maximum session length";
 }
 
-function keptWords({ keep }, passed) {
+function keptText({ keep }, passed) {
   const left = keep.for_s === null ? 0 : keep.for_s - passed;
-  const words = [left > 0 ? `for ${spanText(left)}` : "", keep.while_busy ? "until what runs now has ended" : ""];
-  return words.some(Boolean) ? `Kept ${words.filter(Boolean).join(", and ")}` : "";
+  const parts = [left > 0 ? `for ${spanText(left)}` : "", keep.while_busy ? "until the current cell ends" : ""];
+  return parts.some(Boolean) ? `Kept running ${parts.filter(Boolean).join(" and ")}` : "";
 }
 
-function sourceWords({ state, age_s: age, detail }, passed) {
+function sourceText({ state, age_s: age, detail }, passed) {
   const when = age === null ? "none yet" : `${spanText(age + passed)} ago`;
-  const words = { active: "now", unknown: "unknown" }[state] ?? when;
-  return detail ? `${words} (${detail})` : words;
+  const text = { active: "now", unknown: "unknown" }[state] ?? when;
+  return detail ? `${text} (${detail})` : text;
 }
 
-// Sends wishes to the kernel, and says what became of the last one.
-function wishes(model, clock, status) {
-  let asked = null;
+// Sends requests to the kernel, and shows the result of the last one.
+function keepRequests(model, clock, status) {
+  let lastId = null;
   let timer = 0;
-  const send = wish => {
-    asked = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
+  const request = content => {
+    lastId = `${Date.now()}-${Math.random().toString(36).slice(2)}`;
     clearTimeout(timer);
-    if (!say(model, { say: "act", id: asked, at: clock.now, ...wish })) {
-      put(status, "The kernel is gone. The TPU panel can keep the node.");
+    // The time of the click goes along: a busy kernel may read the request much later.
+    if (!send(model, { say: "act", id: lastId, at: clock.now, ...content })) {
+      put(status, "The kernel is gone. Use the TPU panel to keep the node running.");
       return;
     }
     put(status, "");
     timer = setTimeout(
-      () => put(status, "The kernel is busy and will hear of this when it can. The TPU panel keeps the node at once."),
+      () => put(status, "The kernel is busy and has not answered yet. The TPU panel works right away."),
       BUSY_MS
     );
   };
-  const hear = () => {
-    const found = (model.get("picture").heard ?? []).find(({ id }) => id === asked);
+  const update = () => {
+    const found = (model.get("picture").heard ?? []).find(({ id }) => id === lastId);
     if (found) {
       clearTimeout(timer);
       put(status, found.text);
     }
   };
-  return { send, hear, close: () => clearTimeout(timer) };
+  return { request, update, close: () => clearTimeout(timer) };
 }
 
 function render(context) {
@@ -86,7 +92,7 @@ function render(context) {
   const [rules, guard] = [element("p", { class: "tpu-Muted" }), element("p", { class: "tpu-Muted" })];
   const status = element("p", { role: "status", class: "tpu-Said" });
   const warning = element("p", { role: "status", class: "tpu-Warning" });
-  const reminder = element("p", { class: "tpu-Warning" }); // its hours would be read out again and again
+  const reminder = element("p", { class: "tpu-Warning" }); // no status: screen readers would repeat it every hour
   const values = {};
   for (const [name, text] of Object.entries(SOURCES)) {
     values[name] = [element("dt", {}, text), element("dd")];
@@ -97,35 +103,36 @@ function render(context) {
     const passed = Math.max(0, now - data.at);
     time.hidden = data.ends_in_s === null;
     put(time, data.ends_in_s === null ? "" : countdownText(data.ends_in_s - passed));
-    put(why, endWords(data));
-    put(warning, data.is_warning ? "This node ends soon." : ""); // no number in it: it is read out once
+    put(why, endText(data));
+    put(warning, data.is_warning ? "This node ends soon." : ""); // without a number, so that it is read out only once
     put(reminder, data.reminder);
-    put(kept, keptWords(data, passed));
+    put(kept, keptText(data, passed));
     for (const [name, [title, node]] of Object.entries(values)) {
-      title.hidden = node.hidden = !data.sources[name]; // an older agent does not tell of all of them
-      put(node, data.sources[name] ? sourceWords(data.sources[name], passed) : "");
+      title.hidden = node.hidden = !data.sources[name]; // agents of older versions do not send all of them
+      put(node, data.sources[name] ? sourceText(data.sources[name], passed) : "");
     }
-    put(rules, data.has_rules ? ruleWords(data.rules) : "");
+    put(rules, data.has_rules ? ruleText(data.rules) : "");
     put(guard, `Guard: ${data.guard.state} (${data.guard.detail})`);
-    buttons[2].hidden = data.sources.execution?.state !== "active" || data.keep.while_busy;
-    buttons[3].hidden = !keptWords(data, passed);
+    buttons[UNTIL_CELL_ENDS].hidden = data.sources.execution?.state !== "active" || data.keep.while_busy;
+    buttons[CANCEL].hidden = !keptText(data, passed);
   };
   const frame = openFrame(context, "Idle timer", draw);
-  const asking = wishes(model, frame.clock, status);
-  const buttons = WISHES.map(({ text, wish }) => {
+  const keeping = keepRequests(model, frame.clock, status);
+  const buttons = REQUESTS.map(({ text, request }) => {
     const button = element("button", { type: "button" }, text);
-    button.addEventListener("click", () => asking.send(wish));
+    button.addEventListener("click", () => keeping.request(request));
     return button;
   });
   const end = element("p", { class: "tpu-End" }, time, " ", why);
-  const keep = element("div", { class: "tpu-Buttons", role: "group", "aria-label": "Keep this node" }, ...buttons);
+  const label = "Keep this node running";
+  const keep = element("div", { class: "tpu-Buttons", role: "group", "aria-label": label }, ...buttons);
   frame.body.append(warning, reminder, end, rules, kept, keep, status, sources, guard);
-  model.on("change:picture", asking.hear);
+  model.on("change:picture", keeping.update);
   frame.refresh();
   return () => {
     frame.close();
-    asking.close();
-    model.off("change:picture", asking.hear);
+    keeping.close();
+    model.off("change:picture", keeping.update);
   };
 }
 

@@ -1,4 +1,4 @@
-"""The view behind `IdleTimer`: when this node ends by itself and why, and keeping it."""
+"""The view behind `IdleTimer`: when auto-stop ends this node and why, and keeping it running."""
 
 from __future__ import annotations
 
@@ -12,24 +12,26 @@ from jupyter_tpu.notebook.magics.autostop import idle, reminder
 from jupyter_tpu.notebook.widgets.view import Ask, Data, View
 
 _NAMES = ("sources", "verdict", "reason", "ends_in_s", "ends_why", "is_warning", "has_rules", "rules", "keep", "guard")
+# Bounds what a page can ask for; the widget's own buttons ask for 3 h at most.
 _LONGEST_KEEP_S = 30 * 86400.0
+# A click on a button without a length of time counts for so long; later the user may have changed their mind.
 _LATE_S = 60.0
 
 
 def look(ask: Ask, _whole: bool) -> Data:
-    """What the guard says; `at` is the moment from which its lengths of time count."""
-    said = ask("activity", {})
-    return {**{name: said[name] for name in _NAMES}, "reminder": reminder(ask, said), "at": time.time()}
+    """Return the agent's auto-stop report; its lengths of time count from ``at``."""
+    report = ask("activity", {})
+    return {**{name: report[name] for name in _NAMES}, "reminder": reminder(ask, report), "at": time.time()}
 
 
 def act(ask: Ask, wish: Mapping[str, Any], now: float) -> str:
-    """Keep the node as a button says: ``for_s`` from the click on, ``while_busy``, or ``off``.
+    """Perform a click on a button: keep the node running ``for_s`` from the click on, ``while_busy``, or ``off``.
 
-    `now` and the click's ``at`` are by the clock of the node. A kernel hears of a click only when it is not busy, or
-    somewhat sooner; what was meant for the time between does not begin anew then.
+    `now` and the click's ``at`` are by the node's clock. A busy kernel may receive a click late; the time since the
+    click is subtracted.
 
     Raises:
-        BadInput: it says nothing that we know.
+        BadInput: the request is unknown.
     """
     late_s = max(0.0, now - _number(wish.get("at"), now))
     if "for_s" in wish:
@@ -37,16 +39,16 @@ def act(ask: Ask, wish: Mapping[str, Any], now: float) -> str:
         if left_s <= 0:
             return _too_late(late_s)
         ask("keep", {"for_s": left_s})
-        return f"Kept for {span_text(left_s)}."
+        return f"Kept running for {span_text(left_s)}."
     if late_s > _LATE_S:
         return _too_late(late_s)
     if wish.get("while_busy") is True:
         ask("keep", {"while_busy": True})
-        return "Kept until what runs now has ended."
+        return "Kept running until the current cell ends."
     if wish.get("off") is True:
         ask("keep", {})
-        return "No longer kept."
-    raise BadInput("This page asked for something that this kernel does not know.", exists="Nothing was done.")
+        return "Auto-stop no longer waits."
+    raise BadInput("The page sent a request that this kernel does not know.", exists="Nothing was done.")
 
 
 def _number(value: Any, default: float) -> float:
@@ -54,7 +56,7 @@ def _number(value: Any, default: float) -> float:
 
 
 def _too_late(late_s: float) -> str:
-    return f"The kernel was busy and heard of this only after {span_text(late_s)}. Nothing was done."
+    return f"The kernel was busy and received this only after {span_text(late_s)}. Nothing was done."
 
 
 IDLE = View(title="Idle timer", script="idle.js", every_s=5.0, look=look, words=(idle,), act=act)

@@ -1,4 +1,4 @@
-"""The live widget: an anywidget whose one trait is a picture of the node."""
+"""The live widget: an anywidget with one synced trait, ``picture``, a snapshot of the node."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ OnPage = Callable[[Mapping[str, Any]], None]
 
 
 def make_live(script: str, on_page: OnPage, on_close: Callable[[], None]) -> Any:
-    """A widget that draws with `script`; None where the kernel's Python has no anywidget.
+    """Create a widget that draws with `script`; None if the kernel's Python has no anywidget.
 
     Args:
-        on_page: called with what pages say.
+        script: name of a file beside this module.
+        on_page: called with each message of a page.
         on_close: called when the widget is closed.
     """
     try:
@@ -27,7 +28,7 @@ def make_live(script: str, on_page: OnPage, on_close: Callable[[], None]) -> Any
 
 @cache
 def _live_class() -> Any:
-    """Raises ImportError where anywidget, or something that it needs, is missing."""
+    """Define the widget's class; raises ImportError if anywidget, or something that it needs, is missing."""
     import anywidget
     import traitlets
 
@@ -38,18 +39,18 @@ def _live_class() -> Any:
 
         def __init__(self, script: str, style: str, on_page: OnPage, on_close: Callable[[], None]) -> None:
             super().__init__(_esm=script, _css=style)
-            _hear_where_pages_speak(self.comm)
+            _allow_any_subshell(self.comm)
             self._on_close = on_close
             self._drawing = threading.Lock()
             self.on_msg(lambda _widget, content, _buffers: on_page(content if isinstance(content, dict) else {}))
 
         def draw(self, picture: Mapping[str, Any]) -> None:
-            """Show a picture in all pages; may be called from any thread."""
+            """Show a snapshot in all pages; may be called from any thread."""
             with self._drawing:
                 self.picture = dict(picture)
 
         def send_state(self, key: Any = None) -> None:
-            """Called by ipywidgets when a trait has changed, or a page asks; a picture belongs to no cell that runs."""
+            """Send the state; ipywidgets calls it when a trait has changed or a page asks for it."""
             _publish(self.comm, self.get_state(key), is_answer=key != "picture")
 
         def close(self) -> None:
@@ -59,21 +60,21 @@ def _live_class() -> Any:
     return NodePicture
 
 
-def _hear_where_pages_speak(comm: Any) -> None:
-    """Let pages be heard while a cell runs, where they can be.
+def _allow_any_subshell(comm: Any) -> None:
+    """Let messages of pages arrive while a cell runs, if ipykernel can deliver them.
 
-    JupyterLab speaks to widgets past the running cell (in a subshell). But ipykernel from 7.4 on takes what comes for a
-    comm to where the comm has spoken last; ours has spoken in a cell, when it was opened.
+    JupyterLab sends messages to widgets in a subshell, past the running cell. But ipykernel 7.4 and later handles a
+    comm's messages in the subshell from which the comm sent last; ours sent from the main shell, when a cell opened it.
     """
     if hasattr(comm, "_reply_subshell_id"):
         del comm._reply_subshell_id
 
 
 def _publish(comm: Any, state: Mapping[str, Any], *, is_answer: bool) -> None:
-    """Send a state to all pages, by the kernel's own session.
+    """Send a state to all pages, through the kernel's own session.
 
-    Without a parent where nobody has asked: else the hours of pictures would count as output of the cell that runs. And
-    not by the comm, which would remember from where it has spoken; see `_hear_where_pages_speak`.
+    Without a parent unless a page asked: otherwise hours of snapshots would count as output of the running cell. And
+    not through the comm, which would record its subshell; see `_allow_any_subshell`.
     """
     data = {"method": "update", "state": dict(state), "buffer_paths": []}
     kernel = getattr(comm, "kernel", None)

@@ -1,28 +1,31 @@
 // Draws the chips and cores of a worker: a table with bars, and the last 10 minutes as a line.
 
+// The history that the kernel sends (_WITH_HISTORY in monitor.py).
 const HISTORY_S = 600;
 const GIB = 2 ** 30;
 const STATES = { idle: "Idle", unknown: "Unknown" };
 const SVG = "http://www.w3.org/2000/svg";
 
-// Duty cycle and used HBM of each chip over time, in percent: of the agent's history, and of the pictures since.
+// Duty cycle and used HBM of each chip over time, in percent: the agent's history, and the snapshots since.
 class History {
   constructor() {
     this._points = new Map();
     this._at = 0;
   }
 
-  take(data) {
+  add(data) {
     if (data.history) {
       this._begin(data.history);
     }
     if (data.at > this._at) {
       this._at = data.at;
-      data.chips.forEach(([chip, duty]) => this._add(chip, { at: data.at, duty, hbm: memoryShare(data.cores, chip) }));
+      data.chips.forEach(([chip, duty]) =>
+        this._append(chip, { at: data.at, duty, hbm: memoryShare(data.cores, chip) })
+      );
     }
   }
 
-  // `name` is duty or hbm. In a box of 100 × 20, with a gap where nothing was measured.
+  // The line of duty or hbm as an SVG path in a box of 100 × 20, with a gap where there is no sample.
   path(chip, name) {
     let pen = "M";
     return this._of(chip)
@@ -35,10 +38,10 @@ class History {
       .join("");
   }
 
-  words(chip) {
+  label(chip) {
     const known = this._of(chip).flatMap(({ duty }) => (duty === null ? [] : [duty]));
     if (!known.length) {
-      return "Nothing was measured in the last 10 minutes";
+      return "No samples in the last 10 minutes";
     }
     const [least, most] = [Math.min(...known), Math.max(...known)];
     return `Duty cycle from ${least.toFixed(0)} to ${most.toFixed(0)} % in the last 10 minutes`;
@@ -49,7 +52,7 @@ class History {
     this._at = 0;
     for (const chip of Object.keys(duty)) {
       at.forEach((moment, index) =>
-        this._add(Number(chip), { at: moment, duty: duty[chip][index], hbm: hbm[chip]?.[index] ?? null })
+        this._append(Number(chip), { at: moment, duty: duty[chip][index], hbm: hbm[chip]?.[index] ?? null })
       );
     }
   }
@@ -58,7 +61,8 @@ class History {
     return (this._points.get(chip) ?? []).filter(({ at }) => at >= this._at - HISTORY_S);
   }
 
-  _add(chip, point) {
+  // A snapshot may come twice, and after the history that contains it: only newer points count.
+  _append(chip, point) {
     const points = this._of(chip);
     if (!points.length || point.at > points[points.length - 1].at) {
       this._points.set(chip, [...points, point]);
@@ -95,9 +99,9 @@ function gauge(kind) {
   const [made, text] = [bar(kind), element("span", { class: "tpu-Number" })];
   return {
     cell: element("td", {}, element("div", { class: "tpu-Gauge" }, made.node, text)),
-    show: (share, words) => {
+    show: (share, label) => {
       fillBar(made, share);
-      put(text, words);
+      put(text, label);
     }
   };
 }
@@ -119,12 +123,12 @@ function sparkline() {
     cell: element("td", { class: "tpu-Wide" }, line),
     show: (history, chip) => {
       paths.forEach((path, index) => mark(path, "d", history.path(chip, names[index])));
-      mark(line, "aria-label", history.words(chip));
+      mark(line, "aria-label", history.label(chip));
     }
   };
 }
 
-// A table for these chips and cores; it is rebuilt only when others come.
+// A table for these chips and cores; it is rebuilt only when their number or kind changes, so that bars move smoothly.
 function table(data) {
   const cores = data.cores.length ? data.cores : data.chips.map(([chip]) => [null, chip, null, null, null]);
   const hasCores = cores.length > data.chips.length;
@@ -134,6 +138,7 @@ function table(data) {
   const heads = columns.map(text => element("th", { scope: "col" }, text));
   heads.push(element("th", { scope: "col", class: "tpu-Wide" }, "Last 10 min"));
   const rows = cores.map(([core, chip], index) => {
+    // On v2 and v3 a chip has two cores: what belongs to the chip is in the first row of both.
     const isFirst = !cores.slice(0, index).some(other => other[1] === chip);
     const rowspan = String(cores.filter(other => other[1] === chip).length);
     const made = { core, chip, duty: null, line: null, tensorcore: null, hbm: gauge("tpu-mod-memory") };
@@ -187,21 +192,21 @@ function render(context) {
   const history = new History();
   const [state, chips] = [element("p"), element("div", { class: "tpu-Table" })];
   const [place, host, holders] = Array.from({ length: 3 }, () => element("p", { class: "tpu-Muted" }));
-  const reasons = element("ul", { class: "tpu-Muted", "aria-label": "What is not known" });
+  const reasons = element("ul", { class: "tpu-Muted", "aria-label": "Unknown values" });
   let [shape, shown] = ["", null];
 
   const draw = data => {
     frame.rename(["TPU", data.type, data.host].filter(Boolean).join(" · "));
     put(place, data.place);
     put(state, [STATES[data.state], data.reason].filter(Boolean).join(": "));
-    history.take(data);
+    history.add(data);
     if (shape !== shapeOf(data)) {
       [shape, shown] = [shapeOf(data), table(data)];
       chips.replaceChildren(...(shown.rows.length ? [shown.node] : []));
     }
     shown.rows.forEach(row => fillRow(row, data, history));
     put(host, hostText(data.machine));
-    put(holders, data.holders.length ? `Held by ${data.holders.join(", ")}` : "");
+    put(holders, data.holders.length ? `Used by ${data.holders.join(", ")}` : "");
     listReasons(reasons, data.unknown);
   };
   const frame = openFrame(context, "TPU monitor", draw);

@@ -1,4 +1,4 @@
-"""The view behind `TpuMonitor`: the chips and cores of this worker, and its machine."""
+"""The view behind `TpuMonitor`: the load of this worker's chips, cores and machine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from jupyter_tpu.notebook.display import UNKNOWN
 from jupyter_tpu.notebook.magics.chips import NOW, top
 from jupyter_tpu.notebook.widgets.view import Ask, Data, View
 
+# The last 10 minutes, which monitor.js draws (HISTORY_S there), as a point every 5 s.
 _WITH_HISTORY = ("metrics", {"history_s": 600, "points": 120})
+# As many as fit into a line or two below the table.
 _MOST_HOLDERS = 4
 _NAMES = {
     "cores": "Cores",
@@ -25,9 +27,9 @@ _NAMES = {
 
 
 def look(ask: Ask, whole: bool) -> Data:
-    """The newest sample, in few bytes: lists instead of records, and which processes use the chips in words.
+    """Return the newest sample in few bytes: lists instead of records, and TPU processes as text.
 
-    Its percentages come whole: the page rounds them as the panel does, so that both show the same.
+    Percentages are not rounded here: the page rounds them as the panel does, so that both show the same.
     """
     answer = ask(*(_WITH_HISTORY if whole else NOW))
     sample = Sample.from_json(answer["sample"])
@@ -59,7 +61,7 @@ def _core(core: Core) -> list[Any]:
 
 
 def _history(history: Mapping[str, Any], cores: Sequence[Core]) -> dict[str, Any]:
-    """Duty cycle and share of HBM in use, in percent, by the ids of the chips as texts."""
+    """Return duty cycle and share of HBM in use, in percent, by the chips' ids as strings."""
     duty = {chip: [_rounded(percent) for percent in row] for chip, row in (history.get("duty_percent") or {}).items()}
     used = history.get("hbm_used_bytes") or {}
     hbm = {str(chip): _shares([core for core in cores if core.chip == chip], used) for chip in _chips(cores)}
@@ -71,7 +73,7 @@ def _chips(cores: Sequence[Core]) -> list[int]:
 
 
 def _shares(cores: Sequence[Core], used: Mapping[str, Sequence[int | None]]) -> list[float | None]:
-    """Of all cores of a chip together, moment by moment."""
+    """Return the share of HBM in use over all cores of a chip, in percent, for each moment."""
     total = sum(core.hbm_total_bytes or 0 for core in cores)
     moments = zip(*(used.get(str(core.core), ()) for core in cores), strict=False)
     return [None if None in moment or not total else round(100 * sum(moment) / total, 1) for moment in moments]

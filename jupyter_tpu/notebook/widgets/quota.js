@@ -1,6 +1,7 @@
-// Draws what a laptop has told the node of money, quota and grants: parts with rows, each with a bar where it is known.
+// Draws cost, budgets, quota and grants as the user's own machine sent them: parts with rows, some with a bar.
 
 function rowNode([name, text, share]) {
+  // From 80 % on the bar has the colour of a warning.
   const made = bar(share !== null && share >= 0.8 ? "tpu-mod-warning" : "");
   fillBar(made, share);
   return element("li", {}, element("span", {}, name), element("span", { class: "tpu-Number" }, text), made.node);
@@ -16,10 +17,11 @@ function partNode({ title, lines, rows }) {
 }
 
 function render(context) {
-  let [told, parts] = ["", []];
+  let [shown, parts] = ["", []];
   const draw = data => {
-    if (told !== JSON.stringify(data.parts)) {
-      told = JSON.stringify(data.parts);
+    // The parts change seldom: every second only their ages are written.
+    if (shown !== JSON.stringify(data.parts)) {
+      shown = JSON.stringify(data.parts);
       parts = data.parts.map(partNode);
       frame.body.replaceChildren(...parts.map(({ node }) => node));
     }

@@ -1,4 +1,4 @@
-"""The view behind `QuotaAndCredit`: what a laptop has told this node of money, quota and grants."""
+"""The view behind `QuotaAndCredit`: cost, budgets, quota and grants, as the user's own machine sent them."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ from jupyter_tpu.notebook.widgets.view import Ask, Data, View
 
 JSON = Mapping[str, Any]
 Row = Sequence[Any]
-"""A name, a text, and the share that is used (0 to 1) or None."""
+"""A name, a text, and the used share from 0 to 1, or None if it is unknown."""
 
 
 def look(ask: Ask, _whole: bool) -> Data:
-    """Four parts, each as of the moment at which it was told; nothing else, so that it only changes with these."""
+    """Return the four parts, each with the time of its snapshot."""
+    # Nothing else, such as the present time: a trait that does not change is not sent.
     return {"parts": [_part(ask, *part) for part in _PARTS]}
 
 
@@ -44,7 +45,7 @@ def _part(ask: Ask, kind: str, title: str, lines: Callable[[JSON], list[str]], r
 
 
 def _cost_lines(view: JSON) -> list[str]:
-    return [*node_lines(view), *_unseen(view, "it may be more.")]
+    return [*node_lines(view), *_partial(view, "Partial: some time was unmonitored, so the cost may be higher.")]
 
 
 def _cost_rows(view: JSON) -> Iterator[Row]:
@@ -61,7 +62,7 @@ def _budget_lines(view: JSON) -> list[str]:
 def _budget_rows(view: JSON) -> Iterator[Row]:
     for each in view["budgets"]:
         if each["error"] or each["amount"] is None:
-            yield each["name"], f"cannot be read, so it allows nothing: {each['error']}", None
+            yield each["name"], f"cannot be read, so it blocks spending: {each['error']}", None
             continue
         per = "in all" if each["period"] == "total" else f"per {each['period']}"
         used, amount = (_amount(each[name], each["unit"]) for name in ("used", "amount"))
@@ -79,8 +80,9 @@ def _amount(value: float | None, unit: str) -> str:
 
 def _quota_lines(view: JSON) -> list[str]:
     error = [view["error"]["message"]] if view["error"] else []
-    none = [] if view["limits"] else ["No limit is known that this node counts against."]
-    return [*error, *_unseen(view, "less may be free."), *none]
+    none = [] if view["limits"] else ["No known quota limits this node."]
+    partial = _partial(view, "Partial: some use of quota was not visible, so less may be free.")
+    return [*error, *partial, *none]
 
 
 def _quota_rows(view: JSON) -> Iterator[Row]:
@@ -100,15 +102,15 @@ def _grant_rows(view: JSON) -> Iterator[Row]:
 
 
 def _grant_lines(view: JSON) -> list[str]:
-    return [] if view["grants"] else ["None was entered."]
+    return [] if view["grants"] else ["None entered."]
 
 
 def _share(used: Any, most: Any) -> float | None:
     return used / most if isinstance(used, (int, float)) and isinstance(most, (int, float)) and most else None
 
 
-def _unseen(view: JSON, so: str) -> list[str]:
-    return [] if view["is_complete"] else [f"Not everything was seen: {so}"]
+def _partial(view: JSON, warning: str) -> list[str]:
+    return [] if view["is_complete"] else [warning]
 
 
 _PARTS = (

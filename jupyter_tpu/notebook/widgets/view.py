@@ -1,4 +1,4 @@
-"""What a widget is made of: how it looks at the node, what its page may ask for, and how it reads as text."""
+"""The parts of a widget in the kernel: how it reads the node, which requests of pages it serves, and its plain text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 
 Data = Mapping[str, Any]
 
-_NONSENSE = "The agent on this machine answered something that this widget does not understand: {}."
+_UNREADABLE = "This widget does not understand the agent's answer: {}."
 
 
 def _no_act(_ask: Ask, _act: Mapping[str, Any], _now: float) -> str:
@@ -29,12 +29,13 @@ class View:
 
     Attributes:
         script: the file that draws it in a page.
-        every_s: how often it looks.
-        look: what the page is given, of the agent's answers; with its history where that is asked for. ``at``, if
-            it has one, is when it was so, in Unix seconds by the node's clock. Raises `TpuError`, or what reading
-            nonsense raises.
-        words: what ``%tpu`` shows of the same, for people who see no live widget.
-        act: does what a page asks for, and says what became of it; raises `TpuError`.
+        every_s: seconds between two updates.
+        look: reads the agent and returns the data for the page, with the history if its second argument is true.
+            ``at``, if present, is the time of the data in Unix seconds by the node's clock. Raises `TpuError`, or what
+            an unreadable answer raises.
+        words: the subcommands of ``%tpu`` that show the same, for front ends without live widgets.
+        act: performs a request of a page, given the time in Unix seconds, and returns the result as a sentence; raises
+            `TpuError`.
     """
 
     title: str
@@ -45,13 +46,13 @@ class View:
     act: Callable[[Ask, Mapping[str, Any], float], str] = _no_act
 
     def as_text(self, how: str) -> MagicOutput:
-        """The picture of this moment, and a line on `how` to see more."""
+        """Return a snapshot of this moment as text, and a line on `how` to see live numbers."""
         context = MagicContext()
         at = time.strftime("as of %Y-%m-%d %H:%M:%S %Z", time.localtime(context.now))
         return MagicOutput(sections=[Section(title=self.title, age=at), *self._seen(context), Section(lines=[how])])
 
     def _seen(self, context: MagicContext) -> list[Section]:
-        """What the words say, up to the first that fails: a cell must not wait for each of them."""
+        """Return the output of the subcommands up to the first that fails: a cell must not wait for each of them."""
         seen: list[Section] = []
         try:
             for word in self.words:
@@ -66,7 +67,7 @@ def _in_a_line(error: TpuError) -> str:
 
 
 class Looker:
-    """Looks at the node by a view, and remembers what it saw last."""
+    """Reads the node for a view, and stores the last data for the time in which the agent does not answer."""
 
     def __init__(self, view: View, ask: Ask) -> None:
         self._view = view
@@ -74,8 +75,14 @@ class Looker:
         self._data: Data | None = None
 
     def picture(self, *, whole: bool = False, acts: Iterable[Mapping[str, Any]] = ()) -> dict[str, Any]:
-        """What pages show: what was seen last, what is the matter if that is old, and what became of acts."""
+        """Return the snapshot for the pages: the last data, the problem if it is old, and the results of requests.
+
+        Args:
+            whole: whether to add the history.
+            acts: requests of pages, which are performed first, so that the data shows their effect.
+        """
         heard = [self._heard(act) for act in acts]
+        # An old history would be drawn as if it ended now.
         if self._data is not None:
             self._data = {name: value for name, value in self._data.items() if name != "history"}
         problem = self._look(whole)
@@ -87,7 +94,7 @@ class Looker:
         except TpuError as error:
             return _in_a_line(error)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            return _NONSENSE.format(f"{type(error).__name__} {error}"[:200])
+            return _UNREADABLE.format(f"{type(error).__name__} {error}"[:200])
         return ""
 
     def _heard(self, act: Mapping[str, Any]) -> dict[str, Any]:
