@@ -1,4 +1,4 @@
-"""The nodes that cells of this kernel run on: which one is meant, and its kernel, started when it is first used."""
+"""The nodes attached to this kernel: find the one that a cell means, and start its kernel at the first use."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jupyter_tpu.models import NodeName
 
 
 class AttachedNodes:
-    """Kernels on nodes by the names of their kernelspecs; they end with this process.
+    """The kernels on nodes, by the names of their kernelspecs; they end with this process.
 
     Attributes:
-        current: the kernelspec of the node that is meant where none is named, which is the first that was used; empty:
-            the only one there is.
+        current: the kernelspec for cells that name no node: the one attached last, else the first that was used;
+            empty: the only one that is installed.
     """
 
     def __init__(self) -> None:
@@ -26,16 +26,18 @@ class AttachedNodes:
         atexit.register(self.close)
 
     def find(self, node: str, environment: str = "", zone: str = "") -> InstalledSpec:
-        """The kernelspec of the node of this id or full name, or of the one that is meant where `node` is empty.
+        """Find the kernelspec of a node.
 
         Args:
-            environment: that of a framework; empty: the worker's own Python, or what is current.
+            node: its id or full name; empty: the current one, else the only one.
+            environment: of a framework; empty: the worker's own Python, or the current one's.
             zone: of the node; empty: any.
 
         Raises:
-            NodeNotFound: there is none, or none that can be used.
-            BadInput: several are meant.
+            NodeNotFound: no such node has a kernelspec.
+            BadInput: several nodes match, or the node has no such environment.
         """
+        # Kernelspecs of another cloud, such as an emulator that ran earlier, are not meant.
         endpoint = settings_from_environment().endpoint
         known = [spec for spec in list_kernelspecs() if spec.endpoint == endpoint]
         if not node and (current := [spec for spec in known if spec.name == self.current]):
@@ -43,12 +45,11 @@ class AttachedNodes:
         found = [spec for spec in known if _is_meant(spec, node, zone)]
         names = sorted({spec.node_name for spec in found})
         if len(names) > 1:
-            hint = "Name the one that you mean."
-            raise BadInput("Several nodes are meant.", exists=f"They are {', '.join(names)}.", hint=hint)
+            raise BadInput("Several nodes match.", exists=f"They are {', '.join(names)}.", hint="Name one of them.")
         return _only(found, node, environment)
 
     def kernel_of(self, spec: InstalledSpec) -> RemoteKernel:
-        """Its kernel; a new one the first time, which takes a while.
+        """Return the kernel of a kernelspec; the first call starts it, which takes a while.
 
         Raises:
             TpuError: the node cannot be used.
@@ -63,7 +64,7 @@ class AttachedNodes:
         return kernel
 
     def forget(self, spec: InstalledSpec) -> bool:
-        """End the kernel there; whether there was one."""
+        """Shut the kernel down, and return whether there was one."""
         kernel = self._kernels.pop(spec.name, None)
         if kernel is not None:
             kernel.close()
@@ -72,7 +73,7 @@ class AttachedNodes:
         return kernel is not None
 
     def close(self) -> None:
-        """End all of them."""
+        """Shut all kernels down."""
         kernels, self._kernels = self._kernels, {}
         for kernel in kernels.values():
             kernel.close()
@@ -84,7 +85,7 @@ def _is_meant(spec: InstalledSpec, node: str, zone: str) -> bool:
 
 
 def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledSpec:
-    """The one of this environment, of those of one node."""
+    """Return the kernelspec of this environment, out of those of one node."""
     if not specs:
         raise NodeNotFound(
             f"No node {node[:70]} has a kernelspec." if node else "No node has a kernelspec.",
@@ -97,5 +98,5 @@ def _only(specs: list[InstalledSpec], node: str, environment: str) -> InstalledS
     raise BadInput(
         f"{specs[0].node_name.rpartition('/')[2]} has no environment {environment[:40]!r}.",
         exists=f"It has {there}.",
-        hint=f"%tpu env make {specs[0].node_name.rpartition('/')[2]} FRAMEWORK makes one.",
+        hint=f"%tpu env make {specs[0].node_name.rpartition('/')[2]} FRAMEWORK creates one.",
     )

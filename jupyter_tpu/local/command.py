@@ -1,4 +1,7 @@
-"""Runs a command of ``jupyter tpu`` for a cell: its words come out below the cell, its questions are asked there."""
+"""Run a command of ``jupyter tpu`` for a cell: its output appears below the cell, its questions are asked there.
+
+The command runs in a process of its own, as in a terminal, so that this kernel never imports the cloud's client.
+"""
 
 from __future__ import annotations
 
@@ -17,24 +20,26 @@ from jupyter_tpu.cli.terminal import QUESTION_END
 from jupyter_tpu.errors import BadInput
 
 IN_A_TERMINAL = ("demo", "emulator", "ssh")
-"""Commands that are programs to sit in."""
+"""Interactive commands, which make no sense below a cell."""
 _COMMAND = (sys.executable, "-m", "jupyter_tpu.cli")
+# Bytes per read: the size of a pipe on Linux.
 _PIECE = 64 * 1024
 
 Ask = Callable[[str], str]
 
 
 def run_command(words: Sequence[str], ask: Ask = input) -> int:
-    """Run ``jupyter tpu WORDS`` and show what it says; its exit code.
+    """Run ``jupyter tpu WORDS``, show its output, and return its exit code.
 
-    An interrupt goes to the command, which says what becomes of its work.
+    An interrupt goes to the command, which says what happens to its work.
 
     Raises:
-        BadInput: it is a program for a terminal.
+        BadInput: the command needs a terminal.
     """
     if words and words[0] in IN_A_TERMINAL:
-        raise BadInput(f"`jupyter tpu {words[0]}` wants a terminal of its own.", hint="Run it there.")
-    keyboard, terminal = pty.openpty()  # the command asks only who sits at a terminal
+        raise BadInput(f"`jupyter tpu {words[0]}` needs a terminal.", hint="Run it in one.")
+    # The command asks questions only if its input is a terminal.
+    keyboard, terminal = pty.openpty()
     try:
         process = _start(words, terminal)
     except BaseException:
@@ -44,20 +49,20 @@ def run_command(words: Sequence[str], ask: Ask = input) -> int:
         os.close(terminal)
     with process:
         try:
-            return _Conversation(process, keyboard, ask).hold()
+            return _CommandSession(process, keyboard, ask).run()
         finally:
             os.close(keyboard)
 
 
 def _start(words: Sequence[str], terminal: int) -> subprocess.Popen[bytes]:
-    """In a process group of its own, so that a Ctrl-C in this terminal comes to it once."""
+    """Start the command in a process group of its own, so that a Ctrl-C in this terminal reaches it only once."""
     return subprocess.Popen(
         [*_COMMAND, *words], stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, process_group=0
     )
 
 
-class _Conversation:
-    """With one process: what it says is copied as it comes, and a question waits for its answer."""
+class _CommandSession:
+    """Copies the output of one command as it comes, and answers its questions."""
 
     def __init__(self, process: subprocess.Popen[bytes], keyboard: int, ask: Ask) -> None:
         self._process = process
@@ -65,32 +70,33 @@ class _Conversation:
         self._ask = ask
         self._line = ""
 
-    def hold(self) -> int:
-        """Until the process has said its last word; its exit code."""
+    def run(self) -> int:
+        """Serve the command until it has closed its output, and return its exit code."""
         with selectors.DefaultSelector() as waiting:
-            waiting.register(self._process.stdout, selectors.EVENT_READ, (_decoder(), self._hear_data))  # type: ignore[arg-type]
-            waiting.register(self._process.stderr, selectors.EVENT_READ, (_decoder(), self._hear_notes))  # type: ignore[arg-type]
+            waiting.register(self._process.stdout, selectors.EVENT_READ, (_decoder(), self._on_stdout))  # type: ignore[arg-type]
+            waiting.register(self._process.stderr, selectors.EVENT_READ, (_decoder(), self._on_stderr))  # type: ignore[arg-type]
             while waiting.get_map():
                 try:
-                    self._hear(waiting)
+                    self._read(waiting)
                 except KeyboardInterrupt:
                     with suppress(ProcessLookupError):
                         os.killpg(self._process.pid, signal.SIGINT)
         return self._process.wait()
 
-    def _hear(self, waiting: selectors.BaseSelector) -> None:
+    def _read(self, waiting: selectors.BaseSelector) -> None:
         for key, _ in waiting.select():
-            decoder, hear = key.data
+            decoder, handle = key.data
             if piece := os.read(key.fd, _PIECE):
-                hear(decoder.decode(piece))
+                handle(decoder.decode(piece))
             else:
                 waiting.unregister(key.fileobj)
 
-    def _hear_data(self, text: str) -> None:
+    def _on_stdout(self, text: str) -> None:
         _write(sys.stdout, text)
 
-    def _hear_notes(self, text: str) -> None:
-        """What stands beside the data; a line that ends as a question does is asked."""
+    def _on_stderr(self, text: str) -> None:
+        """Show progress and warnings; ask the user when the last line ends as a question does."""
+        # A question may arrive in several pieces, so the unfinished line is collected.
         self._line = (self._line + text).rpartition("\n")[2]
         if not self._line.endswith(QUESTION_END):
             _write(sys.stderr, text)

@@ -1,4 +1,4 @@
-"""``%tpu`` and ``%%tpu`` of a kernel on this machine."""
+"""The magics ``%tpu`` and ``%%tpu`` of a kernel on the user's own machine."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from jupyter_tpu.notebook.magics.completion import register_completion
 
 _HOW = "Use %%tpu, %%tpu NODE, %%tpu NODE FRAMEWORK, and -o NAME for each variable that comes back."
 
+# a node and an environment
 _MOST_NAMES = 2
 
 
@@ -29,7 +30,7 @@ def register_magics(shell: Any) -> None:
 
 
 def _words_after(line: str) -> list[str]:
-    """What can follow a line of ``%tpu``."""
+    """Return the completions of a ``%tpu`` line."""
     from jupyter_tpu.local.words import completions
 
     return completions(line)
@@ -46,13 +47,13 @@ class LocalMagics:
         """Manage TPU nodes from here, and run cells on them.
 
         ``%tpu COMMAND …`` does what ``jupyter tpu COMMAND …`` does in a terminal: ``%tpu list``, ``%tpu create``,
-        ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` chooses the node of the cells that follow, ``%tpu attach
-        NODE FRAMEWORK`` its environment for a framework as well; ``%tpu detach`` ends its kernel there,
-        ``%tpu detach NODE`` or ``%tpu detach NODE FRAMEWORK`` another one.
+        ``%tpu cost``, ``%tpu --help``. ``%tpu attach NODE`` selects the node for the cells that follow, ``%tpu attach
+        NODE FRAMEWORK`` also the environment of a framework. ``%tpu detach`` ends the kernel there, ``%tpu detach
+        NODE`` or ``%tpu detach NODE FRAMEWORK`` another one.
 
-        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one (``%%tpu NODE FRAMEWORK`` in the environment
-        for that framework), in a kernel that lives as long as this one and keeps its variables. ``-o NAME`` brings a
-        variable back when the cell has run (numbers, texts, lists, dictionaries, arrays). An interrupt goes to the
+        ``%%tpu`` runs its cell on that node, ``%%tpu NODE`` on another one, ``%%tpu NODE FRAMEWORK`` in the environment
+        of a framework. The kernel there lives as long as this one and keeps its variables. ``-o NAME`` copies a
+        variable back when the cell has run (numbers, strings, lists, dictionaries, arrays). An interrupt goes to the
         node; a second one leaves the cell running there.
         """
         words = _words(line)
@@ -68,6 +69,7 @@ class LocalMagics:
     def _attach(self, words: list[str]) -> None:
         if not words:
             raise BadInput("Which node?", hint="%tpu attach NODE; `%tpu list` shows them.")
+        # NODE [FRAMEWORK] [options]: the options go on to the command `kernelspec`.
         node, environment, options = words[0], "", words[1:]
         if options and not options[0].startswith("-"):
             environment, options = options[0], options[1:]
@@ -81,7 +83,7 @@ class LocalMagics:
     def _detach(self, words: list[str]) -> None:
         if len(words) > _MOST_NAMES:
             raise BadInput(
-                "That is too much to detach at once.", hint="%tpu detach NODE, or %tpu detach NODE FRAMEWORK."
+                "%tpu detach takes one node at a time.", hint="%tpu detach NODE, or %tpu detach NODE FRAMEWORK."
             )
         spec = self._nodes.find(*words or [""])
         ended = self._nodes.forget(spec)
@@ -98,6 +100,7 @@ class LocalMagics:
             for name in wanted:
                 self._shell.user_ns[name] = fetch(kernel, name)
         except KernelFailed:
+            # A dead kernel is dropped, so that the next cell starts another one.
             self._nodes.forget(spec)
             raise
 
@@ -118,14 +121,14 @@ class LocalMagics:
 
 
 class Left(Exception):
-    """The user waits no longer; shown as a sentence."""
+    """The user's second interrupt ended the waiting; shown as a sentence without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]
 
 
 class CommandFailed(Exception):
-    """The command has said why; the cell fails with it."""
+    """The command failed and has shown why; it makes the cell fail without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return []
@@ -139,26 +142,27 @@ def _words(line: str) -> list[str]:
 
 
 def _zone_in(options: list[str]) -> str:
-    """What ``--zone`` says, as the command line understands it."""
+    """Return the value of ``--zone``, parsed as the command line does it."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument("--zone", default="")
     return str(parser.parse_known_args(options)[0].zone)
 
 
 def _cell_words(words: list[str]) -> tuple[tuple[str, str], list[str]]:
-    """Node and environment, empty where they are not named, and the variables that are to come back.
+    """Return node and environment, each empty if not named, and the variables to copy back.
 
     Raises:
-        BadInput: the words say something else.
+        BadInput: the arguments are not of this form.
     """
     rest, wanted = list(words), list[str]()
     while "-o" in rest:
         at = rest.index("-o")
+        # A missing name becomes an empty one, which is refused below.
         wanted += rest[at + 1 : at + 2] or [""]
         del rest[at : at + 2]
     if len(rest) > 2 or any(word.startswith("-") for word in rest):
         raise BadInput(f"%%tpu does not know {' '.join(rest)[:60]!r}.", hint=_HOW)
     if not all(name.isidentifier() for name in wanted):
-        raise BadInput(f"{' '.join(wanted)[:60]!r} is no name of a variable.", hint=_HOW)
+        raise BadInput(f"{' '.join(wanted)[:60]!r} is not the name of a variable.", hint=_HOW)
     node, environment, *_ = (*rest, "", "")
     return (node, environment), wanted

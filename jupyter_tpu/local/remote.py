@@ -1,4 +1,4 @@
-"""A kernel on a node, for a kernel on this machine: what runs there is followed here, message by message."""
+"""A kernel on a node, driven by a kernel on the user's machine: start it, run cells, pass on each of their messages."""
 
 from __future__ import annotations
 
@@ -20,16 +20,18 @@ Message = Mapping[str, Any]
 Show = Callable[[Message], None]
 
 START_S = 600.0
-"""How long a worker may take to prepare its first kernel."""
+"""Bounds the start of a kernel: a new worker first installs the agent and its packages."""
+# How soon a dead kernel is noticed.
 _LIFE_CHECK_S = 1.0
+# Bounds the wait for a node that does not answer while this process exits.
 _CLOSE_S = 8.0
-_EARLIER = "[an earlier cell, which was left running, asks]"
+_EARLIER = "[a cell that was left running asks]"
 
 
 class RemoteKernel:
-    """One kernel by the name of its kernelspec; `start` once, `close` once.
+    """One kernel, by the name of its kernelspec; call `start` once and `close` once.
 
-    It lives in a thread with a loop of its own, because the cell that waits for it blocks the loop of the kernel here.
+    Its client runs in a thread with its own event loop, because the cell that waits for it blocks the local kernel's.
     """
 
     def __init__(self, kernel_name: str) -> None:
@@ -53,15 +55,16 @@ class RemoteKernel:
             raise
 
     def run(self, code: str, show: Show) -> Mapping[str, Any]:
-        """Run a cell; every message of it goes to `show` here, in order. The content of its reply.
+        """Run a cell, pass each of its messages to `show` in order, and return the content of its reply.
 
-        An interrupt of the kernel here interrupts the one there; a second one leaves the cell running. What that one
-        asks later is shown as a question of its own.
+        The first interrupt of the local kernel interrupts the one on the node; a second one leaves the cell running.
+        If such a cell asks for input later, the question says where it comes from.
 
         Raises:
             KernelFailed: the kernel died.
             KeyboardInterrupt: it was interrupted twice.
         """
+        # The thread fills the queue; only this thread calls `show`, because it prints into the cell that runs here.
         messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         running = self._submit(self._run(code, messages.put))
         running.add_done_callback(lambda _: messages.put(None))
@@ -85,11 +88,11 @@ class RemoteKernel:
             self._loop.call_soon_threadsafe(self._client.input, text)
 
     def evaluate(self, expression: str) -> Mapping[str, Any]:
-        """The result of a user expression, as the protocol has it; see `jupyter_client`'s ``execute``."""
+        """Evaluate an expression on the node; returns its entry of ``user_expressions`` in the Jupyter protocol."""
         return self._wait(self._evaluate(expression))
 
     def close(self) -> None:
-        """End the kernel, if its worker can be told now, and the thread."""
+        """Shut the kernel down, if its worker can be reached now, and end the thread."""
         with suppress(TpuError, TimeoutError, OSError, RuntimeError):
             self._wait(asyncio.wait_for(self._close(), _CLOSE_S))
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -119,12 +122,13 @@ class RemoteKernel:
         except RuntimeError as error:
             raise KernelFailed("The kernel on the node does not answer.", raw=str(error)) from error
 
-    async def _run(self, code: str, tell: Show) -> Mapping[str, Any]:
+    async def _run(self, code: str, show: Show) -> Mapping[str, Any]:
         client = self._ready()
         msg_id = client.execute(code, allow_stdin=True)
-        questions = asyncio.create_task(self._questions(client, msg_id, tell))
+        questions = asyncio.create_task(self._questions(client, msg_id, show))
         try:
-            work = asyncio.gather(self._follow(client, msg_id, tell), self._reply(client, msg_id))
+            # Output and reply come on two channels in any order; the cell has ended when both have.
+            work = asyncio.gather(self._follow(client, msg_id, show), self._reply(client, msg_id))
             _, reply = await self._while_alive(work)
             return dict(reply)
         finally:
@@ -132,7 +136,7 @@ class RemoteKernel:
             await asyncio.gather(questions, return_exceptions=True)
 
     async def _while_alive(self, work: Awaitable[T]) -> T:
-        """What `work` gives; raises `KernelFailed` when the kernel dies before."""
+        """Return the result of `work`; raises `KernelFailed` if the kernel dies first."""
         working, dead = asyncio.ensure_future(work), asyncio.create_task(self._until_dead())
         try:
             await asyncio.wait([working, dead], return_when=asyncio.FIRST_COMPLETED)
@@ -159,14 +163,14 @@ class RemoteKernel:
         if self._manager.has_kernel:
             await self._manager.shutdown_kernel(now=True)
 
-    async def _follow(self, client: AsyncKernelClient, msg_id: str, tell: Show) -> None:
-        """What the cell publishes, until the kernel is idle again."""
+    async def _follow(self, client: AsyncKernelClient, msg_id: str, show: Show) -> None:
+        """Pass on what the cell publishes, until the kernel is idle again."""
         while True:
             message = await client.get_iopub_msg()
             if message["parent_header"].get("msg_id") == msg_id:
                 if message["content"].get("execution_state") == "idle":
                     return
-                tell(message)
+                show(message)
 
     async def _reply(self, client: AsyncKernelClient, msg_id: str) -> Mapping[str, Any]:
         while True:
@@ -174,15 +178,15 @@ class RemoteKernel:
             if message["parent_header"].get("msg_id") == msg_id:
                 return dict(message["content"])
 
-    async def _questions(self, client: AsyncKernelClient, msg_id: str, tell: Show) -> None:
+    async def _questions(self, client: AsyncKernelClient, msg_id: str, show: Show) -> None:
         while True:
             question = await client.get_stdin_msg()
             if question["parent_header"].get("msg_id") != msg_id:
                 question["content"]["prompt"] = f"{_EARLIER} {question['content'].get('prompt', '')}"
-            tell(question)
+            show(question)
 
     async def _until_dead(self) -> None:
-        while await self._manager.is_alive():  # noqa: ASYNC110 - Jupyter's managers are asked, they do not call
+        while await self._manager.is_alive():  # noqa: ASYNC110 - Jupyter's managers have no event for a kernel's death
             await asyncio.sleep(_LIFE_CHECK_S)
 
     def _ready(self) -> AsyncKernelClient:

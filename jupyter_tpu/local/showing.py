@@ -1,4 +1,4 @@
-"""Shows here what a cell does on a node, as if it ran here."""
+"""Display the output of a cell on a node as if the cell ran in this kernel."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Content = Mapping[str, Any]
 
 
 class CellFailed(Exception):
-    """The cell failed on the node; its traceback is the one from there."""
+    """The cell failed on the node; shown with the traceback from there."""
 
     def __init__(self, content: Content) -> None:
         super().__init__(f"{content.get('ename', 'Error')}: {content.get('evalue', '')}")
         self._traceback = [str(line) for line in content.get("traceback", ())]
 
     def _render_traceback_(self) -> list[str]:
-        """IPython calls this in the place of a traceback."""
+        """Return the lines that IPython shows instead of a traceback."""
         return self._traceback or [str(self)]
 
 
 class Screen:
-    """Puts messages of a kernel elsewhere into the outputs of the cell that runs in this shell.
+    """Displays messages of a remote kernel as outputs of the cell that runs in this shell.
 
     Args:
-        answer: takes what the person here answers to ``input()`` there.
+        answer: called with the user's answer to an ``input()`` on the node.
     """
 
     def __init__(self, shell: Any, answer: Callable[[str], None]) -> None:
@@ -42,7 +42,7 @@ class Screen:
         }
 
     def show(self, message: Mapping[str, Any]) -> None:
-        """Show one message; of those that have no place in an output nothing is seen."""
+        """Show one message; messages that are no output, such as the kernel's state, are ignored."""
         show = self._show.get(message["msg_type"])
         if show is not None:
             show(message["content"])

@@ -1,4 +1,7 @@
-"""Brings variables back from a kernel on a node: the other half of `notebook.carrying`. Nothing from there is run."""
+"""Copy variables from a kernel on a node as plain values: the other half of `notebook.carrying`.
+
+Nothing from the node is executed here, which a pickle would be: a node is no place to take code from.
+"""
 
 from __future__ import annotations
 
@@ -10,34 +13,37 @@ from typing import Any, Protocol
 
 from jupyter_tpu.errors import AgentBroken, BadInput
 
+# Evaluated in the kernel on the node, so it must name the module there and leave no variable behind.
 _PACK = "__import__('jupyter_tpu.notebook.carrying', fromlist=['pack']).pack({name!r}, get_ipython().user_ns)"
 
 
 class Kernel(Protocol):
-    """What can be asked for the value of an expression."""
+    """A kernel that can evaluate an expression."""
 
     def evaluate(self, expression: str) -> Mapping[str, Any]:
-        """See `RemoteKernel.evaluate`."""
+        """Evaluate an expression, see `RemoteKernel.evaluate`."""
 
 
 def fetch(kernel: Kernel, name: str) -> Any:
-    """The value of a variable there.
+    """Return the value of a variable on the node.
 
     Raises:
-        BadInput: it cannot come back; the text says why.
-        AgentBroken: what came is nonsense.
+        BadInput: it cannot be copied; the text says why.
+        AgentBroken: the answer cannot be read.
     """
     answer = kernel.evaluate(_PACK.format(name=name))
     if answer.get("status") != "ok":
-        raise BadInput(str(answer.get("evalue") or f"{name} did not come back.")[:2000])
+        # The text of a `BadInput` on the node, which names the variable and the hint.
+        raise BadInput(str(answer.get("evalue") or f"{name} could not be copied from the node.")[:2000])
     try:
+        # The value is the text/plain form of a string: its repr, which contains JSON.
         return unpacked(json.loads(ast.literal_eval(answer["data"]["text/plain"])))
     except (KeyError, TypeError, ValueError, SyntaxError, RecursionError) as error:
-        raise AgentBroken(f"What came back for {name} cannot be read.", raw=str(error)[:500]) from error
+        raise AgentBroken(f"The node's answer for {name} cannot be read.", raw=str(error)[:500]) from error
 
 
 def unpacked(value: Any) -> Any:
-    """The inverse of `notebook.carrying.packed`; raises KeyError, TypeError or ValueError for anything else."""
+    """Convert a packed value back, see `notebook.carrying`; raises KeyError, TypeError or ValueError for others."""
     if not isinstance(value, dict):
         return value
     ((tag, content),) = value.items()
@@ -48,8 +54,9 @@ def _array(content: Mapping[str, Any]) -> Any:
     try:
         import numpy
     except ModuleNotFoundError:
-        raise BadInput("An array has come back, but this kernel has no NumPy.", hint="%pip install numpy") from None
+        raise BadInput("The value is an array, but this kernel has no NumPy.", hint="%pip install numpy") from None
     dtype = numpy.dtype(content["dtype"])
+    # Its elements would be Python objects, which bytes cannot hold.
     if dtype.hasobject:
         raise ValueError("an array of objects")
     return numpy.frombuffer(base64.b64decode(content["content"]), dtype).reshape(content["shape"]).copy()

@@ -1,4 +1,4 @@
-"""What can follow ``%tpu`` in a kernel on this machine: the commands and options of the command line."""
+"""Tab completion of the local ``%tpu``: the commands and options of the command line."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_tpu.local.command import IN_A_TERMINAL
 
 
 def completions(line: str) -> list[str]:
-    """The words that can stand at the end of `line`: commands first, then the options of the command."""
+    """Return the completions at the end of `line`: commands first, then the options of the command."""
     words = line.split()[1:]
     known = _commands()
     is_first = not words or (len(words) == 1 and not line.endswith(" "))
@@ -19,7 +19,8 @@ def completions(line: str) -> list[str]:
 
 @cache
 def _commands() -> dict[str, list[str]]:
-    """The options of each command."""
+    """Return the options of each command."""
+    # argparse has no public way to list subcommands; a cache, because building the parser takes a while.
     parser = build_parser()
     groups = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
     found = {name: _options(each) for group in groups for name, each in group.choices.items()}

@@ -103,14 +103,14 @@ def test_a_question_of_a_command_is_asked_below_the_cell(local: LocalKernel, clo
     [
         ("%tpu nonsense", "there is no command"),
         ("%tpu describe no-such-node", "no-such-node"),
-        ("%tpu ssh my-node", "wants a terminal"),
+        ("%tpu ssh my-node", "needs a terminal"),
         ("%tpu create 'open", "cannot be read"),
         ("%tpu attach", "Which node?"),
         ("%tpu attach no-such-node", "no-such-node"),
         ("%%tpu no-such-node\n1", "No node no-such-node"),
         ("%%tpu -x\n1", "does not know"),
-        ("%%tpu -o\n1", "no name of a variable"),
-        ("%%tpu -o a-b\n1", "no name of a variable"),
+        ("%%tpu -o\n1", "not the name of a variable"),
+        ("%%tpu -o a-b\n1", "not the name of a variable"),
     ],
 )
 def test_what_makes_no_sense_is_said_in_a_sentence(local: LocalKernel, line: str, said: str) -> None:
@@ -222,7 +222,7 @@ old = input("OLD? ")
     assert left.traceback.startswith("The cell was left running on ")
     go_on.touch()
     ran = local.run("%%tpu\nnew = input('NEW? ')", answers=("first", "second"))
-    assert ran.prompts == ["[an earlier cell, which was left running, asks] OLD? ", "NEW? "]
+    assert ran.prompts == ["[a cell that was left running asks] OLD? ", "NEW? "]
     assert local.run("%%tpu\nprint(old, new)").text == "first second\n"
 
 
@@ -231,7 +231,7 @@ def test_of_two_nodes_of_one_name_the_zone_chooses(local: LocalKernel, cloud: Cl
     other = replace(node, name=replace(node.name, zone="us-west4-a"))
     write_kernelspec(other, cloud.settings)
     try:
-        assert "Several nodes are meant." in local.run("%%tpu my-node\n1").traceback
+        assert "Several nodes match." in local.run("%%tpu my-node\n1").traceback
         assert local.run(f"%tpu attach my-node --zone {zone}").status == "ok"
         assert local.run("%%tpu\n1 + 1").data == [{"text/plain": "2"}]
     finally:
