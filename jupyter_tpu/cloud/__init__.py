@@ -1,6 +1,8 @@
-"""The door to the Cloud TPU API: the only importer of ``google.*`` and ``grpc``.
+"""Access to Google Cloud, and the only package that imports ``google.*`` and ``grpc``.
 
-The rest of the package sees `CloudApi`, our own records and our own errors.
+Start with `api`, the interface that the rest of the product uses, and `google`, which implements it. Callers see only
+`CloudApi`, our own records (`models`) and our own errors (`errors`). It must not know who calls it: no journal, fleet,
+server or user interface.
 """
 
 from __future__ import annotations

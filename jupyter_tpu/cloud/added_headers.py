@@ -1,4 +1,4 @@
-"""Headers that every call of a gRPC channel gets, which a channel without TLS has no other way to add."""
+"""Add headers to every call of a gRPC channel without TLS, for which gRPC allows no call credentials."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import grpc.aio
 
 
 class AddedHeaders(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """`headers` by their names in lower case."""
+    """Adds `headers`, whose names must be in lower case, as HTTP/2 requires."""
 
     def __init__(self, headers: Mapping[str, str]) -> None:
         self._headers = headers

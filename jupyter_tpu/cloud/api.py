@@ -1,4 +1,4 @@
-"""What the rest of the package may ask of a cloud."""
+"""The interface of a cloud for the rest of the product."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ from jupyter_tpu.models import (
 
 
 class CloudApi(Protocol):
-    """The Cloud TPU API in our own words.
+    """The Cloud TPU API with our own records and errors.
 
-    Every method raises only errors of `jupyter_tpu.errors`, with the cloud's own words in ``raw``. Reads are retried
-    when the cloud does not answer; what changes something is asked once, and `CloudUnavailable` then means that the
-    outcome is unknown.
+    Every method raises only errors of `jupyter_tpu.errors`, with the cloud's own message in ``raw``. Reads are retried
+    if the cloud does not answer. Changes are sent once, and `CloudUnavailable` then means that the outcome is unknown.
     """
 
     @property
@@ -35,76 +34,78 @@ class CloudApi(Protocol):
 
     @property
     def clock(self) -> CloudClock:
-        """The cloud's time, as its answers tell it."""
+        """The cloud's time, learned from the dates of its answers."""
         ...
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
-        """Nodes of one zone, or of all (``-``). `NodeList.unreachable` names what is missing from it."""
+        """List the nodes of one zone, or of all (``-``); `NodeList.unreachable` names the zones that are missing."""
         ...
 
     async def get_node(self, name: NodeName) -> Node:
-        """One node; raises `NodeNotFound`."""
+        """Return one node; raises `NodeNotFound`."""
         ...
 
     async def create_node(self, spec: NodeSpec) -> Operation:
-        """Ask for a node. A stock-out is told later, in the operation; quota and permission at once."""
+        """Create a node. A stock-out comes later, in the operation; a lack of quota or permission raises at once."""
         ...
 
     async def delete_node(self, name: NodeName) -> Operation:
-        """Ask for the deletion of a node."""
+        """Delete a node."""
         ...
 
     async def stop_node(self, name: NodeName) -> Operation:
-        """Ask to stop a READY node; its disk is kept."""
+        """Stop a READY node; its disk is kept."""
         ...
 
     async def start_node(self, name: NodeName) -> Operation:
-        """Ask to start a STOPPED node; may stock out like a creation."""
+        """Start a STOPPED node, which may fail with a stock-out like a creation."""
         ...
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
-        """Set these keys of the node's metadata and keep all others (the API replaces the map as a whole)."""
+        """Set these keys of the node's metadata and keep all others, although the API replaces the map as a whole."""
         ...
 
     async def get_operation(self, name: str) -> Operation:
-        """The present state of an operation; its failure is in ``error``, not raised."""
+        """Return the current state of an operation; its failure is in ``error``, not raised."""
         ...
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
-        """Operations of one zone that the cloud still knows of, whoever asked for them; the failed ones too."""
+        """List the operations of one zone that the cloud still remembers, by any client and with the failed ones."""
         ...
 
     async def list_zones(self) -> tuple[str, ...]:
-        """Zones where the project may look for TPUs, sorted."""
+        """Return the zones of the Cloud TPU API that the project can see, sorted."""
         ...
 
     async def list_accelerator_types(self, zone: str) -> tuple[str, ...]:
-        """Names of the accelerator types offered in a zone."""
+        """Return the names of the accelerator types offered in a zone."""
         ...
 
     async def list_runtime_versions(self, zone: str) -> tuple[str, ...]:
-        """Names of the runtime versions offered in a zone."""
+        """Return the names of the runtime versions offered in a zone."""
         ...
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
-        """What each worker has published of its SSH server; ``host_keys`` is empty until it has."""
+        """Return what each worker has published about its SSH server; ``host_keys`` is empty until it has."""
         ...
 
     async def list_queued_resources(self, zone: str = "-") -> QueuedList:
-        """Queued resources of one zone, or of all (``-``); husks too, until somebody deletes them."""
+        """List the queued resources of one zone, or of all (``-``), including leftovers that wait for deletion."""
         ...
 
     async def create_queued_resource(
         self, spec: QueuedSpec, valid_for_s: float | None = None, *, run_for_s: float | None = None
     ) -> Operation:
-        """Queue a node; the cloud gives up after `valid_for_s`. May be asked again: the same wish is queued once.
+        """Queue a request for a node. Safe to repeat: the same request is queued only once.
 
-        With `run_for_s` (flex-start) the cloud itself deletes the node so many seconds after it became READY.
+        Args:
+            valid_for_s: after so many seconds without capacity the cloud gives up; None: never.
+            run_for_s: flex-start: the cloud deletes the node so many seconds after it became READY.
         """
         ...
 
     async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:
-        """Ask for the deletion of a queued resource; only by `force` when it has nodes, which are deleted as well."""
+        """Delete a queued resource; one that has nodes needs `force`, which deletes these as well."""
         ...
 
     async def aclose(self) -> None:

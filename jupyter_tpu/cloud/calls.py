@@ -1,6 +1,6 @@
-"""How a call of Google's client is made: time-outs, retries, and our errors instead of its exceptions.
+"""Time-outs and retries for calls of Google's client, and our errors instead of its exceptions.
 
-Google's client has no time-outs and no retries of its own for this API: both are set here.
+Google's client has no time-outs and no retries of its own for this API.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from google.api_core.retry import AsyncRetry, if_exception_type
 from jupyter_tpu.cloud.cases import Request
 from jupyter_tpu.cloud.translation import CLOUD_EXCEPTIONS, error_of_exception
 
-# Only reads: a change whose answer got lost must not be asked for twice
+# Only for reads: a change whose answer got lost must not be sent twice. The delays grow from 0.2 s to 2 s; after 6 s
+# the caller learns of the outage, because a user may be waiting for the list.
 _SAFE_RETRY = AsyncRetry(
     predicate=if_exception_type(google_exceptions.ServiceUnavailable, google_exceptions.DeadlineExceeded),
     initial=0.2,
@@ -23,13 +24,14 @@ _SAFE_RETRY = AsyncRetry(
     maximum=2,
     timeout=6,
 )
+# Seconds for one call, which bound a server that hangs. A change gets more, since giving up leaves its outcome unknown.
 READ: dict[str, Any] = {"retry": _SAFE_RETRY, "timeout": 30}
 CHANGE: dict[str, Any] = {"retry": None, "timeout": 60}
 
 
 @contextlib.contextmanager
 def translated(request: Request) -> Iterator[None]:
-    """Raise our error in place of an exception of Google's client."""
+    """Raise our error instead of an exception of Google's client; `request` goes into its message."""
     try:
         yield
     except CLOUD_EXCEPTIONS as exception:

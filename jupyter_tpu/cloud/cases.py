@@ -1,4 +1,4 @@
-"""What was asked of the cloud and what it answered when it refused."""
+"""Records of a request to the cloud and of its refusal, from which errors are built. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What was asked, for the words of the error.
+    """The facts about a request that an error message needs.
 
     Attributes:
-        what: as in "Could not …": ``create node 'my-node' in us-central1-a``.
-        kind: of the resource that is meant.
+        what: continues "Could not …": ``create node 'my-node' in us-central1-a``.
+        kind: of the resource: ``node`` or ``queued resource``.
     """
 
     what: str
@@ -24,10 +24,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """The cloud's answer.
+    """The cloud's refusal.
 
     Attributes:
-        code: of google.rpc.Code (8 = RESOURCE_EXHAUSTED); 0 when there was none.
+        code: of google.rpc.Code (8 = RESOURCE_EXHAUSTED); 0 if there was none.
         reason: of google.rpc.ErrorInfo, such as SERVICE_DISABLED.
         violations: descriptions of google.rpc.QuotaFailure.
     """
@@ -39,13 +39,13 @@ class Refusal:
 
     @property
     def text(self) -> str:
-        """All words of the answer."""
+        """The message with all violations."""
         return "\n".join((self.message, *self.violations))
 
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A request that was refused."""
+    """A request and its refusal."""
 
     request: Request
     refusal: Refusal

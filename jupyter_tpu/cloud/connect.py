@@ -1,4 +1,4 @@
-"""Open the cloud that the settings name."""
+"""Connect to the cloud that the settings name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from jupyter_tpu.cloud.settings import CloudSettings
 
 
 async def connect_cloud(settings: CloudSettings) -> CloudApi:
-    """Connect to Google Cloud or to an emulator; nothing is asked of it yet.
+    """Connect to Google Cloud or to an emulator, without calling it yet.
 
     Raises:
-        CredentialsMissing: nobody is signed in (never for an emulator).
-        BadInput: no project is named, and the credentials name none either.
+        CredentialsMissing: there are no credentials (never for an emulator).
+        BadInput: neither the settings nor the credentials name a project, or it is a project number.
     """
-    # Google's client takes a second to import: neither Jupyter Server's start nor its event loop must wait for it
+    # Google's client takes more than a second to import: neither Jupyter Server's start nor its loop must wait for it.
     google = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.google")
     cloud: CloudApi = await google.connect(settings)
     return cloud

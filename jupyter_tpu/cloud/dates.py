@@ -1,4 +1,4 @@
-"""The date that each answer of the cloud carries, refusals too."""
+"""A gRPC interceptor that sets the cloud's clock by the date of each answer, refusals included."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jupyter_tpu.cloud.clock import CloudClock
 
 
 class Dates(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Lets a clock learn from them; the last of a channel's interceptors measures the way best.
+    """Lets a clock learn from the dates; make it the last interceptor of a channel, so that it times only the call.
 
-    What only reads is asked again where its date is not believed: the next answer confirms it, or shows that it was
-    wrong, before anybody counts by it.
+    A read whose date is not believed is sent a second time: the next answer confirms the date, or shows that it was
+    wrong, before costs are counted by it.
     """
 
     def __init__(self, clock: CloudClock) -> None:
@@ -33,14 +33,14 @@ class Dates(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc
         with contextlib.suppress(grpc.RpcError):  # the caller reads the error from the call
             await call
         answered = self._clock.steady()
-        # a refusal without an answer has trailers only; one answer may not confirm itself by both
-        told = [*(await call.initial_metadata() or ()), *(await call.trailing_metadata() or ())]
-        dates = [str(value) for name, value in told if name == "date"]
+        # A refusal without an answer has trailers only. Only the first date counts: one answer must not confirm itself.
+        metadata = [*(await call.initial_metadata() or ()), *(await call.trailing_metadata() or ())]
+        dates = [str(value) for name, value in metadata if name == "date"]
         is_believed = not dates or self._clock.learn(dates[0], asked=asked, answered=answered)
         return call, is_believed
 
 
 def only_reads(method: str | bytes) -> bool:
-    """Whether a method, by its full name as grpc has it, may be called again without harm."""
+    """Return whether a gRPC method, given by its full name, only reads and may be called again."""
     name = method.decode() if isinstance(method, bytes) else method
     return name.rpartition("/")[2].startswith(("Get", "List"))

@@ -1,4 +1,4 @@
-"""Where the REST services of an emulated cloud are, which the gRPC endpoint does not tell, and its token."""
+"""The address of an emulated cloud's REST services, which its gRPC endpoint does not give, and its token."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ TOKEN_FILE_VARIABLE = "JUPYTER_TPU_EMULATOR_TOKEN_FILE"
 
 
 def emulator_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
-    """REST address of the emulator that the nodes are of; empty when they are real, or nobody said where it is.
+    """Return the REST address of the emulator; empty if the cloud is real or no address is set.
 
-    Only plain HTTP to this machine: a variable that was set for something else must not make this server a proxy.
+    Only plain HTTP to this machine is accepted: a variable that was set for something else must not turn this server
+    into a proxy.
     """
     address = environment.get(ADDRESS_VARIABLE, "").strip().rstrip("/")
     return address if settings.is_emulated and _is_on_this_machine(address) else ""
 
 
 def emulator_authorization(environment: Mapping[str, str]) -> dict[str, str]:
-    """The header, in lower case, that an emulator asks for where the system doesn't tell whose a connection is (macOS).
+    """Return the authorization header for an emulator, its name in lower case; empty if no token file is set.
 
-    Send it to an emulator only. Empty where no file is named.
+    An emulator needs it where the system can't tell which user a connection belongs to (macOS). Never send it to a
+    real cloud.
 
     Raises:
         CredentialsMissing: the file can't be read.
@@ -50,5 +52,5 @@ def _is_on_this_machine(address: str) -> bool:
         is_loopback = ipaddress.ip_address(parts.hostname or "").is_loopback
         is_bare = not (parts.path or parts.query or parts.fragment or parts.username)
         return parts.scheme == "http" and is_loopback and parts.port is not None and is_bare
-    except ValueError:  # a name, or no address at all
+    except ValueError:  # a host name could resolve to another machine; or no address at all
         return False

@@ -1,6 +1,6 @@
-"""Flex-start: a queued resource whose node the cloud itself ends after a time.
+"""Flex-start: create a queued resource whose node the cloud deletes after a maximum run duration.
 
-Google's client does not know it; only the REST API v2alpha1 does (its discovery document, revision 20261001).
+Google's client does not support it; only the REST API v2alpha1 does (its discovery document, revision 20261001).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from google.rpc import code_pb2
 from jupyter_tpu.cloud import protos
 from jupyter_tpu.cloud.cases import Refusal, Request
 from jupyter_tpu.cloud.refusals import translate
-from jupyter_tpu.cloud.services.rest import RestDoor, Service
+from jupyter_tpu.cloud.services.rest import RestClient, Service
 from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.models import Operation, QueuedSpec
@@ -31,20 +31,20 @@ def create_flex_start(
     body: Mapping[str, Any],
     environment: Mapping[str, str],
 ) -> Operation:
-    """Ask for it; blocks. Raises as `CloudApi.create_queued_resource` does, in the words of `about`."""
-    door = RestDoor.open(settings, _TPU, environment)
+    """Create it; blocks. Raises the same errors as `CloudApi.create_queued_resource`; `about` is for their messages."""
+    client = RestClient.open(settings, _TPU, environment)
     try:
         path = f"/v2alpha1/projects/{about.project}/locations/{about.zone}/queuedResources"
-        status, text = door.post(path, query, body)
+        status, text = client.post(path, query, body)
     finally:
-        door.close()
+        client.close()
     if status != 200:
         raise translate(about, _refusal(status, text))
     return Operation(name=str(_object(text).get("name", "")), verb="create", target=about.what)
 
 
 def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: float) -> dict[str, Any]:
-    """The request's JSON, as gcloud sends it."""
+    """Return the JSON of the request, in the form that gcloud sends."""
     node = json_format.MessageToDict(tpu_v2.Node.pb(protos.node_to_create(spec.node)))
     policy = {} if valid_for_s is None else {"validUntilDuration": f"{valid_for_s:.0f}s"}
     return {
@@ -56,7 +56,7 @@ def flex_start_body(spec: QueuedSpec, valid_for_s: float | None, run_for_s: floa
 
 
 def _refusal(status: int, text: str) -> Refusal:
-    """What Google's error envelope says; an answer without one is somebody else's."""
+    """Read Google's error envelope; an answer without one comes from something else, such as a proxy."""
     error = _object(text).get("error")
     if not isinstance(error, dict):
         return Refusal(code=code_pb2.UNAVAILABLE if status >= 500 else code_pb2.UNKNOWN, message=text[:2000])

@@ -1,4 +1,4 @@
-"""The Cloud TPU API through Google's client, against Google Cloud or an emulator on this machine.
+"""`CloudApi` through Google's gRPC client, for Google Cloud or an emulator on this machine.
 
 Long-running operations are read as plain messages; the client's `AsyncOperation.result()` is never used, because it
 loses the kind of error.
@@ -52,18 +52,21 @@ _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
 _HOST = "tpu.googleapis.com:443"
 
 _CHANNEL_OPTIONS = [
+    # No limit: by default gRPC refuses answers over 4 MiB, and a list of many nodes may be larger.
     ("grpc.max_receive_message_length", -1),
+    # gRPC's own delays grow to 2 min, too long for a laptop that has just woken up.
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 5000),
+    # Off by default; without it a connection that died silently is noticed only when a call times out.
     ("grpc.keepalive_time_ms", 60_000),
     ("grpc.keepalive_timeout_ms", 10_000),
 ]
-# a proxy of the environment is for the outside, not for this machine
+# A proxy of the environment is for other machines, not for this one.
 _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 
 
 async def connect(settings: CloudSettings) -> CloudApi:
-    """See `jupyter_tpu.cloud.connect_cloud`."""
+    """Connect to the cloud, see `jupyter_tpu.cloud.connect_cloud`."""
     clock = CloudClock()
     interceptors: list[Any] = [UnreadableAnswers(), Dates(clock)]
     if settings.is_emulated:
@@ -72,7 +75,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
         channel = grpc.aio.insecure_channel(settings.endpoint, options=_LOOPBACK_OPTIONS, interceptors=interceptors)
         return GoogleCloud(_with_project(settings, ""), channel, clock)
     with translated(Request(what="sign in to Google Cloud", project=settings.project)):
-        # may read files and ask the machine's metadata server
+        # In a thread, because it may read files and ask the machine's metadata server.
         credentials, project = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
         universe = await asyncio.to_thread(lambda: credentials.universe_domain) if settings.endpoint else ""
     settings.check_host_may_get_credentials(universe, os.environ)
@@ -94,7 +97,7 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
         )
     if project.isdecimal():
         raise BadInput(
-            f"{project[:40]} is the number of a project, and budgets belong to its id.",
+            f"{project[:40]} is a project number; jupyter_tpu needs the project id.",
             exists="The cloud was not asked.",
             hint=f"Name the id with --project or {PROJECT_VARIABLE}; `gcloud projects list` shows yours.",
         )
@@ -102,7 +105,7 @@ def _with_project(settings: CloudSettings, default: str) -> CloudSettings:
 
 
 class GoogleCloud:
-    """`CloudApi` over gRPC; the `clock` is to learn from the answers of the `channel`."""
+    """`CloudApi` over gRPC; `clock` must be the one that learns from the answers of `channel`."""
 
     def __init__(self, settings: CloudSettings, channel: grpc.aio.Channel, clock: CloudClock | None = None) -> None:
         self._settings = settings
@@ -127,6 +130,7 @@ class GoogleCloud:
         nodes: list[Node] = []
         unreachable: set[str] = set()
         with translated(self._request("list the nodes", zone)):
+            # Large pages save round trips; the API may return smaller ones.
             request = tpu_v2.ListNodesRequest(parent=self._parent(zone), page_size=500)
             pager = await self._client.list_nodes(request, **READ)
             async for page in pager.pages:
@@ -168,6 +172,7 @@ class GoogleCloud:
         return protos.operation_of(answer.operation, about)
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
+        # The API replaces the whole map, so the keys of others, such as SSH keys, are read first and sent back.
         present = (await self.get_node(name)).metadata
         about = self._node_request("change the metadata of", name)
         with translated(about):
@@ -254,17 +259,17 @@ class GoogleCloud:
         )
 
     def _about(self, message: operations_pb2.Operation) -> Request:
-        """The words for a failure inside an operation, from what it says of itself."""
-        plain = self._request("finish an operation")
-        operation = protos.operation_of(message, plain)
+        """Describe an operation for the message of its failure, by its own verb and target."""
+        general = self._request("finish an operation")
+        operation = protos.operation_of(message, general)
         try:
             return self._node_request(operation.verb or "change", NodeName.parse(operation.target))
-        except BadInput:  # its target is no node that we could name
-            return plain
+        except BadInput:  # its target is not a node
+            return general
 
 
 def _readable(messages: Any) -> Iterator[Node]:
-    """Nodes with names that keep the API's rules; others are said in the log, since no request could name them."""
+    """Yield the nodes with names that follow the API's rules; others are only logged, as no request could name them."""
     for message in messages:
         try:
             yield protos.node_of(message)

@@ -1,6 +1,6 @@
-"""Messages of the Cloud TPU API as our records, and back.
+"""Convert messages of the Cloud TPU API to our records, and back.
 
-Reads the bare protobuf messages: Google's wrapper warns at, and over JSON drops, states that it does not know.
+It reads the bare protobuf messages, because Google's wrapper warns about unknown states and drops them in JSON.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from jupyter_tpu.models import Node, NodeName, NodeSpec, Operation, Worker, Work
 
 
 def node_of(message: Any) -> Node:
-    """The record of a bare ``Node`` message."""
+    """Convert a bare ``Node`` message."""
     config = message.accelerator_config
     scheduling = message.scheduling_config
     return Node(
@@ -43,17 +43,17 @@ def node_of(message: Any) -> Node:
 
 
 def enum_name(enum: Any, value: int) -> str:
-    """The API's word, or ``UNKNOWN(17)`` for a value newer than the client."""
+    """Return the API's name of an enum value, or ``UNKNOWN(17)`` for a value newer than the client."""
     return next((member.name for member in enum if member.value == value), f"UNKNOWN({value})")
 
 
 def timestamp(stamp: Timestamp) -> str:
-    """RFC 3339 in UTC."""
+    """Return a timestamp in RFC 3339, in UTC."""
     return str(stamp.ToJsonString())
 
 
 def _workers_of(message: Any) -> tuple[Worker, ...]:
-    # a node with several network configs lists an endpoint per network for each worker, one worker after the other
+    # A node with several network configs lists one endpoint per network for each worker, worker by worker.
     networks = max(1, len(message.network_configs))
     first_of_each = message.network_endpoints[::networks]
     return tuple(
@@ -67,7 +67,7 @@ def _workers_of(message: Any) -> tuple[Worker, ...]:
 
 
 def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
-    """The message that asks for a node, with an external address for SSH unless only internal ones are wanted."""
+    """Build the message that creates a node, with external addresses for SSH unless only internal ones are wanted."""
     return tpu_v2.Node(
         accelerator_type=spec.accelerator_type,
         runtime_version=spec.runtime_version,
@@ -79,7 +79,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
 
 
 def operation_of(message: operations_pb2.Operation, request: Request) -> Operation:
-    """The record of an operation; a failure inside it becomes an error in the words of `request`."""
+    """Convert an operation; a failure inside it becomes an error, and `request` is for its message."""
     metadata = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
     if message.metadata.Is(metadata.DESCRIPTOR):
         message.metadata.Unpack(metadata)
@@ -96,13 +96,13 @@ def operation_of(message: operations_pb2.Operation, request: Request) -> Operati
 
 
 def _moment(metadata: Any, field: str) -> float | None:
-    """Unix seconds; None where it is not told."""
-    told = getattr(metadata, field)
-    return told.seconds + told.nanos / 1e9 if metadata.HasField(field) else None
+    """Return a timestamp field in Unix seconds; None if it is not set."""
+    stamp = getattr(metadata, field)
+    return stamp.seconds + stamp.nanos / 1e9 if metadata.HasField(field) else None
 
 
 def identities_of(workers: Iterable[Any], *, is_emulated: bool) -> tuple[WorkerIdentity, ...]:
-    """What the workers published, from the bare ``GuestAttributes`` messages in the order of the workers."""
+    """Convert the bare ``GuestAttributes`` messages, which come in the order of the workers."""
     return tuple(_identity_of(worker_id, each, is_emulated) for worker_id, each in enumerate(workers))
 
 
@@ -113,7 +113,7 @@ def _identity_of(worker_id: int, attributes: Any, is_emulated: bool) -> WorkerId
         worker_id=worker_id,
         host_keys=tuple(f"{kind} {blob.strip()}" for kind, blob in keys),
         hostname=plain(items.get(("guestinventory", "hostname"), ""), 253),
-        # every process on a real VM can write guest attributes, and any user can listen on a high port
+        # On a real VM every process can write guest attributes, and any user can listen on a high port.
         ssh_port=_port(items.get(("emulator", "ssh-port"), "")) if is_emulated else 22,
     )
 

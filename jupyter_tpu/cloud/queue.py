@@ -1,4 +1,4 @@
-"""Queued resources: requests that wait in the cloud for capacity. The part of `GoogleCloud` that is about them."""
+"""Queued resources, which wait in the cloud for capacity: the calls that `GoogleCloud` delegates to this module."""
 
 from __future__ import annotations
 
@@ -30,13 +30,14 @@ _DEADLINE_EXCEEDED = code_pb2.DEADLINE_EXCEEDED
 
 
 class QueueCalls:
-    """Asks for queued resources of one project; raises as `CloudApi` says."""
+    """The calls for queued resources of one project; they raise what `CloudApi` says."""
 
     def __init__(self, client: tpu_v2.TpuAsyncClient, project: str) -> None:
         self._client = client
         self._project = project
 
     async def list(self, zone: str) -> QueuedList:
+        """List the queued resources of a zone, see `CloudApi.list_queued_resources`."""
         items: list[QueuedResource] = []
         unreachable: set[str] = set()
         about = Request(what="list the queued resources", project=self._project, zone="" if zone == "-" else zone)
@@ -52,6 +53,7 @@ class QueueCalls:
         return QueuedList(items=tuple(sorted(items, key=_name_of)), unreachable=tuple(sorted(unreachable)))
 
     async def create(self, spec: QueuedSpec, valid_for_s: float | None) -> Operation:
+        """Queue a request for a node, see `CloudApi.create_queued_resource`."""
         about = replace(_about("queue", spec.name), accelerator_type=spec.node.accelerator_type)
         request = tpu_v2.CreateQueuedResourceRequest(
             parent=spec.name.parent,
@@ -60,11 +62,12 @@ class QueueCalls:
             request_id=request_id_of(spec),
         )
         with translated(about):
-            # asked again when it gets no answer: the request id makes one of both
+            # Retried like a read: by the request id the API recognises the repetition.
             answer = await self._client.create_queued_resource(request, **{**READ, "timeout": 60})
         return protos.operation_of(answer.operation, about)
 
     async def delete(self, name: QueuedName, *, force: bool) -> Operation:
+        """Delete a queued resource, see `CloudApi.delete_queued_resource`."""
         about = _about("delete", name)
         with translated(about):
             request = tpu_v2.DeleteQueuedResourceRequest(name=str(name), force=force)
@@ -75,8 +78,8 @@ class QueueCalls:
 async def create_flex_start(
     settings: CloudSettings, spec: QueuedSpec, valid_for_s: float | None, run_for_s: float
 ) -> Operation:
-    """Queue a node that the cloud ends by itself; raises as `QueueCalls.create` does."""
-    # the REST client takes a while to import, and few ever need it
+    """Queue a flex-start node; raises what `QueueCalls.create` does."""
+    # The REST client takes a while to import, and is seldom needed.
     flex_start = await asyncio.to_thread(importlib.import_module, "jupyter_tpu.cloud.flex_start")
     about = replace(_about("queue", spec.name), accelerator_type=spec.node.accelerator_type)
     query = {"queuedResourceId": spec.name.queued_id, "requestId": request_id_of(spec)}
@@ -97,13 +100,14 @@ def _name_of(queued: QueuedResource) -> QueuedName:
 
 
 def request_id_of(spec: QueuedSpec) -> str:
-    """The same for a request that is sent again, another for the next one of that name."""
+    """Return an id that is the same for a repeated request, and another for the next request of that name."""
+    # The labels contain the intent's id (`models.INTENT_LABEL`), so they tell two requests of one name apart.
     labels = sorted(spec.node.labels.items())
     return str(uuid.uuid5(uuid.NAMESPACE_URL, f"//tpu.googleapis.com/{spec.name} {labels}"))
 
 
 def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.QueuedResource:
-    """The message that asks for it; `valid_for_s` None: it waits for ever."""
+    """Build the message that queues a node; `valid_for_s` None: it waits without limit."""
     node = tpu_v2.QueuedResource.Tpu.NodeSpec(
         parent=spec.name.parent, node_id=spec.node.name.node_id, node=protos.node_to_create(spec.node)
     )
@@ -111,7 +115,7 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
     if spec.node.spot:
         queued.spot = tpu_v2.QueuedResource.Spot()
     if spec.node.reserved:
-        # as gcloud says it; a hyphen stands for any reservation of the project in the zone
+        # In gcloud's form; a hyphen stands for any reservation of the project in the zone.
         queued.reservation_name = f"{spec.name.parent}/reservations/{spec.reservation or '-'}"
     if valid_for_s is not None:
         queued.queueing_policy = tpu_v2.QueuedResource.QueueingPolicy(
@@ -121,7 +125,7 @@ def queued_to_create(spec: QueuedSpec, valid_for_s: float | None) -> tpu_v2.Queu
 
 
 def queued_of(message: Any, project: str) -> QueuedResource:
-    """The record of a bare ``QueuedResource`` message; `project` as the user calls it (the API may say its number)."""
+    """Convert a bare ``QueuedResource`` message; `project` is the id, because the API may return the number."""
     name = replace(QueuedName.parse(message.name), project=project)
     specs = list(message.tpu.node_spec)
     node = specs[0].node if specs else tpu_v2.Node.pb(tpu_v2.Node())
@@ -143,7 +147,7 @@ def queued_of(message: Any, project: str) -> QueuedResource:
 
 
 def _node_ids(spec: Any, queued_id: str) -> Iterator[str]:
-    """Of one node spec; those of a multislice are numbered (discovery document, MultiNodeParams.nodeIdPrefix)."""
+    """Yield the node ids of one node spec; a multislice numbers them (MultiNodeParams in the discovery document)."""
     if spec.HasField("multislice_params"):
         prefix = spec.multislice_params.node_id_prefix or queued_id
         yield from (f"{prefix}-{number}" for number in range(spec.multislice_params.node_count))
@@ -166,13 +170,14 @@ def _valid_until(message: Any) -> float | None:
 
 def _error_of(message: Any, name: QueuedName) -> TpuError | None:
     status = message.state.failed_data.error
-    if status.code == _DEADLINE_EXCEEDED:  # it waited in vain
-        return OutOfCapacity(f"There was no room for {name.queued_id} in {name.zone} in time.", raw=status.message)
+    # The request's own time limit has passed, which is no failure of the API.
+    if status.code == _DEADLINE_EXCEEDED:
+        return OutOfCapacity(f"There was no capacity for {name.queued_id} in {name.zone} in time.", raw=status.message)
     return error_of_status(_about("provide", name), status) if status.code else None
 
 
 def _readable(messages: Iterable[Any], project: str) -> Iterator[QueuedResource]:
-    """Those with names that keep the API's rules; others are said in the log, since no request could name them."""
+    """Yield those whose names follow the API's rules; others are only logged, because no request could name them."""
     for message in messages:
         try:
             yield queued_of(message, project)

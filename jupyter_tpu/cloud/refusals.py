@@ -1,7 +1,7 @@
-"""What a refusal of the cloud means, in our errors: by status code, reason and text.
+"""A table from the cloud's refusals to our errors, by status code, reason and text.
 
-The table is ordered: the first rule that fits wins. Wordings were copied from public reports of real refusals; where
-Google changes a wording, the rule for the bare status code still holds. Pure: knows neither gRPC nor Google's client.
+The first rule that fits wins. The texts were copied from public reports of real refusals; if Google changes one, the
+rule for the bare status code still applies. Pure: it knows neither gRPC nor Google's client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jupyter_tpu.errors import TpuError
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Which refusals a `build` is for; an empty condition always holds."""
+    """The conditions of a refusal, and the function that builds its error; an empty condition always holds."""
 
     codes: frozenset[int]
     text: str
@@ -25,7 +25,7 @@ class Rule:
     build: Callable[[Case], TpuError]
 
     def fits(self, refusal: Refusal) -> bool:
-        """Whether code and (reason or text) are those of this rule."""
+        """Return whether the code, and the reason or the text, match this rule."""
         if self.codes and refusal.code not in self.codes:
             return False
         if self.reasons and refusal.reason in self.reasons:
@@ -36,7 +36,8 @@ class Rule:
 
 
 def translate(request: Request, refusal: Refusal) -> TpuError:
-    """The refusal as one of our errors, the cloud's words kept in ``raw``."""
+    """Convert a refusal to one of our errors, with the cloud's message in ``raw``."""
+    # The last rule has no condition, so there is always one that fits.
     rule = next(rule for rule in RULES if rule.fits(refusal))
     error = rule.build(Case(request, refusal))
     error.raw = refusal.text
@@ -52,7 +53,7 @@ def _rule(*codes: int, text: str = "", reasons: tuple[str, ...] = (), build: Cal
 # 16 UNAUTHENTICATED
 RULES: tuple[Rule, ...] = (
     _rule(16, build=wording.not_signed_in),
-    # the credentials plugin of gRPC reports an expired login as UNAVAILABLE
+    # gRPC's credentials plugin reports an expired login as UNAVAILABLE, which would look like an outage.
     _rule(
         text=r"Getting metadata from plugin failed|invalid_grant|Reauthentication is needed",
         build=wording.not_signed_in,
@@ -69,7 +70,9 @@ RULES: tuple[Rule, ...] = (
         reasons=("BILLING_DISABLED",),
         build=wording.billing_disabled,
     ),
+    # The project may not use this type at all, so a retry never helps.
     _rule(7, text=r"permission to submit requests", build=wording.not_allowlisted),
+    # Google does not say whether a zone is closed to the project or does not exist.
     _rule(
         5,
         7,
@@ -85,6 +88,7 @@ RULES: tuple[Rule, ...] = (
         build=wording.project_unknown,
     ),
     _rule(7, build=wording.permission_denied),
+    # RESOURCE_EXHAUSTED has four meanings: a limit of the project, the rate of requests, addresses, or a stock-out.
     _rule(8, text=r"Quota limit '|Quota '", reasons=("QUOTA_EXCEEDED",), build=wording.quota),
     _rule(
         8,
@@ -93,10 +97,12 @@ RULES: tuple[Rule, ...] = (
         build=wording.rate,
     ),
     _rule(text=r"IN_USE_ADDRESSES", build=wording.address_quota),
+    # Both codes were seen for capacity (skypilot#4579 has 8).
     _rule(8, 9, text=r"Insufficient reserved capacity", build=wording.reservation),
     _rule(8, 9, text=r"no more capacity", build=wording.stock_out),
     _rule(8, build=wording.stock_out),
     _rule(3, text=r"zonal accelerator configurations|accelerator \S+ was not found in zone", build=wording.not_in_zone),
+    # A node in the wrong state is INVALID_ARGUMENT in practice, not only FAILED_PRECONDITION.
     _rule(3, 9, text=r"while in state", build=wording.wrong_state),
     _rule(9, build=wording.wrong_state),
     _rule(5, text=r"Reservation not found", build=wording.reservation_unknown),

@@ -1,4 +1,4 @@
-"""Which project, and which cloud: Google's, or an emulator on this machine."""
+"""The settings of a cloud: the project, and the endpoint of Google Cloud or of an emulator on this machine."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from jupyter_tpu.errors import BadInput
 PROJECT_VARIABLE = "JUPYTER_TPU_PROJECT"
 ENDPOINT_VARIABLE = "JUPYTER_TPU_ENDPOINT"
 TRUST_VARIABLE = "JUPYTER_TPU_TRUST_ENDPOINT"
-"""Names the one host outside Google's domains that may get the user's credentials."""
+"""The variable with the one host outside Google's domains that may get the user's credentials."""
 
 _GOOGLE = "tpu.googleapis.com:443"
 _GOOGLE_DOMAIN = "googleapis.com"
-# a plain host name: gRPC gives other spellings, such as unix:NAME, a meaning of their own
+# Only plain host names: gRPC gives other spellings, such as unix:NAME, a special meaning.
 _HOST_NAME = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _LOOPBACK = "127.0.0.1"
 
@@ -27,10 +27,10 @@ class CloudSettings:
     """Where requests go.
 
     Attributes:
-        project: project id; empty = the one of the Application Default Credentials.
-        endpoint: ``HOST:PORT`` of the gRPC API; empty = tpu.googleapis.com. A loopback host is an emulator and is
-            spoken to in clear text; every other endpoint gets TLS and Application Default Credentials. It is kept in
-            one spelling, because budgets and all that is written down belong to a project of an endpoint.
+        project: project id; empty: the one of the Application Default Credentials.
+        endpoint: ``HOST:PORT`` of the gRPC API; empty: tpu.googleapis.com. A loopback host is an emulator and gets
+            clear text; every other endpoint gets TLS and Application Default Credentials. It is stored in one spelling,
+            because budgets and everything in the journal belong to a project of an endpoint.
 
     Raises:
         BadInput: the endpoint is not ``HOST:PORT``.
@@ -50,7 +50,7 @@ class CloudSettings:
 
     @property
     def is_emulated(self) -> bool:
-        """Whether the endpoint is on this machine, so an emulator."""
+        """Whether the endpoint is on this machine, and therefore an emulator."""
         return _is_loopback(self._host.strip("[]"))
 
     @property
@@ -58,16 +58,16 @@ class CloudSettings:
         return self.endpoint.rpartition(":")[0]
 
     def check_host_may_get_credentials(self, universe: str, environment: Mapping[str, str]) -> None:
-        """Credentials open the whole account, so only Google and a host that the user names get them.
+        """Refuse to send credentials to a host that is neither Google's nor named by the user.
 
-        The endpoint can come with a file, such as a kernelspec that was copied. So the consent is read from this
-        process's environment only.
+        Credentials open the whole account, and an endpoint can come from a file, such as a copied kernelspec. So the
+        user's consent is read only from this process's environment.
 
         Args:
             universe: the domain of Google Cloud that the credentials are for; empty for the usual one.
 
         Raises:
-            BadInput: the endpoint is at another host.
+            BadInput: the endpoint is another host.
         """
         host = self._host
         trusted = _one_host(environment.get(TRUST_VARIABLE, "").strip())
@@ -89,7 +89,7 @@ def _is_port(text: str) -> bool:
 
 
 def _one_spelling(host: str, port: str) -> str:
-    """The same for all names of one endpoint: in lower case, loopback by its number, Google's own host as empty."""
+    """Normalise an endpoint: lower case, loopback as a number, Google's own host as empty."""
     if not host:
         return ""
     spelled = f"{_one_host(host)}:{int(port)}"
@@ -113,7 +113,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def settings_from_environment(environment: Mapping[str, str] | None = None) -> CloudSettings:
-    """Settings from the environment variables ``JUPYTER_TPU_PROJECT`` and ``JUPYTER_TPU_ENDPOINT``."""
+    """Read the settings from the variables ``JUPYTER_TPU_PROJECT`` and ``JUPYTER_TPU_ENDPOINT``."""
     variables = os.environ if environment is None else environment
     return CloudSettings(
         project=variables.get(PROJECT_VARIABLE, "").strip(), endpoint=variables.get(ENDPOINT_VARIABLE, "").strip()

@@ -1,4 +1,4 @@
-"""Exceptions of Google's client and failures inside operations, as our errors."""
+"""Convert exceptions of Google's client, and failures inside operations, to our errors."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from jupyter_tpu.cloud.refusals import translate
 from jupyter_tpu.cloud.wording import LOGIN_HINT
 from jupyter_tpu.errors import CredentialsMissing, TpuError
 
-# what a call of Google's client may raise; nothing else is the cloud's fault
+# What a call of Google's client may raise; any other exception is a fault of ours and must stay visible.
 CLOUD_EXCEPTIONS = (google_exceptions.GoogleAPIError, auth_exceptions.GoogleAuthError, grpc.RpcError, TimeoutError)
 
-# inside an operation these are faults of the cloud's own: the API did answer
+# Inside an operation these codes are internal errors of the cloud, since the API itself has answered.
 _NO_ANSWER = frozenset({grpc.StatusCode.DEADLINE_EXCEEDED.value[0], grpc.StatusCode.UNAVAILABLE.value[0]})
 _INTERNAL = int(grpc.StatusCode.INTERNAL.value[0])
 
@@ -23,20 +23,21 @@ CANNOT_LOG_IN = "No Google Cloud credentials were found, or they cannot be used.
 
 
 def error_of_exception(request: Request, exception: BaseException) -> TpuError:
-    """The error for an exception of `CLOUD_EXCEPTIONS`."""
+    """Convert an exception of `CLOUD_EXCEPTIONS`."""
     if isinstance(exception, auth_exceptions.GoogleAuthError):
         return CredentialsMissing(CANNOT_LOG_IN, exists="The cloud was not asked.", hint=LOGIN_HINT, raw=str(exception))
     return translate(request, _refusal_of(exception))
 
 
 def error_of_status(request: Request, status: status_pb2.Status) -> TpuError:
-    """The error for the failure inside a finished operation (codes of google.rpc.Code, not of HTTP)."""
+    """Convert the failure inside a finished operation, whose codes are those of google.rpc.Code, not of HTTP."""
     reason, violations = _from_details([_unpacked(each) for each in status.details])
     code = _INTERNAL if status.code in _NO_ANSWER else status.code
     return translate(request, Refusal(code=code, message=status.message, reason=reason, violations=violations))
 
 
 def _refusal_of(exception: BaseException) -> Refusal:
+    # Retries ended in vain: the last failure says more than “timeout exceeded”.
     if isinstance(exception, google_exceptions.RetryError) and exception.cause is not None:
         return _refusal_of(exception.cause)
     if isinstance(exception, google_exceptions.GoogleAPICallError):
@@ -52,7 +53,7 @@ def _refusal_of(exception: BaseException) -> Refusal:
 
 
 def _code_of(exception: google_exceptions.GoogleAPICallError) -> int:
-    """The google.rpc.Code. A failed operation raises a bare GoogleAPICallError that keeps it only in its `errors`."""
+    """Return the google.rpc.Code; a failed operation's bare GoogleAPICallError has it only in its `errors`."""
     if exception.grpc_status_code is not None:
         return int(exception.grpc_status_code.value[0])
     inner = [error.code for error in exception.errors if isinstance(getattr(error, "code", None), int)]

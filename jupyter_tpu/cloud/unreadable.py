@@ -1,4 +1,7 @@
-"""Answers that cannot be read: Python's asynchronous gRPC hands its caller None for them, and says so in a log only."""
+"""A gRPC interceptor that turns unreadable answers into errors.
+
+Python's asynchronous gRPC returns None for an answer that it cannot decode, and mentions it only in a log.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import grpc.aio
 
 
 class UnreadableAnswers(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc has no types
-    """Makes an error of them, the one that the synchronous gRPC raises."""
+    """Raises the error that the synchronous gRPC raises in this case."""
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
         call = await continuation(client_call_details, request)

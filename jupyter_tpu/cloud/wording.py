@@ -1,6 +1,6 @@
-"""Refusals of the cloud in words: what failed, and what to do about it.
+"""The error messages for refusals of the cloud: what failed, why, and what to do.
 
-Each function makes one of our errors from a case; `jupyter_tpu.cloud.refusals` says which is for which.
+Each function builds one of our errors from a case; the table in `jupyter_tpu.cloud.refusals` chooses the function.
 """
 
 from __future__ import annotations
@@ -91,15 +91,15 @@ def permission_denied(case: Case) -> TpuError:
 
 def quota(case: Case) -> TpuError:
     return QuotaExceeded(
-        _failed(case, f"a quota of project {case.request.project} is used up. {_quota_words(case)}"),
+        _failed(case, f"a quota of project {case.request.project} is used up. {_quota_limit(case)}"),
         hint="Waiting does not help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
         "not need (PREEMPTED and STOPPED nodes and ended queued resources count too). Or choose another zone, or ask "
         "for more quota.",
     )
 
 
-def _quota_words(case: Case) -> str:
-    """``Limit TPUV5s…: 4 in zone us-east5-a.`` where the cloud named it."""
+def _quota_limit(case: Case) -> str:
+    """Return ``Limit TPUV5s…: 4 in zone us-east5-a.`` if the cloud named the limit, else its own description."""
     names = re.search(r"Quota limit '([^']+)'", case.refusal.message)
     limit = re.search(r"Limit: ([^\[\n]+?)\.?(?: \[|$)", case.refusal.message, re.MULTILINE)
     if names and limit:
@@ -148,8 +148,8 @@ def not_in_zone(case: Case) -> TpuError:
 
 def wrong_state(case: Case) -> TpuError:
     state = re.search(r"while in state (\w+)", case.refusal.message)
-    why = f"the node is {state[1]}" if state else "the node's present state does not allow it"
-    return WrongState(_failed(case, f"{why}."), hint="Wait until the node has changed, or delete it.")
+    why = f"the node is {state[1]}" if state else "the node's current state does not allow it"
+    return WrongState(_failed(case, f"{why}."), hint="Wait until its state has changed, or delete the node.")
 
 
 def not_found(case: Case) -> TpuError:
@@ -181,24 +181,25 @@ def refused(case: Case) -> TpuError:
 def no_answer(case: Case) -> TpuError:
     return CloudUnavailable(
         _failed(case, "the Cloud TPU API does not answer."),
-        hint="Check the network connection and proxy settings; if they are well, try again in a minute.",
+        hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
     )
 
 
 def broken_answer(case: Case) -> TpuError:
     return CloudUnavailable(
-        _failed(case, "the Cloud TPU API reported a fault of its own, or what answered is not that API."),
+        _failed(case, "the Cloud TPU API had an internal error, or what answered is not that API."),
         hint="Try again in a minute. " + _quoted(case),
     )
 
 
 def _quoted(case: Case) -> str:
+    # Enough for a sentence or two; the whole message is in the error's `raw`.
     text = " ".join(case.refusal.message.split())
     return f"It said: {text[:300]}" if text else ""
 
 
 def _zones_hint(case: Case) -> str:
-    """Zones that offer the type that was asked for, without the one that was tried."""
+    """Return a hint with the other zones that offer the type, by the catalogue."""
     if find_accelerator(case.request.accelerator_type) is None:
         return ""
     others = [zone for zone in zones_for_type(case.request.accelerator_type) if zone != case.request.zone]

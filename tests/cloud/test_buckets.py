@@ -14,7 +14,7 @@ import pytest
 
 from jupyter_tpu.cloud.emulator_address import ADDRESS_VARIABLE
 from jupyter_tpu.cloud.services.buckets import egress_of, read_egress
-from jupyter_tpu.cloud.services.rest import RestDoor, Service
+from jupyter_tpu.cloud.services.rest import RestClient, Service
 from jupyter_tpu.cloud.settings import CloudSettings
 
 SETTINGS = CloudSettings(project="my-project", endpoint="127.0.0.1:1")
@@ -47,12 +47,12 @@ class Storage(BaseHTTPRequestHandler):
 
 
 @pytest.fixture(scope="module")
-def door() -> Iterator[RestDoor]:
+def door() -> Iterator[RestClient]:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Storage)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     address = f"http://127.0.0.1:{server.server_address[1]}"
-    with closing(RestDoor.open(SETTINGS, STORAGE, {ADDRESS_VARIABLE: address})) as door:
+    with closing(RestClient.open(SETTINGS, STORAGE, {ADDRESS_VARIABLE: address})) as door:
         yield door
     server.shutdown()
     thread.join()
@@ -69,10 +69,10 @@ def door() -> Iterator[RestDoor]:
         ("odd", "unknown", "Where gs://odd lies is not known."),
         ("closed", "unknown", "is not known: You may not read from the Cloud Storage API in project my-project."),
         ("gone", "unknown", "is not known: The Cloud Storage API refused (404)."),
-        ("ill", "unknown", "is not known: The Cloud Storage API reported a fault of its own."),
+        ("ill", "unknown", "is not known: The Cloud Storage API had an internal error."),
     ],
 )
-def test_a_bucket_lies_where_cloud_storage_says(door: RestDoor, bucket: str, verdict: str, text: str) -> None:
+def test_a_bucket_lies_where_cloud_storage_says(door: RestClient, bucket: str, verdict: str, text: str) -> None:
     found = egress_of(door, bucket, "us-central1-a")
     assert found.verdict == verdict
     assert text in found.text

@@ -123,7 +123,7 @@ REFUSALS: list[tuple[Any, str, str]] = [
     (ax.RefreshError("expired"), "credentials_missing", "gcloud auth application-default login"),
     (gx.ServiceUnavailable("502:Bad Gateway"), "cloud_unavailable", "does not answer"),
     (gx.DeadlineExceeded("504"), "cloud_unavailable", "does not answer"),
-    (gx.InternalServerError("an internal error has occurred"), "cloud_unavailable", "fault of its own"),
+    (gx.InternalServerError("an internal error has occurred"), "cloud_unavailable", "had an internal error"),
     (gx.Unknown("Received http2 header with status: 200 <html>"), "cloud_unavailable", "is not that API"),
     (gx.RetryError("gave up", cause=gx.ServiceUnavailable("503")), "cloud_unavailable", "does not answer"),
     (TimeoutError(), "cloud_unavailable", "does not answer"),
@@ -174,7 +174,7 @@ def test_the_failure_inside_an_operation_becomes_our_error(number: int, text: st
 def test_an_operation_that_ended_was_answered(number: int) -> None:
     error = error_of_status(CREATE, status_pb2.Status(code=number, message="The service is currently unavailable."))
     assert error.code == "cloud_unavailable"
-    assert "fault of its own" in error.message
+    assert "had an internal error" in error.message
     assert "It said: The service is currently unavailable." in error.hint
     assert "network" not in str(error)
 

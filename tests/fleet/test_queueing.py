@@ -67,7 +67,7 @@ async def test_what_found_no_room_in_time_is_a_husk_that_holds_quota_until_it_is
     (husk,) = (await queue.list()).items
     assert (husk.state, husk.is_husk, husk.holds_quota) == ("FAILED", True, True)
     assert husk.error is not None
-    assert "no room for my-node in us-central1-a in time" in husk.error.message
+    assert "no capacity for my-node in us-central1-a in time" in husk.error.message
     assert "could not be provisioned within its interval" in husk.error.raw
     with pytest.raises(NodeExists, match="already") as refused:
         await queue.add(bench.spec())

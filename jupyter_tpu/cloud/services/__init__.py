@@ -1,1 +1,4 @@
-"""Google's services that the Cloud TPU client does not speak to, over plain REST: quota, prices, billing, storage."""
+"""Google's other services over plain REST: quotas, list prices, the billing export, and the location of buckets.
+
+Start with `rest`, the client that all of them use; each of the others reads one service and returns records of `money`.
+"""

@@ -1,4 +1,4 @@
-"""Questions to the export of Cloud Billing to BigQuery."""
+"""Read what was billed from the export of Cloud Billing to BigQuery."""
 
 from __future__ import annotations
 
@@ -18,16 +18,18 @@ from jupyter_tpu.errors import CloudRefused, CloudUnavailable, PermissionDenied,
 from jupyter_tpu.money.billed import COSTS, CREDITS, JSON, ExportTable, Periods, billed_view
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cloud.services.rest import RestDoor
+    from jupyter_tpu.cloud.services.rest import RestClient
 
 EXPORT_VARIABLE = "JUPYTER_TPU_BILLING_EXPORT"
 
 _TITLE, _HOST = "BigQuery API", "bigquery.googleapis.com"
 _ROLES = "roles/bigquery.jobUser"
+# What one query may scan: less than $0.07 at list price, since the user pays for it.
 _MOST_BYTES = 10 * 2**30
-"""What one query may scan: at list price less than $0.07."""
 
+# Bounds an answer that never ends.
 _MOST_PAGES = 100
+# A query may take 6 × 20 s. Each wait is one request, so it must be shorter than the REST client's time-out of 30 s.
 _MOST_WAITS = 6
 _WAIT_MS = 20_000
 
@@ -35,27 +37,29 @@ _WAIT_MS = 20_000
 async def read_billed(
     settings: CloudSettings, table: ExportTable, environment: Mapping[str, str] | None = None
 ) -> JSON:
-    """What was billed to the project of the settings in this month and in the last 30 days, see `billed_view`.
+    """Return what was billed to the project in this month and in the last 30 days, see `billed_view`.
 
-    `environment` says where an emulator is; None: that of this process.
+    Args:
+        environment: variables that name an emulator; None: those of this process.
 
     Raises:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused, or is empty.
-        CloudUnavailable: no answer, or none that can be read.
+        CloudUnavailable: there was no answer, or it cannot be read.
     """
     variables = os.environ if environment is None else environment
     return await asyncio.to_thread(_read, settings, table, variables)
 
 
 def _read(settings: CloudSettings, table: ExportTable, environment: Mapping[str, str]) -> JSON:
-    # Google's client takes a while to import, which must not happen in the event loop
+    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     periods, as_of = _periods(datetime.now(UTC)), time.time()
     parameters = {"project": settings.project, "since": periods.since}
-    door: RestDoor = rest.RestDoor.open(settings, rest.Service(title=_TITLE, host=_HOST, role=_ROLES), environment)
-    with closing(door):
+    service = rest.Service(title=_TITLE, host=_HOST, role=_ROLES)
+    client: RestClient = rest.RestClient.open(settings, service, environment)
+    with closing(client):
         answers = [
-            list(_rows(door, settings.project, table, table.asked(query), parameters)) for query in (COSTS, CREDITS)
+            list(_rows(client, settings.project, table, table.asked(query), parameters)) for query in (COSTS, CREDITS)
         ]
     view = billed_view(*answers, table=table, project=settings.project, periods=periods)
     return {"as_of": as_of, **view}
@@ -67,37 +71,39 @@ def _periods(now: datetime) -> Periods:
 
 
 def _rows(
-    door: RestDoor, project: str, table: ExportTable, query: str, parameters: Mapping[str, str]
+    client: RestClient, project: str, table: ExportTable, query: str, parameters: Mapping[str, str]
 ) -> Iterator[Mapping[str, str | None]]:
-    """All rows of a query's answer."""
+    """Run a query and yield all rows of its answer."""
     path = f"/bigquery/v2/projects/{quote(project, safe=':')}/queries"
-    answer = _asked(door, path, table, query_body(query, parameters))
+    answer = _asked(client, path, table, query_body(query, parameters))
     results, where = _place(path, answer.get("jobReference"))
+    # A long query answers without rows at first; its job is asked until it is complete.
     for _ in range(_MOST_WAITS):
         if answer.get("jobComplete"):
             break
-        answer = door.read(results, where)
+        answer = client.read(results, where)
     else:
-        raise CloudUnavailable("BigQuery has not answered within minutes.", hint="Try again later.")
+        raise CloudUnavailable("BigQuery did not answer within 2 minutes.", hint="Try again later.")
+    # Only the first page has the names of the columns.
     names = _names(answer)
     for _ in range(_MOST_PAGES):
         yield from _page(names, answer.get("rows", []))
         token = answer.get("pageToken")
         if not token:
             return
-        answer = door.read(results, {**where, "pageToken": str(token)})
+        answer = client.read(results, {**where, "pageToken": str(token)})
     raise CloudUnavailable("The answer of BigQuery has too many pages.", hint="Look at the export in the console.")
 
 
 def _place(path: str, job: Any) -> tuple[str, Mapping[str, str]]:
-    """Where the rest of an answer is."""
+    """Return path and query for the rest of an answer."""
     known = job if isinstance(job, dict) else {}
     location = {"location": str(known["location"])} if known.get("location") else {}
     return f"{path}/{quote(str(known.get('jobId', '')), safe='')}", {**location, "timeoutMs": str(_WAIT_MS)}
 
 
 def query_body(query: str, parameters: Mapping[str, str]) -> dict[str, Any]:
-    """The body of jobs.query."""
+    """Build the body of jobs.query."""
     return {
         "query": query,
         "useLegacySql": False,
@@ -111,15 +117,15 @@ def query_body(query: str, parameters: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _asked(door: RestDoor, path: str, table: ExportTable, body: Mapping[str, Any]) -> Mapping[str, Any]:
-    status, text = door.post(path, {}, body)
+def _asked(client: RestClient, path: str, table: ExportTable, body: Mapping[str, Any]) -> Mapping[str, Any]:
+    status, text = client.post(path, {}, body)
     if status == 200:
-        return door.parsed(text)
-    raise _refusal(door.refusal(status, text), status, table)
+        return client.parsed(text)
+    raise _refusal(client.refusal(status, text), status, table)
 
 
 def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
-    """In words of the table, where it is what was refused."""
+    """Name the table in the error, if the table is what was refused."""
     if status == 404:
         return CloudRefused(
             f"There is no table {table} in BigQuery.",
@@ -136,8 +142,8 @@ def _refusal(error: TpuError, status: int, table: ExportTable) -> TpuError:
         )
     if re.search("bytesBilledLimitExceeded|bytes billed", error.raw):
         return CloudRefused(
-            f"The table {table} is so large that reading it would cost more than we ask for without you.",
-            hint=f"The limit is {_MOST_BYTES // 2**30} GiB. Name a view or a copy with the costs of this project only.",
+            f"The table {table} is too large: reading it would scan more than {_MOST_BYTES // 2**30} GiB.",
+            hint="Name a view or a copy with the costs of this project only.",
             raw=error.raw,
         )
     return error

@@ -1,4 +1,4 @@
-"""Where buckets of Cloud Storage lie."""
+"""Read the locations of Cloud Storage buckets, which decide what reading them from a zone costs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.money.egress import Egress, egress
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cloud.services.rest import RestDoor
+    from jupyter_tpu.cloud.services.rest import RestClient
 
 _EMULATED = "the emulated cloud has no Cloud Storage."
 
@@ -22,9 +22,10 @@ _EMULATED = "the emulated cloud has no Cloud Storage."
 async def read_egress(
     settings: CloudSettings, buckets: Iterable[str], zone: str, *, epoch_gib: float | None = None
 ) -> tuple[Egress, ...]:
-    """What reading each bucket from a zone would mean; one whose location cannot be read says why. Never raises.
+    """Return the egress of reading each bucket from a zone; a bucket whose location is unknown says why. Never raises.
 
-    `epoch_gib` is how much is read of each of them, each time, in GiB.
+    Args:
+        epoch_gib: how much one pass over the data reads of each bucket, in GiB; None: unknown.
     """
     if settings.is_emulated:
         return tuple(egress(bucket, "", zone, why_unknown=_EMULATED) for bucket in buckets)
@@ -40,23 +41,23 @@ def _read(
 ) -> tuple[Egress, ...]:
     if not buckets:
         return ()
-    # Google's client takes a while to import, which must not happen in the event loop
+    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     service = rest.Service(
         title="Cloud Storage API", host="storage.googleapis.com", role="roles/storage.legacyBucketReader"
     )
     try:
-        door: RestDoor = rest.RestDoor.open(settings, service, environment)
+        client: RestClient = rest.RestClient.open(settings, service, environment)
     except TpuError as error:
         return tuple(egress(bucket, "", zone, why_unknown=error.message) for bucket in buckets)
-    with closing(door):
-        return tuple(egress_of(door, bucket, zone, epoch_gib=epoch_gib) for bucket in buckets)
+    with closing(client):
+        return tuple(egress_of(client, bucket, zone, epoch_gib=epoch_gib) for bucket in buckets)
 
 
-def egress_of(door: RestDoor, bucket: str, zone: str, *, epoch_gib: float | None = None) -> Egress:
-    """Ask for one bucket."""
+def egress_of(client: RestClient, bucket: str, zone: str, *, epoch_gib: float | None = None) -> Egress:
+    """Return the egress of one bucket."""
     try:
-        answer = door.read(f"/storage/v1/b/{bucket}", {"fields": "location"})
+        answer = client.read(f"/storage/v1/b/{bucket}", {"fields": "location"})
     except TpuError as error:
         return egress(bucket, "", zone, why_unknown=error.message)
     return egress(bucket, str(answer.get("location", "")), zone, epoch_gib=epoch_gib)

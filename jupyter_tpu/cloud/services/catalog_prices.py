@@ -1,4 +1,4 @@
-"""Today's list prices of TPU chips, from Google's Billing Catalog. Everybody who is signed in may read it."""
+"""Read today's list prices of TPU chips from Google's billing catalogue, which any signed-in user may read."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from jupyter_tpu.errors import CloudUnavailable
 from jupyter_tpu.money.prices import Reading, prices_of
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cloud.services.rest import RestDoor
+    from jupyter_tpu.cloud.services.rest import RestClient
 
 _TITLE, _HOST = "Cloud Billing API", "cloudbilling.googleapis.com"
 _ROLE = "roles/serviceusage.serviceUsageConsumer"
 
 _SERVICES = ("E000-3F24-B8AA", "6F81-5844-456A")
-"""Cloud TPU has v2 to v4, Compute Engine (with some ten thousand SKUs of other things) all that came later."""
+"""The ids of Cloud TPU, which has v2 to v4, and of Compute Engine, which has all later ones among ten thousand SKUs."""
 
+# Large pages and only the fields that are read, because of Compute Engine's many SKUs.
 _QUERY = {
     "currencyCode": "USD",
     "pageSize": "5000",
@@ -29,32 +30,30 @@ _QUERY = {
 
 
 def catalog_address(settings: CloudSettings, environment: Mapping[str, str]) -> str:
-    """Where the catalogue is; empty for an emulated cloud when nobody said where its REST services are."""
+    """Return the catalogue's address; empty for an emulated cloud whose REST address is not set."""
     return emulator_address(settings, environment) if settings.is_emulated else f"https://{_HOST}"
 
 
 def read_catalog(settings: CloudSettings, environment: Mapping[str, str], as_of: str) -> Reading:
-    """The prices of the day `as_of`, which is today. Blocks, for seconds; call it in a thread.
+    """Return the list prices, dated `as_of`, which must be today. Blocks for seconds; call it in a thread.
 
     Raises:
         ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
-        CloudUnavailable: no answer, or none that has prices of TPUs.
+        CloudUnavailable: there was no answer, or it has no TPU prices.
     """
-    # Google's client takes a while to import
+    # Imported here, because Google's client takes a while to import.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
-    door: RestDoor = rest.RestDoor.open(settings, rest.Service(title=_TITLE, host=_HOST, role=_ROLE), environment)
-    with closing(door):
-        reading = prices_of(_skus(door), as_of)
+    client: RestClient = rest.RestClient.open(settings, rest.Service(title=_TITLE, host=_HOST, role=_ROLE), environment)
+    with closing(client):
+        reading = prices_of(_skus(client), as_of)
     if not reading.rows:
         reason = "; ".join(reading.passed_over[:3])
-        raise CloudUnavailable(
-            f"The {_TITLE} lists no price of TPUs that can be read.", hint="Try again later.", raw=reason
-        )
+        raise CloudUnavailable(f"The {_TITLE} lists no readable TPU price.", hint="Try again later.", raw=reason)
     return reading
 
 
-def _skus(door: RestDoor) -> Iterator[Any]:
+def _skus(client: RestClient) -> Iterator[Any]:
     for service in _SERVICES:
-        for page in door.pages(f"/v1/services/{service}/skus", _QUERY):
+        for page in client.pages(f"/v1/services/{service}/skus", _QUERY):
             listed = page.get("skus", [])
             yield from listed if isinstance(listed, list) else ()

@@ -1,4 +1,4 @@
-"""The limits of TPU quotas: from Cloud Quotas, or from Service Usage where that is not enabled or not allowed."""
+"""Read the limits of TPU quotas from Cloud Quotas, or from Service Usage if that is not enabled or not allowed."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from jupyter_tpu.money.quota import Key, QuotaLimits
 from jupyter_tpu.money.quota_ids import SCOPES, SERVICE, Quota, quotas_by_id, quotas_by_metric
 
 if TYPE_CHECKING:
-    from jupyter_tpu.cloud.services.rest import RestDoor
+    from jupyter_tpu.cloud.services.rest import RestClient
 
 Entries = Iterator[tuple[Key, int]]
+# Pages of moderate size: an entry lists all zones, so it is large.
 _PAGE_SIZE = "100"
+# The API's limits are 64-bit integers.
 _LARGEST = 2**63
 
 
 async def read_limits(settings: CloudSettings, environment: Mapping[str, str] | None = None) -> QuotaLimits:
-    """The limits of all quotas of TPU nodes, in all zones and regions, as they are now.
+    """Return the current limits of all quotas of TPU nodes, in all zones and regions.
 
-    `environment` says where an emulator is; None: that of this process.
+    Args:
+        environment: variables that name an emulator; None: those of this process.
 
     Raises:
-        ApiDisabled, PermissionDenied: neither service tells; the error is that of Cloud Quotas.
-        CredentialsMissing, RateExceeded, CloudRefused, CloudUnavailable: they were asked in vain.
+        ApiDisabled, PermissionDenied: neither service may be read; the error is that of Cloud Quotas.
+        CredentialsMissing, RateExceeded, CloudRefused, CloudUnavailable: the service failed.
     """
     variables = os.environ if environment is None else environment
     return await asyncio.to_thread(_read, settings, variables)
@@ -42,6 +45,7 @@ def _read(settings: CloudSettings, environment: Mapping[str, str]) -> QuotaLimit
     except (ApiDisabled, PermissionDenied) as error:
         try:
             return _from_service_usage(settings, environment)
+        # The first error is raised, because its hint leads to the better service.
         except (ApiDisabled, PermissionDenied) as second:
             error.raw = f"{error.raw}\n{second.raw}".strip()
             raise error from second
@@ -66,14 +70,14 @@ def _limits(
     path: str,
     entries: Callable[[Mapping[str, Any]], Entries],
 ) -> QuotaLimits:
-    # Google's client takes a while to import, which must not happen in the event loop
+    # Google's client takes a while to import, which must not block the event loop; this function runs in a thread.
     rest = importlib.import_module("jupyter_tpu.cloud.services.rest")
     title, host, role = service
     as_of = time.time()
-    door: RestDoor = rest.RestDoor.open(settings, rest.Service(title=title, host=host, role=role), environment)
-    with closing(door):
+    client: RestClient = rest.RestClient.open(settings, rest.Service(title=title, host=host, role=role), environment)
+    with closing(client):
         values: dict[Key, int] = {}
-        for page in door.pages(path, {"pageSize": _PAGE_SIZE}):
+        for page in client.pages(path, {"pageSize": _PAGE_SIZE}):
             try:
                 values.update(entries(page))
             except (AttributeError, KeyError, TypeError, ValueError) as error:
@@ -83,12 +87,12 @@ def _limits(
 
 def _unreadable(title: str, error: Exception) -> TpuError:
     return CloudUnavailable(
-        f"The quotas that the {title} told cannot be read.", hint="Try again in a minute.", raw=repr(error)
+        f"The answer of the {title} cannot be read.", hint="Try again in a minute.", raw=repr(error)
     )
 
 
 def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
-    """The limits in a page of Cloud Quotas' list; what is no quota of nodes is passed over."""
+    """Yield the limits in a page of Cloud Quotas' list; other quotas than those of nodes are skipped."""
     for info in page.get("quotaInfos", ()):
         quota = quotas_by_id().get(info.get("quotaId", ""))
         if quota is not None:
@@ -96,7 +100,7 @@ def entries_of_quota_infos(page: Mapping[str, Any]) -> Entries:
 
 
 def _of_info(quota: Quota, infos: Iterable[Mapping[str, Any]]) -> Entries:
-    """Values for one place, and before them those for all places without one of their own."""
+    """Yield the general values first and then those for one place, which replace them."""
     for info in sorted(infos, key=lambda each: bool(each.get("dimensions"))):
         value = _number(info.get("details", {}).get("value"))
         place = info.get("dimensions", {}).get(quota.scope)
@@ -105,7 +109,7 @@ def _of_info(quota: Quota, infos: Iterable[Mapping[str, Any]]) -> Entries:
 
 
 def entries_of_consumer_metrics(page: Mapping[str, Any]) -> Entries:
-    """The limits in a page of Service Usage's list, which names quotas by metric and by unit."""
+    """Yield the limits in a page of Service Usage's list, which names quotas by metric and by unit."""
     for metric in page.get("metrics", ()):
         for limit in metric.get("consumerQuotaLimits", ()):
             scope = next((scope for scope in SCOPES if limit.get("unit") == f"1/{{project}}/{{{scope}}}"), None)
@@ -124,7 +128,8 @@ def _of_limit(quota: Quota, limit: Mapping[str, Any]) -> Entries:
 
 
 def _number(value: object) -> int:
-    """A 64-bit number, which Google's JSON writes as text; one that is left out is 0. -1 (or less): unlimited."""
+    """Parse a 64-bit number, which Google's JSON writes as text; a missing one is 0, -1 or less means unlimited."""
+    # Google's JSON leaves out a field that has its default value.
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, str | int):

@@ -1,6 +1,6 @@
-"""Google's services that the Cloud TPU client does not speak to, over plain REST.
+"""A REST client for Google's services that the Cloud TPU client does not cover.
 
-Blocking: call it off the event loop. An emulator has them all at one address, see `emulator_address`.
+Blocking: call it in a thread. An emulator serves them all at one address, see `emulator_address`.
 """
 
 from __future__ import annotations
@@ -30,23 +30,26 @@ from jupyter_tpu.errors import (
 )
 
 _SCOPES = ("https://www.googleapis.com/auth/cloud-platform",)
+# Bounds a server that hangs, as for reads over gRPC (`cloud.calls`).
 _TIMEOUT_S = 30.0
+# Bounds a list whose last page never comes.
 _MOST_PAGES = 1000
+# Characters of an answer that an error carries, for logs and bug reports.
 _LONGEST_RAW = 10_000
 _DISABLED = re.compile(r"has not been used in project|API .*is disabled", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Service:
-    """One of them: ``Cloud Quotas API`` at ``cloudquotas.googleapis.com``, and the IAM role that reading takes."""
+    """A service: its title ``Cloud Quotas API``, its host ``cloudquotas.googleapis.com``, the IAM role for reading."""
 
     title: str
     host: str
     role: str
 
 
-class RestDoor:
-    """One service for one project; close it after use."""
+class RestClient:
+    """A client of one service for one project; close it after use."""
 
     def __init__(self, session: Any, base: str, service: Service, project: str) -> None:
         self._session = session
@@ -55,30 +58,31 @@ class RestDoor:
         self._project = project
 
     @classmethod
-    def open(cls, settings: CloudSettings, service: Service, environment: Mapping[str, str]) -> RestDoor:
-        """Sign in, or find the emulator.
+    def open(cls, settings: CloudSettings, service: Service, environment: Mapping[str, str]) -> RestClient:
+        """Create a client with the user's credentials, or for the emulator without any.
 
         Raises:
-            CredentialsMissing: nobody is signed in.
-            CloudUnavailable: nobody said where the emulator's REST services are.
+            CredentialsMissing: there are no credentials.
+            CloudUnavailable: the address of the emulator's REST services is not set.
         """
         if settings.is_emulated:
             session = _session(AnonymousCredentials())  # type: ignore[no-untyped-call]  # it has no types
             session.headers.update(emulator_authorization(environment))
-            session.trust_env = False  # a proxy of the environment is for the outside, not for this machine
+            session.trust_env = False  # a proxy of the environment is for other machines, not for this one
             return cls(session, _emulator(settings, environment), service, settings.project)
         try:
-            # requests of a person are counted against the project that is asked about
+            # Google counts a user's requests against a quota project; without one some services refuse them.
             credentials, _ = google.auth.default(scopes=_SCOPES, quota_project_id=settings.project)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error
         return cls(_session(credentials), f"https://{service.host}", service, settings.project)
 
     def close(self) -> None:
+        """Close the connections."""
         self._session.close()
 
     def pages(self, path: str, query: Mapping[str, str]) -> Iterator[Mapping[str, Any]]:
-        """All pages of a list, one after the other; raises as `read` does."""
+        """Yield all pages of a list; raises what `read` does."""
         token = ""
         for _ in range(_MOST_PAGES):
             page = self.read(path, {**query, **({"pageToken": token} if token else {})})
@@ -89,11 +93,11 @@ class RestDoor:
         raise self._unreadable(f"it has more than {_MOST_PAGES} pages")
 
     def read(self, path: str, query: Mapping[str, str]) -> Mapping[str, Any]:
-        """One JSON object.
+        """Get one JSON object.
 
         Raises:
             ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
-            CloudUnavailable: no answer, or none that can be read.
+            CloudUnavailable: there was no answer, or it cannot be read.
         """
         status, text = self._asked("GET", path, query, None)
         if status != 200:
@@ -101,10 +105,10 @@ class RestDoor:
         return self.parsed(text)
 
     def post(self, path: str, query: Mapping[str, str], body: Mapping[str, Any]) -> tuple[int, str]:
-        """Ask for a change, once; the HTTP status and the text of the answer, for `parsed` or `refusal`.
+        """Send a change once, and return the HTTP status and the text of the answer, for `parsed` or `refusal`.
 
         Raises:
-            CloudUnavailable: there was none, so whether it was done is not known.
+            CloudUnavailable: there was no answer, so the outcome is unknown.
         """
         return self._asked("POST", path, query, body)
 
@@ -116,15 +120,15 @@ class RestDoor:
             return int(answer.status_code), str(answer.text)
         except auth_exceptions.GoogleAuthError as error:
             raise _not_signed_in(error) from error
-        except OSError as error:  # what the requests library raises is one
+        except OSError as error:  # the base class of all errors of the requests library
             raise CloudUnavailable(
                 f"The {self._service.title} does not answer.",
-                hint="Check the network connection and proxy settings; if they are well, try again in a minute.",
+                hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
                 raw=str(error)[:_LONGEST_RAW],
             ) from error
 
     def parsed(self, text: str) -> Mapping[str, Any]:
-        """The JSON object that an answer is; raises `CloudUnavailable` where it is none."""
+        """Parse an answer as a JSON object; raises `CloudUnavailable` if it is not one."""
         try:
             body = json.loads(text)
         except (ValueError, RecursionError) as error:
@@ -141,12 +145,12 @@ class RestDoor:
         )
 
     def refusal(self, status: int, text: str) -> TpuError:
-        """What an answer with another status than 200 says."""
-        error = self._refusal_in_words(status, text)
+        """Return the error for an answer whose status is not 200."""
+        error = self._refusal_of(status, text)
         error.raw = text[:_LONGEST_RAW]
         return error
 
-    def _refusal_in_words(self, status: int, text: str) -> TpuError:
+    def _refusal_of(self, status: int, text: str) -> TpuError:
         title, host, project = self._service.title, self._service.host, self._project
         if status == 401:
             return CredentialsMissing("Google Cloud does not accept your credentials.", hint=LOGIN_HINT)
@@ -161,9 +165,9 @@ class RestDoor:
                 hint=f"Ask an owner of the project for the role {self._service.role}.",
             )
         if status == 429:
-            return RateExceeded(f"The {title} was asked too often in a short time.", hint="Try again in a minute.")
+            return RateExceeded(f"Too many requests to the {title} in a short time.", hint="Try again in a minute.")
         if status >= 500:
-            return CloudUnavailable(f"The {title} reported a fault of its own.", hint="Try again in a minute.")
+            return CloudUnavailable(f"The {title} had an internal error.", hint="Try again in a minute.")
         return CloudRefused(f"The {title} refused ({status}).", hint=f"It said: {_message_in(text)[:300]}")
 
 
@@ -175,7 +179,7 @@ def _emulator(settings: CloudSettings, environment: Mapping[str, str]) -> str:
     address = emulator_address(settings, environment)
     if not address:
         raise CloudUnavailable(
-            "Where the emulated cloud has its REST services is not known.",
+            "The address of the emulated cloud's REST services is not set.",
             hint=f"Set {ADDRESS_VARIABLE} to the address that the emulator printed when it started.",
         )
     return address
@@ -191,7 +195,7 @@ def _not_signed_in(error: Exception) -> TpuError:
 
 
 def _message_in(text: str) -> str:
-    """The words in Google's error envelope, or all of the text."""
+    """Return the message in Google's error envelope, or the whole text in one line."""
     try:
         return str(json.loads(text)["error"]["message"])
     except (ValueError, KeyError, TypeError, RecursionError):
