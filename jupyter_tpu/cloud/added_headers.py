@@ -15,6 +15,7 @@ class AddedHeaders(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc] 
         self._headers = headers
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        """Add the headers; gRPC calls it for each call."""
         present = tuple(client_call_details.metadata or ())
         metadata = grpc.aio.Metadata(*present, *self._headers.items())
         return await continuation(client_call_details._replace(metadata=metadata), request)

@@ -22,6 +22,7 @@ class Dates(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[misc]  # grpc
         self._clock = clock
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        """Let the clock learn from the answer; gRPC calls it for each call."""
         call, is_believed = await self._learn_from(continuation, client_call_details, request)
         if not is_believed and only_reads(client_call_details.method):
             call, _ = await self._learn_from(continuation, client_call_details, request)

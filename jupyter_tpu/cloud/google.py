@@ -117,16 +117,20 @@ class GoogleCloud:
 
     @property
     def settings(self) -> CloudSettings:
+        """See `CloudApi.settings`."""
         return self._settings
 
     @property
     def clock(self) -> CloudClock:
+        """See `CloudApi.clock`."""
         return self._clock
 
     async def aclose(self) -> None:
+        """See `CloudApi.aclose`."""
         await self._channel.close()
 
     async def list_nodes(self, zone: str = "-") -> NodeList:
+        """See `CloudApi.list_nodes`."""
         nodes: list[Node] = []
         unreachable: set[str] = set()
         with translated(self._request("list the nodes", zone)):
@@ -140,11 +144,13 @@ class GoogleCloud:
         return NodeList(nodes=tuple(sorted(nodes, key=lambda node: node.name)), unreachable=tuple(sorted(unreachable)))
 
     async def get_node(self, name: NodeName) -> Node:
+        """See `CloudApi.get_node`."""
         with translated(self._node_request("read", name)):
             message = await self._client.get_node(tpu_v2.GetNodeRequest(name=str(name)), **READ)
         return protos.node_of(tpu_v2.Node.pb(message))
 
     async def create_node(self, spec: NodeSpec) -> Operation:
+        """See `CloudApi.create_node`."""
         about = self._node_request("create", spec.name, spec.accelerator_type)
         with translated(about):
             request = tpu_v2.CreateNodeRequest(
@@ -154,24 +160,28 @@ class GoogleCloud:
         return protos.operation_of(answer.operation, about)
 
     async def delete_node(self, name: NodeName) -> Operation:
+        """See `CloudApi.delete_node`."""
         about = self._node_request("delete", name)
         with translated(about):
             answer = await self._client.delete_node(tpu_v2.DeleteNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def stop_node(self, name: NodeName) -> Operation:
+        """See `CloudApi.stop_node`."""
         about = self._node_request("stop", name)
         with translated(about):
             answer = await self._client.stop_node(tpu_v2.StopNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def start_node(self, name: NodeName) -> Operation:
+        """See `CloudApi.start_node`."""
         about = self._node_request("start", name)
         with translated(about):
             answer = await self._client.start_node(tpu_v2.StartNodeRequest(name=str(name)), **CHANGE)
         return protos.operation_of(answer.operation, about)
 
     async def update_node_metadata(self, name: NodeName, metadata: Mapping[str, str]) -> Operation:
+        """See `CloudApi.update_node_metadata`."""
         # The API replaces the whole map, so the keys of others, such as SSH keys, are read first and sent back.
         present = (await self.get_node(name)).metadata
         about = self._node_request("change the metadata of", name)
@@ -184,11 +194,13 @@ class GoogleCloud:
         return protos.operation_of(answer.operation, about)
 
     async def get_operation(self, name: str) -> Operation:
+        """See `CloudApi.get_operation`."""
         with translated(self._request("read an operation")):
             message = await self._client.get_operation(operations_pb2.GetOperationRequest(name=name), **READ)
         return protos.operation_of(message, self._about(message))
 
     async def list_operations(self, zone: str) -> tuple[Operation, ...]:
+        """See `CloudApi.list_operations`."""
         found: list[Operation] = []
         request = operations_pb2.ListOperationsRequest(name=self._parent(zone), page_size=500)
         with translated(self._request(f"list the operations of {zone}", zone)):
@@ -200,6 +212,7 @@ class GoogleCloud:
                     return tuple(found)
 
     async def list_zones(self) -> tuple[str, ...]:
+        """See `CloudApi.list_zones`."""
         found: list[str] = []
         request = locations_pb2.ListLocationsRequest(name=f"projects/{self._settings.project}", page_size=500)
         with translated(self._request("list the zones")):
@@ -211,18 +224,21 @@ class GoogleCloud:
                     return tuple(sorted(found))
 
     async def list_accelerator_types(self, zone: str) -> tuple[str, ...]:
+        """See `CloudApi.list_accelerator_types`."""
         with translated(self._request(f"list the accelerator types of {zone}", zone)):
             request = tpu_v2.ListAcceleratorTypesRequest(parent=self._parent(zone))
             pager = await self._client.list_accelerator_types(request, **READ)
             return tuple([each.type_ async for each in pager])
 
     async def list_runtime_versions(self, zone: str) -> tuple[str, ...]:
+        """See `CloudApi.list_runtime_versions`."""
         with translated(self._request(f"list the runtime versions of {zone}", zone)):
             request = tpu_v2.ListRuntimeVersionsRequest(parent=self._parent(zone))
             pager = await self._client.list_runtime_versions(request, **READ)
             return tuple([each.version async for each in pager])
 
     async def get_worker_identities(self, name: NodeName) -> tuple[WorkerIdentity, ...]:
+        """See `CloudApi.get_worker_identities`."""
         with translated(self._node_request("read the host keys of", name)):
             # an empty worker id stands for all workers, as gcloud asks it
             request = tpu_v2.GetGuestAttributesRequest(name=str(name), worker_ids=[""])
@@ -231,16 +247,19 @@ class GoogleCloud:
         return protos.identities_of(workers, is_emulated=self._settings.is_emulated)
 
     async def list_queued_resources(self, zone: str = "-") -> QueuedList:
+        """See `CloudApi.list_queued_resources`."""
         return await self._queue.list(zone)
 
     async def create_queued_resource(
         self, spec: QueuedSpec, valid_for_s: float | None = None, *, run_for_s: float | None = None
     ) -> Operation:
+        """See `CloudApi.create_queued_resource`."""
         if run_for_s is not None:
             return await create_flex_start(self._settings, spec, valid_for_s, run_for_s)
         return await self._queue.create(spec, valid_for_s)
 
     async def delete_queued_resource(self, name: QueuedName, *, force: bool = False) -> Operation:
+        """See `CloudApi.delete_queued_resource`."""
         return await self._queue.delete(name, force=force)
 
     def _parent(self, zone: str) -> str:

@@ -15,6 +15,7 @@ class UnreadableAnswers(grpc.aio.UnaryUnaryClientInterceptor):  # type: ignore[m
     """Raises the error that the synchronous gRPC raises in this case."""
 
     async def intercept_unary_unary(self, continuation: Any, client_call_details: Any, request: Any) -> Any:
+        """Raise an error for an unreadable answer; gRPC calls it for each call."""
         call = await continuation(client_call_details, request)
         if await call is None:
             raise grpc.aio.AioRpcError(

@@ -35,6 +35,7 @@ def _failed(case: Case, why: str) -> str:
 
 
 def not_signed_in(case: Case) -> TpuError:
+    """Return the error for missing, wrong or expired credentials."""
     return CredentialsMissing(
         _failed(case, "Google Cloud does not accept your credentials; they may have expired."),
         hint=LOGIN_HINT,
@@ -42,6 +43,7 @@ def not_signed_in(case: Case) -> TpuError:
 
 
 def api_disabled(case: Case) -> TpuError:
+    """Return the error for a project in which the Cloud TPU API is not enabled."""
     return ApiDisabled(
         _failed(case, f"the Cloud TPU API is not enabled in project {case.request.project}."),
         hint=f"Run `gcloud services enable tpu.googleapis.com --project={case.request.project}`, wait a few minutes "
@@ -50,6 +52,7 @@ def api_disabled(case: Case) -> TpuError:
 
 
 def billing_disabled(case: Case) -> TpuError:
+    """Return the error for a project without billing."""
     return PermissionDenied(
         _failed(case, f"billing is not enabled for project {case.request.project}."),
         hint=f"Link a billing account: https://console.cloud.google.com/billing/linkedaccount?project={case.request.project}",
@@ -57,6 +60,7 @@ def billing_disabled(case: Case) -> TpuError:
 
 
 def not_allowlisted(case: Case) -> TpuError:
+    """Return the error for an accelerator type that the project may not use."""
     what = case.request.accelerator_type or "this accelerator type"
     return NotAllowlisted(
         _failed(case, f"project {case.request.project} may not use {what} in {case.request.zone or 'this zone'}."),
@@ -65,6 +69,7 @@ def not_allowlisted(case: Case) -> TpuError:
 
 
 def zone_closed(case: Case) -> TpuError:
+    """Return the error for a zone that does not exist or is closed to the project."""
     zone = f"zone {case.request.zone}" if case.request.zone else "the zone"
     return PermissionDenied(
         _failed(case, f"{zone} does not exist or is not open to project {case.request.project}."),
@@ -73,6 +78,7 @@ def zone_closed(case: Case) -> TpuError:
 
 
 def project_unknown(case: Case) -> TpuError:
+    """Return the error for a project that does not exist or is hidden from the user."""
     return PermissionDenied(
         _failed(case, f"project {case.request.project} does not exist, or you may not see it."),
         hint="Check the project id (`gcloud projects list`); set it with --project or JUPYTER_TPU_PROJECT.",
@@ -80,6 +86,7 @@ def project_unknown(case: Case) -> TpuError:
 
 
 def permission_denied(case: Case) -> TpuError:
+    """Return the error for a missing IAM permission."""
     found = re.search(r"[Pp]ermission '([\w.]+)'", case.refusal.message)
     what = f"you lack the permission {found[1]}" if found else "you lack a permission"
     return PermissionDenied(
@@ -90,6 +97,7 @@ def permission_denied(case: Case) -> TpuError:
 
 
 def quota(case: Case) -> TpuError:
+    """Return the error for a quota that is used up."""
     return QuotaExceeded(
         _failed(case, f"a quota of project {case.request.project} is used up. {_quota_limit(case)}"),
         hint="Waiting does not help. `jupyter tpu quota` shows what uses it; `jupyter tpu cleanup` deletes what you do "
@@ -108,6 +116,7 @@ def _quota_limit(case: Case) -> str:
 
 
 def rate(case: Case) -> TpuError:
+    """Return the error for too many requests in a minute."""
     return RateExceeded(
         _failed(case, f"too many requests of project {case.request.project} in a short time."),
         hint="Wait a minute and try again.",
@@ -115,6 +124,7 @@ def rate(case: Case) -> TpuError:
 
 
 def address_quota(case: Case) -> TpuError:
+    """Return the error for a region without free external IP addresses."""
     return AddressQuotaExceeded(
         _failed(case, "the project's limit of external IP addresses in the region is used up."),
         hint="Delete VMs or nodes that hold one, choose another region, ask for more quota "
@@ -123,6 +133,7 @@ def address_quota(case: Case) -> TpuError:
 
 
 def reservation(case: Case) -> TpuError:
+    """Return the error for a reservation that is used up."""
     return OutOfCapacity(
         _failed(case, "the reservation has no free machines."),
         hint="Free some of the reservation, or create the node without it.",
@@ -130,6 +141,7 @@ def reservation(case: Case) -> TpuError:
 
 
 def stock_out(case: Case) -> TpuError:
+    """Return the error for a zone without free capacity."""
     where = f"zone {case.request.zone}" if case.request.zone else "the zone"
     what = f" for a {case.request.accelerator_type}" if case.request.accelerator_type else ""
     return OutOfCapacity(
@@ -139,6 +151,7 @@ def stock_out(case: Case) -> TpuError:
 
 
 def not_in_zone(case: Case) -> TpuError:
+    """Return the error for an accelerator type that a zone does not offer."""
     what = case.request.accelerator_type or "This accelerator type"
     return BadInput(
         _failed(case, f"{what} is not offered in {case.request.zone or 'this zone'}."),
@@ -147,12 +160,14 @@ def not_in_zone(case: Case) -> TpuError:
 
 
 def wrong_state(case: Case) -> TpuError:
+    """Return the error for a node whose state does not allow the request."""
     state = re.search(r"while in state (\w+)", case.refusal.message)
     why = f"the node is {state[1]}" if state else "the node's current state does not allow it"
     return WrongState(_failed(case, f"{why}."), hint="Wait until its state has changed, or delete the node.")
 
 
 def not_found(case: Case) -> TpuError:
+    """Return the error for a resource that does not exist."""
     return NodeNotFound(
         _failed(case, f"there is no such {case.request.kind} in project {case.request.project}."),
         hint="`jupyter tpu list` shows what exists.",
@@ -160,10 +175,12 @@ def not_found(case: Case) -> TpuError:
 
 
 def reservation_unknown(case: Case) -> TpuError:
+    """Return the error for a reservation that does not exist."""
     return BadInput(_failed(case, "there is no such reservation."), hint="Create the node without it.")
 
 
 def exists(case: Case) -> TpuError:
+    """Return the error for a name that is taken."""
     return NodeExists(
         _failed(case, f"a {case.request.kind} of that name exists already."),
         hint="Choose another name, or use or delete the one that exists (`jupyter tpu list`).",
@@ -171,14 +188,17 @@ def exists(case: Case) -> TpuError:
 
 
 def bad_request(case: Case) -> TpuError:
+    """Return the error for a request that the cloud calls invalid."""
     return BadInput(_failed(case, "the cloud did not accept the request."), hint=_quoted(case))
 
 
 def refused(case: Case) -> TpuError:
+    """Return the error for any other refusal."""
     return CloudRefused(_failed(case, "the cloud refused."), hint=_quoted(case))
 
 
 def no_answer(case: Case) -> TpuError:
+    """Return the error for a cloud that does not answer."""
     return CloudUnavailable(
         _failed(case, "the Cloud TPU API does not answer."),
         hint="Check the network connection and proxy settings; if both are fine, try again in a minute.",
@@ -186,6 +206,7 @@ def no_answer(case: Case) -> TpuError:
 
 
 def broken_answer(case: Case) -> TpuError:
+    """Return the error for an internal error of the cloud, or an answer from something else."""
     return CloudUnavailable(
         _failed(case, "the Cloud TPU API had an internal error, or what answered is not that API."),
         hint="Try again in a minute. " + _quoted(case),

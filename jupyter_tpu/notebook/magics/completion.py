@@ -42,6 +42,7 @@ def _matcher(find: Find) -> Any:
     """Return a matcher of IPython's API version 2, which can suppress Python's own names in the line of a magic."""
 
     def match_tpu(context: Any) -> dict[str, Any]:
+        """Return the completions in IPython's form."""
         found = _matches(find, context.text_until_cursor, context.token)
         return {"completions": [SimpleNamespace(text=each, type="magic") for each in found], "suppress": bool(found)}
 
@@ -58,6 +59,7 @@ def _marked(matcher: Any) -> Any:
 
 def _hook(find: Find) -> Callable[[Any, Any], list[str]]:
     def complete(_shell: Any, event: Any) -> list[str]:
+        """Return the completions; IPython before 8.6 calls it."""
         return _matches(find, event.text_until_cursor, event.symbol)
 
     return complete

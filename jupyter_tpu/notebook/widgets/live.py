@@ -54,6 +54,7 @@ def _live_class() -> Any:
             _publish(self.comm, self.get_state(key), is_answer=key != "picture")
 
         def close(self) -> None:
+            """Close the widget in all pages."""
             self._on_close()
             super().close()
 
