@@ -75,7 +75,7 @@ def _rows(
 ) -> Iterator[Mapping[str, str | None]]:
     """Run a query and yield all rows of its answer."""
     path = f"/bigquery/v2/projects/{quote(project, safe=':')}/queries"
-    answer = _asked(client, path, table, query_body(query, parameters))
+    answer = _run_query(client, path, table, query_body(query, parameters))
     results, where = _place(path, answer.get("jobReference"))
     # A long query answers without rows at first; its job is asked until it is complete.
     for _ in range(_MOST_WAITS):
@@ -117,7 +117,7 @@ def query_body(query: str, parameters: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def _asked(client: RestClient, path: str, table: ExportTable, body: Mapping[str, Any]) -> Mapping[str, Any]:
+def _run_query(client: RestClient, path: str, table: ExportTable, body: Mapping[str, Any]) -> Mapping[str, Any]:
     status, text = client.post(path, {}, body)
     if status == 200:
         return client.parsed(text)

@@ -99,7 +99,7 @@ class RestClient:
             ApiDisabled, PermissionDenied, RateExceeded, CloudRefused, CredentialsMissing: it was refused.
             CloudUnavailable: there was no answer, or it cannot be read.
         """
-        status, text = self._asked("GET", path, query, None)
+        status, text = self._send("GET", path, query, None)
         if status != 200:
             raise self.refusal(status, text)
         return self.parsed(text)
@@ -110,9 +110,9 @@ class RestClient:
         Raises:
             CloudUnavailable: there was no answer, so the outcome is unknown.
         """
-        return self._asked("POST", path, query, body)
+        return self._send("POST", path, query, body)
 
-    def _asked(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
+    def _send(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
         try:
             answer = self._session.request(
                 verb, f"{self._base}{path}", params=dict(query), json=body, timeout=_TIMEOUT_S, allow_redirects=False

@@ -69,12 +69,12 @@ def _start_devices(jax: Any, worker: ThisWorker) -> list[Any]:
 
 def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
     if not worker.is_emulated and any(device.platform != "tpu" for device in devices):
-        raise diagnosis.fell_back_to_cpu(_kept_reason(), worker)
+        raise diagnosis.fell_back_to_cpu(_fallback_reason(), worker)
     if worker.jax_devices is not None and len(devices) != worker.jax_devices:
         raise diagnosis.wrong_devices(len(devices), worker)
 
 
-def _kept_reason() -> str:
+def _fallback_reason() -> str:
     """Return why JAX did not use the TPU; it records the reason, but only in a private variable."""
     bridge = importlib.import_module("jax._src.xla_bridge")
     return str(getattr(bridge, "_backend_errors", {}).get("tpu", ""))

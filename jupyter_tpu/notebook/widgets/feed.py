@@ -38,7 +38,7 @@ class Feed:
     """The thread of one widget, which runs only while it is needed.
 
     Args:
-        look: performs the requests of the pages, reads the node and shows the result; its first argument says whether
+        update: performs the requests of the pages, reads the node and shows the result; its first argument says whether
             a page wants the history too.
         every_s: seconds between two updates while pages report.
         is_kernel_busy: whether the kernel runs a cell, so that reports of pages may be stuck.
@@ -47,12 +47,12 @@ class Feed:
 
     def __init__(
         self,
-        look: Callable[[bool, list[Act]], None],
+        update: Callable[[bool, list[Act]], None],
         every_s: float,
         is_kernel_busy: Callable[[], bool],
         silence_s: float = SILENCE_S,
     ) -> None:
-        self._look = look
+        self._update = update
         self._every_s = every_s
         self._is_kernel_busy = is_kernel_busy
         self._silence_s = silence_s
@@ -61,7 +61,7 @@ class Feed:
         self._acts: deque[Act] = deque()
         self._wants_whole = False
         self._is_over = False
-        self._heard_at = time.monotonic()
+        self._reported_at = time.monotonic()
         self._thread: threading.Thread | None = None
 
     @property
@@ -72,7 +72,7 @@ class Feed:
     def hear(self, *, whole: bool = False, act: Act | None = None) -> None:
         """Take a report of a page, which may ask for the history or for an action; ignored after `close`."""
         with self._changing:
-            self._heard_at = time.monotonic()
+            self._reported_at = time.monotonic()
             self._wants_whole = self._wants_whole or whole
             if act is not None:
                 self._acts.append(act)
@@ -92,7 +92,7 @@ class Feed:
             # Cleared before the requests are taken, so that one that comes in between is not slept through.
             self._news.clear()
             whole, acts = self._requests()
-            self._look(whole, acts)
+            self._update(whole, acts)
             self._news.wait(pace_s(self._every_s, self._silent_s()))
 
     def _requests(self) -> tuple[bool, list[Act]]:
@@ -112,4 +112,4 @@ class Feed:
             return self._thread is None
 
     def _silent_s(self) -> float:
-        return time.monotonic() - self._heard_at
+        return time.monotonic() - self._reported_at

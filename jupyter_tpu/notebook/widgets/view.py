@@ -81,14 +81,14 @@ class Looker:
             whole: whether to add the history.
             acts: requests of pages, which are performed first, so that the data shows their effect.
         """
-        heard = [self._heard(act) for act in acts]
+        results = [self._performed(act) for act in acts]
         # An old history would be drawn as if it ended now.
         if self._data is not None:
             self._data = {name: value for name, value in self._data.items() if name != "history"}
-        problem = self._look(whole)
-        return {"problem": problem, "data": self._data, "heard": heard}
+        problem = self._read(whole)
+        return {"problem": problem, "data": self._data, "heard": results}
 
-    def _look(self, whole: bool) -> str:
+    def _read(self, whole: bool) -> str:
         try:
             self._data = self._view.look(self._ask, whole)
         except TpuError as error:
@@ -97,7 +97,7 @@ class Looker:
             return _UNREADABLE.format(f"{type(error).__name__} {error}"[:200])
         return ""
 
-    def _heard(self, act: Mapping[str, Any]) -> dict[str, Any]:
+    def _performed(self, act: Mapping[str, Any]) -> dict[str, Any]:
         try:
             text = self._view.act(self._ask, act, time.time())
         except TpuError as error:
