@@ -68,6 +68,7 @@ _LOOPBACK_OPTIONS = [*_CHANNEL_OPTIONS, ("grpc.enable_http_proxy", 0)]
 async def connect(settings: CloudSettings) -> CloudApi:
     """Connect to the cloud, see `jupyter_tpu.cloud.connect_cloud`."""
     clock = CloudClock()
+    # The dates come last, so that the clock times the bare call.
     interceptors: list[Any] = [UnreadableAnswers(), Dates(clock)]
     if settings.is_emulated:
         headers = emulator_authorization(os.environ)
@@ -77,6 +78,7 @@ async def connect(settings: CloudSettings) -> CloudApi:
     with translated(Request(what="sign in to Google Cloud", project=settings.project)):
         # In a thread, because it may read files and ask the machine's metadata server.
         credentials, project = await asyncio.to_thread(google.auth.default, scopes=_SCOPES)
+        # Credentials may be for a sovereign cloud with a domain of its own, whose hosts may get them too.
         universe = await asyncio.to_thread(lambda: credentials.universe_domain) if settings.endpoint else ""
     settings.check_host_may_get_credentials(universe, os.environ)
     channel = TpuGrpcAsyncIOTransport.create_channel(

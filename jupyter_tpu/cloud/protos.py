@@ -22,6 +22,7 @@ def node_of(message: Any) -> Node:
     """Convert a bare ``Node`` message."""
     config = message.accelerator_config
     scheduling = message.scheduling_config
+    # Texts pass through `plain`: they are shown in terminals, and other people's nodes may carry anything.
     return Node(
         name=NodeName.parse(message.name),
         state=enum_name(tpu_v2.Node.State, message.state),
@@ -81,6 +82,7 @@ def node_to_create(spec: NodeSpec) -> tpu_v2.Node:
 def operation_of(message: operations_pb2.Operation, request: Request) -> Operation:
     """Convert an operation; a failure inside it becomes an error, and `request` is for its message."""
     metadata = tpu_v2.OperationMetadata.pb(tpu_v2.OperationMetadata())
+    # Metadata of another type, which a newer API may send, leaves verb and target empty.
     if message.metadata.Is(metadata.DESCRIPTOR):
         message.metadata.Unpack(metadata)
     failed = message.WhichOneof("result") == "error"

@@ -74,6 +74,7 @@ class AttachedNodes:
 
     def close(self) -> None:
         """Shut all kernels down."""
+        # Emptied first: `close` is also registered with atexit and may run twice.
         kernels, self._kernels = self._kernels, {}
         for kernel in kernels.values():
             kernel.close()

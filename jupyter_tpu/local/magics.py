@@ -76,6 +76,7 @@ class LocalMagics:
         if run_command(["kernelspec", node, *options]):
             raise CommandFailed
         spec = self._nodes.find(node, environment, _zone_in(options))
+        # Started now, so that a node that cannot be used is reported here and not by the first cell.
         self._started(spec)
         self._nodes.current = spec.name
         self._say(f"Cells that begin with %%tpu run on {spec.display_name}.")
@@ -94,6 +95,7 @@ class LocalMagics:
         spec = self._nodes.find(node, environment)
         kernel = self._started(spec)
         try:
+            # Variables are copied only after a success: after an error they may be half computed.
             reply = self._reply(kernel, spec, cell)
             if reply.get("status") != "ok":
                 raise CellFailed(reply)
@@ -121,7 +123,7 @@ class LocalMagics:
 
 
 class Left(Exception):
-    """The user's second interrupt ended the waiting; shown as a sentence without a traceback."""
+    """An interrupt by the user ended the waiting; shown as a sentence without a traceback."""
 
     def _render_traceback_(self) -> list[str]:
         return [str(self)]

@@ -67,6 +67,7 @@ class RemoteKernel:
         # The thread fills the queue; only this thread calls `show`, because it prints into the cell that runs here.
         messages: queue.SimpleQueue[Message | None] = queue.SimpleQueue()
         running = self._submit(self._run(code, messages.put))
+        # None wakes the loop below when the cell has ended or failed.
         running.add_done_callback(lambda _: messages.put(None))
         is_interrupted = False
         while True:

@@ -115,7 +115,13 @@ class RestClient:
     def _send(self, verb: str, path: str, query: Mapping[str, str], body: Mapping[str, Any] | None) -> tuple[int, str]:
         try:
             answer = self._session.request(
-                verb, f"{self._base}{path}", params=dict(query), json=body, timeout=_TIMEOUT_S, allow_redirects=False
+                # No redirects: they could carry the credentials to another host.
+                verb,
+                f"{self._base}{path}",
+                params=dict(query),
+                json=body,
+                timeout=_TIMEOUT_S,
+                allow_redirects=False,
             )
             return int(answer.status_code), str(answer.text)
         except auth_exceptions.GoogleAuthError as error:

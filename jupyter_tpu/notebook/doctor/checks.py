@@ -149,6 +149,7 @@ def _runtime_version(facts: Facts, answer: Answer) -> Findings:
         yield Finding(check=check, state=UNKNOWN, text=text, fix=fix)
         return
     found = str(answer["data"]["runtime_version"])
+    # Without a framework only the node's type is compared.
     for framework in facts.installed or ("",):
         if why := runtime_version_fits(facts.worker.accelerator_type, found, framework):
             yield Finding(check=check, state=FAULT, text=why, fix="Recreate the node with one of those.")
@@ -221,6 +222,7 @@ def _suspicious(environ: Mapping[str, str], worker: ThisWorker) -> Findings:
         yield _variable(FAULT, f"JAX_PLATFORMS={platforms} keeps JAX from the TPU.")
     if environ.get("PJRT_DEVICE", "TPU") != "TPU" and not is_emulated:
         yield _variable(FAULT, f"PJRT_DEVICE={environ['PJRT_DEVICE']} keeps PyTorch/XLA from the TPU.")
+    # On a single worker it does no harm.
     if environ.get("TPU_SKIP_MDS_QUERY") and worker.workers > 1 and not is_emulated:
         text = "TPU_SKIP_MDS_QUERY keeps JAX from finding the other workers of the slice. JAX sets it without a chip."
         yield _variable(WARNING, text)

@@ -22,6 +22,7 @@ class _Before:
 
 def set_environment(variables: Mapping[str, str]) -> None:
     """Set environment variables; call it before the first import, because frameworks read them only once."""
+    # setdefault keeps the oldest value if a variable is set twice.
     for name in variables:
         _Before.variables.setdefault(name, os.environ.get(name))
     os.environ.update(variables)

@@ -68,6 +68,7 @@ def _start_devices(jax: Any, worker: ThisWorker) -> list[Any]:
 
 
 def _check_devices(devices: list[Any], worker: ThisWorker) -> None:
+    # With our settings JAX fails without a TPU; it falls back to the CPU only if it was started before them.
     if not worker.is_emulated and any(device.platform != "tpu" for device in devices):
         raise diagnosis.fell_back_to_cpu(_fallback_reason(), worker)
     if worker.jax_devices is not None and len(devices) != worker.jax_devices:

@@ -42,6 +42,7 @@ class Refusal:
 
 
 REFUSALS: tuple[Refusal, ...] = (
+    # Another process uses the chips. `diagnosis` completes the first two with that process.
     Refusal(
         name="held",
         text=r"already in use by process with pid (?P<pid>\d+)",
@@ -64,6 +65,7 @@ REFUSALS: tuple[Refusal, ...] = (
         " chips before %tpu_init can use them.",
         is_busy=True,
     ),
+    # The libraries are missing or do not fit together.
     Refusal(
         name="shadowed-libtpu",
         text=r"module 'libtpu' has no attribute 'get_library_path'",
@@ -96,6 +98,7 @@ REFUSALS: tuple[Refusal, ...] = (
         fix="Install it with: {install}, then restart the kernel.",
         is_elsewhere=True,
     ),
+    # There is no chip, or the framework does not see it.
     Refusal(
         name="no-chip",
         text=r"No jellyfish device found|No TPU Platform available|not in the list of known backends",
@@ -120,6 +123,7 @@ REFUSALS: tuple[Refusal, ...] = (
         " (such as v5litepod-8); then restart the kernel.",
         is_elsewhere=True,
     ),
+    # TensorFlow: the build has no TPU support, or looks for the TPU in the wrong place.
     Refusal(
         name="no-tpu-platform",
         text=r"No TPU platform found\. Platform manager status",
@@ -149,6 +153,7 @@ REFUSALS: tuple[Refusal, ...] = (
         fix='On a TPU VM use TPUClusterResolver("local"), or tpu.strategy as %tpu_init leaves it.',
         is_elsewhere=True,
     ),
+    # PyTorch: the build is for other devices, or TorchTPU is not loaded.
     Refusal(
         name="torch-for-gpus",
         text=r"lib\w+\.so\.\*?\S* not found in the system path",
@@ -162,6 +167,7 @@ REFUSALS: tuple[Refusal, ...] = (
         fix=NO_CHIP_FIX + " If the chips are fine: {install}, then restart the kernel.",
         is_elsewhere=True,
     ),
+    # The user's own code has started the framework.
     Refusal(
         name="too-late",
         text=r"Virtual devices cannot be modified after being initialized"

@@ -33,6 +33,7 @@ def start_tf(worker: ThisWorker) -> Ready:
     """
     tf = import_framework("tf", "tensorflow", worker)
     claim_chips(worker, "tf")
+    # A second %tpu_init proves the same strategy again.
     if _Started.strategy is None:
         _Started.strategy = _start(tf, worker)
     strategy = _Started.strategy

@@ -82,7 +82,7 @@ class Looker:
             acts: requests of pages, which are performed first, so that the data shows their effect.
         """
         results = [self._performed(act) for act in acts]
-        # An old history would be drawn as if it ended now.
+        # The history is sent only when a page asks for it: it is most of the bytes.
         if self._data is not None:
             self._data = {name: value for name, value in self._data.items() if name != "history"}
         problem = self._read(whole)
