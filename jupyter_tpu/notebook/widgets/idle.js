@@ -39,7 +39,7 @@ function endText(data) {
 function ruleText({ idle_after_s: idle, session_s: session }) {
   const rules = [
     idle === null ? "" : `Idle timeout ${spanText(idle)}`,
-    session === null ? "" : `maximum session length ${spanText(session)}`
+    session === null ? "" : `${idle === null ? "Maximum" : "maximum"} session length ${spanText(session)}`
   ];
   return rules.some(Boolean) ? rules.filter(Boolean).join(" · ") : "No idle timeout, no maximum session length";
 }
