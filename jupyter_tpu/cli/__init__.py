@@ -1,7 +1,8 @@
-"""``jupyter tpu …``: the panel's work from a terminal.
+"""The command `jupyter tpu …`: what the panel does, from a terminal.
 
-One module for each group of commands, imported once one is typed. Modules import what is heavy (Google's client,
-asyncssh, Jupyter) inside their functions, because `jupyter tpu --help` and a mistyped option must answer at once.
+Start with `command_line`: it maps each command to its module, which is imported only when that command is typed.
+Modules import what is heavy (Google's client, asyncssh, Jupyter) inside their functions, because `jupyter tpu --help`
+and a mistyped option must answer at once. Must not know the Jupyter server.
 """
 
 from __future__ import annotations
@@ -11,16 +12,20 @@ from collections.abc import Sequence
 
 from jupyter_tpu.standard_streams import open_missing_streams
 
-_INTERRUPTED = 130
+_INTERRUPTED = 130  # as a shell reports a program that SIGINT ended: 128 + 2
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command line; the result is the exit code: 0 done, 1 refused or failed, 2 used wrongly, 130 interrupted."""
+    """Run a command line.
+
+    Returns:
+        The exit code: 0 done, 1 refused or failed, 2 wrong usage, 130 interrupted.
+    """
     open_missing_streams()
     try:
         from jupyter_tpu.cli.command_line import run
 
         return run(argv)
-    except KeyboardInterrupt:  # often while it imports; what must say more, as `create`, has caught its own
+    except KeyboardInterrupt:  # often while it imports; commands that must say more catch it themselves
         sys.stderr.write("Interrupted.\n")
         return _INTERRUPTED

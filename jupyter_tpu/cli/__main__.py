@@ -1,4 +1,4 @@
-"""``python -m jupyter_tpu.cli``."""
+"""Entry point of ``python -m jupyter_tpu.cli``."""
 
 from jupyter_tpu.cli import main
 

@@ -1,4 +1,4 @@
-"""The command line as a whole: its commands, and how a run ends."""
+"""The table of all commands, and how one is parsed, run and reported."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _COMMANDS: Mapping[str, tuple[str, ...]] = {
     "demo.command": ("demo",),
     "other": ("emulator", "version"),
 }
-"""What each module of this package adds to the line."""
+"""The commands that each module of this package adds."""
 
 _RENAMED: Mapping[str, tuple[str, ...]] = {
     "brakes": ("autostop",),
@@ -51,11 +51,11 @@ _RENAMED: Mapping[str, tuple[str, ...]] = {
     "sweep": ("cleanup",),
     "who": ("ps",),
 }
-"""Commands as they were called before, and what to type now; they work for one more minor version."""
+"""Old names of commands and what to type now. The old names work for one more minor version."""
 
 
 def build_parser(command: str = "") -> Overview:
-    """All commands; or those of one module, where it has the one that was typed, since importing all takes a while."""
+    """Return the parser of all commands, or of one module's if that has `command`: importing all takes a while."""
     parser = Overview()
     having = [module for module, commands in _COMMANDS.items() if command in commands]
     for module in having or _COMMANDS:
@@ -64,7 +64,7 @@ def build_parser(command: str = "") -> Overview:
 
 
 def run(argv: Sequence[str] | None = None) -> int:
-    """Parse and perform; see `jupyter_tpu.cli.main` for the exit codes."""
+    """Parse the arguments (default: the process's own), run the command and return its exit code (see `cli.main`)."""
     arguments = list(sys.argv[1:] if argv is None else argv)
     if arguments[:1] == ["emulator"]:  # it has a parser of its own
         from jupyter_tpu.cli.other import run_emulator
@@ -78,12 +78,12 @@ def run(argv: Sequence[str] | None = None) -> int:
     try:
         options = _parsed(parser, arguments)
     except UsageError as error:
-        return _misused(error, as_json="--json" in arguments)
-    return _performed(options)
+        return _usage_error(error, as_json="--json" in arguments)
+    return _perform(options)
 
 
 def _renamed(arguments: list[str]) -> list[str]:
-    """The arguments with the present name of the command, and a note on stderr where they had an old one."""
+    """Replace an old name of a command by the present one, with a note on stderr."""
     if not arguments or arguments[0] not in _RENAMED:
         return arguments
     old, now = arguments[0], _RENAMED[arguments[0]]
@@ -91,8 +91,8 @@ def _renamed(arguments: list[str]) -> list[str]:
     return [*now, *arguments[1:]]
 
 
-def _misused(error: UsageError, *, as_json: bool) -> int:
-    """Exit code 2, as of all programs whose command line cannot be understood."""
+def _usage_error(error: UsageError, *, as_json: bool) -> int:
+    """Report a wrong usage and return exit code 2, as other programs do."""
     if as_json:
         report(error, as_json=True)
     else:
@@ -101,20 +101,21 @@ def _misused(error: UsageError, *, as_json: bool) -> int:
     return 2
 
 
-def _take_prices(options: argparse.Namespace) -> None:
-    """Those of the Billing Catalog that are kept on this machine, for commands that speak with a cloud."""
-    if hasattr(options, "endpoint"):
+def _load_prices(options: argparse.Namespace) -> None:
+    """Load the prices that were last read from the Billing Catalog, for commands that use a cloud."""
+    if hasattr(options, "endpoint"):  # only commands with `add_cloud_options` have it
         from jupyter_tpu.fleet.spend.prices import Pricing
 
         Pricing.of_user(cloud_settings(options)).take_kept(time.time())
 
 
 def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
-    """What follows ``--`` is for another program and becomes `options.passed_on`."""
+    """Parse the arguments; what follows ``--`` is for another program and becomes `options.passed_on`."""
     own, passed_on = arguments, list[str]()
     if "--" in arguments:
         at = arguments.index("--")
         own, passed_on = arguments[:at], arguments[at + 1 :]
+    # argparse would list all commands; `refuse` names the one that was probably meant
     if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
         parser.refuse(own[0])
     options = parser.parse_args(own)
@@ -124,12 +125,12 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     return options
 
 
-def _performed(options: argparse.Namespace) -> int:
+def _perform(options: argparse.Namespace) -> int:
     try:
-        _take_prices(options)
+        _load_prices(options)
         return cast(Run, options.run)(options)
-    except UsageError as error:  # what only the command itself can see, such as two arguments that exclude each other
-        return _misused(error, as_json=getattr(options, "json", False))
+    except UsageError as error:  # found by the command itself, such as two arguments that exclude each other
+        return _usage_error(error, as_json=getattr(options, "json", False))
     except TpuError as error:
         report(error, as_json=getattr(options, "json", False))
         return 1
@@ -137,23 +138,23 @@ def _performed(options: argparse.Namespace) -> int:
         _drop_output()
         return 1
     except OSError as error:
-        return _failed_here(error, as_json=getattr(options, "json", False))
+        return _local_failure(error, as_json=getattr(options, "json", False))
 
 
-def _failed_here(error: OSError, *, as_json: bool) -> int:
-    """This machine does not allow it: a full disk, a folder that may not be written, an output that takes nothing."""
+def _local_failure(error: OSError, *, as_json: bool) -> int:
+    """Report an error of this machine: a full disk, a folder without permission, an output that was closed."""
     what = f"{error.filename}: " if error.filename else ""
-    told = TpuError(
+    failure = TpuError(
         f"This machine refused to read or write: {what}{error.strerror or error}.",
         hint=_hint_for(error),
         raw=repr(error),
     )
     try:
-        report(told, as_json=as_json)
+        report(failure, as_json=as_json)
         sys.stdout.flush()
-    except OSError:  # it was the output
+    except OSError:  # it was standard output itself that failed
         _drop_output()
-        report(told, as_json=False)
+        report(failure, as_json=False)
     return 1
 
 
@@ -164,5 +165,5 @@ def _hint_for(error: OSError) -> str:
 
 
 def _drop_output() -> None:
-    """What could not be written is not tried again at the end of the process."""
+    """Send the rest of the output nowhere, so that Python does not fail again when it flushes at exit."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""Durations as people write them."""
+"""Durations as people type them: 30m, 6h, 2d."""
 
 from __future__ import annotations
 
@@ -10,11 +10,16 @@ _SECONDS = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400}
 
 
 def seconds(text: str, option: str) -> float:
-    """``90s``, ``30m``, ``1.5h``, ``2d`` in seconds.
+    """Parse ``90s``, ``30m``, ``1.5h`` or ``2d`` and return the seconds.
+
+    Args:
+        text: what the user typed.
+        option: the option that it was typed for, which an error names.
 
     Raises:
-        BadInput: it is no such text, or not above 0; names `option`.
+        BadInput: the text is no duration, or is 0.
     """
+    # at most nine digits, so that no number gets too large for a float or a date
     found = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)\s*(s|m|min|h|d)", text.strip())
     amount = float(found[1]) * _SECONDS[found[2]] if found else 0.0
     if not amount:

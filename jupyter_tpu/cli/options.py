@@ -1,4 +1,4 @@
-"""Options that several commands share, and what follows from them."""
+"""Options that several commands share, and the settings that follow from them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def add_cloud_options(parser: argparse.ArgumentParser) -> None:
-    """``--project`` and ``--endpoint``: which cloud."""
+    """Add ``--project`` and ``--endpoint``, which say which cloud is meant."""
     parser.add_argument("--project", default="", help="project id (default: $JUPYTER_TPU_PROJECT, or the credentials')")
     parser.add_argument(
         "--endpoint", default="", metavar="HOST:PORT", help="gRPC endpoint (default: $JUPYTER_TPU_ENDPOINT, or Google)"
@@ -21,41 +21,52 @@ def add_cloud_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_json_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document and nothing else")
 
 
 def add_node_argument(parser: argparse.ArgumentParser) -> None:
+    """Add the argument NODE and ``--zone``."""
     parser.add_argument("node", metavar="NODE", help="name of the node")
     parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
 
 
 def add_internal_ips_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--internal-ips``."""
     parser.add_argument(
-        "--internal-ips", action="store_true", help="no external IP addresses: reached only from the node's network"
+        "--internal-ips", action="store_true", help="no external IP addresses: reachable only from the node's network"
     )
 
 
 def add_provisioning_options(parser: argparse.ArgumentParser) -> None:
-    """``--provisioning`` and its short form ``--spot``: on which terms."""
+    """Add ``--provisioning`` and its short form ``--spot``: on which terms a node is created."""
     parser.add_argument(
         "--provisioning",
         default="",
         metavar="MODEL",
-        help="on-demand (default), spot, preemptible (as spot, and over after 24 h), reserved (chips of a reservation) "
+        help="on-demand (default), spot, preemptible (like spot, for at most 24 h), reserved (chips of a reservation) "
         "or, only in the queue, flex-start",
     )
     parser.add_argument(
-        "--spot", action="store_true", help="--provisioning spot: cheaper, may be taken away at any time"
+        "--spot", action="store_true", help="--provisioning spot: cheaper, may be pre-empted at any time"
     )
 
 
 def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
-    """What `add_provisioning_options` was given; raises BadInput where it makes no sense."""
+    """Return the provisioning model that the options name.
+
+    Raises:
+        BadInput: there is no such model, or the two options contradict each other.
+    """
     return chosen(options.provisioning or None, spot=options.spot or None)
 
 
 def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
-    """The same; raises BadInput too for flex-start, which only the cloud's queue has."""
+    """Return the provisioning model of a node that is created at once.
+
+    Raises:
+        BadInput: as `chosen_provisioning`, and for flex-start, which only the cloud's queue has.
+    """
     provisioning = chosen_provisioning(options)
     if provisioning == "flex-start":
         raise BadInput(
@@ -67,11 +78,12 @@ def provisioning_at_once(options: argparse.Namespace) -> Provisioning:
 
 
 def add_yes_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--yes", "-y", action="store_true", help="do not ask")
+    """Add ``--yes``, which skips the confirmation."""
+    parser.add_argument("--yes", "-y", action="store_true", help="skip the confirmation")
 
 
 def cloud_settings(options: argparse.Namespace) -> CloudSettings:
-    """The flags, and the environment where they are not given."""
+    """Return the project and endpoint of the options, or of the environment where they are not given."""
     from jupyter_tpu.cloud.settings import CloudSettings, settings_from_environment
 
     from_environment = settings_from_environment()
@@ -81,6 +93,7 @@ def cloud_settings(options: argparse.Namespace) -> CloudSettings:
 
 
 def add_unknown_price_option(parser: argparse.ArgumentParser) -> None:
+    """Add ``--accept-unknown-price``."""
     parser.add_argument(
-        "--accept-unknown-price", action="store_true", help="create it under a budget though its price is not known"
+        "--accept-unknown-price", action="store_true", help="create it under a budget even if its price is unknown"
     )

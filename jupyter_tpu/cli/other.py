@@ -1,4 +1,4 @@
-"""Commands that ask no cloud: `emulator` and `version`."""
+"""The commands `emulator` and `version`, which need no cloud."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `emulator` and `version` to the command line."""
     commands.add_parser("emulator", help="run an emulated Cloud TPU API on this machine", add_help=False)
     version = commands.add_parser("version", help="print the version")
     add_json_option(version)
@@ -24,6 +25,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_version(options: argparse.Namespace) -> int:
+    """Print the version of this package."""
     if options.json:
         say_json({"version": __version__})
     else:
@@ -32,7 +34,7 @@ def run_version(options: argparse.Namespace) -> int:
 
 
 def run_emulator(argv: Sequence[str]) -> int:
-    """Hand over to the emulator: it knows its own options."""
+    """Run the emulator's own command line, which parses its options itself, and return its exit code."""
     from jupyter_tpu.emulator.cli.commands import main
 
     return main(list(argv)) or 0

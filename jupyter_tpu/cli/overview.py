@@ -1,4 +1,4 @@
-"""`jupyter tpu --help`: the commands by what they are for."""
+"""The parser of all commands, and the help that lists them by purpose."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _DESCRIPTION = "Jupyter on Cloud TPU VMs. Nodes cost money while they are READY; `jupyter tpu list` shows them all."
-_MORE = "`jupyter tpu COMMAND --help` says more of one of them."
+_MORE = "`jupyter tpu COMMAND --help` shows the options of a command."
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Nodes": ("list", "describe", "create", "search", "queue", "stop", "start", "delete", "recover"),
-    "Notebooks on them": ("kernels", "env", "kernelspec", "ssh", "ssh-config"),
-    "Their chips": ("top", "ps", "release", "doctor"),
+    "Notebooks": ("kernels", "env", "kernelspec", "ssh", "ssh-config"),
+    "Chips": ("top", "ps", "release", "doctor"),
     "Auto-stop": ("autostop", "extend"),
     "Money": ("cost", "budget", "grant", "quota", "cleanup", "audit"),
     "Without a cloud": ("demo", "emulator", "version"),
 }
 
-_ENDING = frozenset({"cleanup", "delete", "stop"})
-_A_SLIP = 0.75
-"""Likeness of words that differ by a letter or two: of `delet` and `delete` it is 0.9, of `stpo` and `stop` 0.75."""
+_DESTRUCTIVE = frozenset({"cleanup", "delete", "stop"})
+_TYPO_SIMILARITY = 0.75
+"""Similarity (0 to 1) of words that differ by a letter or two: 0.9 for `delet` and `delete`, 0.75 for `stpo`."""
 
 
 class UsageError(TpuError):
-    """The line cannot be understood as it was typed.
+    """A command line that cannot be understood.
 
     Attributes:
-        parser: that of the command.
+        parser: the parser of the command, for its usage line.
     """
 
     code = "usage"
@@ -45,16 +45,17 @@ class UsageError(TpuError):
 
 
 class CommandParser(argparse.ArgumentParser):
-    """A parser that leaves it to its caller how an error is told."""
+    """A parser that raises its errors, so that the caller decides how to print them (text or JSON)."""
 
     def error(self, message: str) -> NoReturn:
+        """Raise `UsageError` instead of printing and exiting."""
         error = UsageError(message, exists="Nothing was done.", hint=f"See {self.prog} --help.")
         error.parser = self
         raise error
 
 
 class Overview(CommandParser):
-    """The parser of all commands; `commands` takes them."""
+    """The parser of all commands; modules add theirs to `commands`."""
 
     def __init__(self) -> None:
         super().__init__(prog="jupyter tpu", usage="%(prog)s COMMAND ...", description=_DESCRIPTION, epilog=_MORE)
@@ -63,7 +64,7 @@ class Overview(CommandParser):
         )
 
     def format_help(self) -> str:
-        """The same on any width of the terminal: names in one column, what they do in the next."""
+        """Return the help, grouped by purpose, with names and summaries in two columns at any terminal width."""
         helps = {each.dest: each.help or "" for each in self.commands._choices_actions}
         formatter = self._get_formatter()
         formatter.add_usage(self.usage, (), ())
@@ -76,12 +77,12 @@ class Overview(CommandParser):
         return formatter.format_help()
 
     def refuse(self, name: str) -> NoReturn:
-        """A command that there is not."""
-        near = next((each for each in get_close_matches(name, self.commands.choices) if _may_be_meant(name, each)), "")
+        """Raise the error for an unknown command, with the name that was probably meant."""
+        near = next((each for each in get_close_matches(name, self.commands.choices) if _may_suggest(name, each)), "")
         meant = f"Did you mean `jupyter tpu {near}`?" if near else "`jupyter tpu --help` lists all."
         self.error(f"there is no command {plain(name)[:60]!r}. {meant}")
 
 
-def _may_be_meant(typed: str, command: str) -> bool:
-    """Who looks for a word that there is not must not be led to one that ends nodes: only a slip of the keys is."""
-    return command not in _ENDING or SequenceMatcher(None, typed, command).ratio() >= _A_SLIP
+def _may_suggest(typed: str, command: str) -> bool:
+    """Say whether to suggest `command`. One that ends nodes is suggested for a typing error only, never for a guess."""
+    return command not in _DESTRUCTIVE or SequenceMatcher(None, typed, command).ratio() >= _TYPO_SIMILARITY

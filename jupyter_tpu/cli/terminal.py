@@ -1,7 +1,7 @@
-"""What the user reads: tables, progress, errors, questions.
+"""Output to the terminal: tables, progress, errors, questions.
 
 Data goes to standard output, everything else to standard error, so that a pipe gets data only. Text that came from the
-cloud passes `plain` first: it may hold escape sequences that would re-program the terminal.
+cloud passes `plain` first: it may hold escape sequences that control the terminal.
 """
 
 from __future__ import annotations
@@ -16,40 +16,40 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.errors import plain as plain
 
 QUESTION_END = " [y/N] "
-"""Ends the line of a question, on standard error."""
+"""End of a question's line on standard error; `local.command` recognises a question by it."""
 
 SCHEMA_VERSION = 1
-"""Of all JSON documents of the command line; higher once a field of one goes, or means something else."""
+"""Version of all JSON documents of the command line; raised when a field is removed or changes its meaning."""
 
 
 def say(text: str = "") -> None:
-    """A line of data or of an answer."""
+    """Print a line of data or of an answer, on standard output."""
     print(text, flush=True)  # noqa: T201 - this module is where printing happens
 
 
 def note(text: str) -> None:
-    """A line beside the data."""
+    """Print a line that is not data, on standard error."""
     print(text, file=sys.stderr, flush=True)  # noqa: T201 - this module is where printing happens
 
 
 def warn(text: str) -> None:
-    """Something that the user should know though nothing failed."""
+    """Print a warning: the user should know it, though nothing failed."""
     note(f"warning: {plain(text)}")
 
 
 def say_json(data: Mapping[str, Any]) -> None:
-    """The one JSON document of a command run with ``--json``, with the version of its schema."""
+    """Print the one JSON document of a command with ``--json``, with its schema version."""
     say(json.dumps({"schema_version": SCHEMA_VERSION, **data}, indent=2))
 
 
 def say_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Columns aligned to the widest cell; cells are made plain here."""
+    """Print a table; see `table_lines`."""
     for line in table_lines(header, rows):
         say(line)
 
 
 def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
-    """The same as lines."""
+    """Yield the lines of a table, columns aligned to the widest cell; passes each cell through `plain`."""
     table = [tuple(header), *(tuple(plain(cell) for cell in row) for row in rows)]
     widths = [max(len(row[column]) for row in table) for column in range(len(header))]
     for row in table:
@@ -57,7 +57,7 @@ def table_lines(header: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterato
 
 
 def report(error: TpuError, *, as_json: bool) -> None:
-    """An error in at most three lines: what failed, what exists now, what to do."""
+    """Print an error in at most three lines: what failed, what exists now, what to do."""
     if as_json:
         say_json({"error": error.to_json()})
         return
@@ -69,7 +69,7 @@ def report(error: TpuError, *, as_json: bool) -> None:
 
 
 def is_confirmed(question: str) -> bool:
-    """Ask the person at the terminal; without one the answer is no."""
+    """Ask a yes-or-no question at the terminal; without a terminal the answer is no."""
     if not sys.stdin.isatty():
         return False
     print(f"{question}{QUESTION_END}", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end
@@ -77,7 +77,7 @@ def is_confirmed(question: str) -> bool:
 
 
 class Progress:
-    """The phase that work is in: one line rewritten on a terminal, a line per change elsewhere."""
+    """Shows the current phase: one line, rewritten on a terminal; a new line per change elsewhere."""
 
     def __init__(self, stream: TextIO | None = None) -> None:
         self._stream = sys.stderr if stream is None else stream
@@ -85,6 +85,7 @@ class Progress:
         self._shown = ""
 
     def show(self, text: str) -> None:
+        """Show this phase, unless it is shown already."""
         line = plain(text)
         if line == self._shown:
             return
@@ -92,7 +93,7 @@ class Progress:
         self._write(f"\r\x1b[K{_cut(line)}" if self._is_terminal else f"{line}\n")
 
     def end(self) -> None:
-        """Leave the last line standing."""
+        """Leave the last line on the screen and begin a new one."""
         if self._is_terminal and self._shown:
             self._write("\n")
         self._shown = ""
@@ -103,5 +104,6 @@ class Progress:
 
 
 def _cut(line: str) -> str:
+    # a line that wraps could not be erased; the last column stays free, as some terminals wrap when it is filled
     width = shutil.get_terminal_size().columns - 1
     return line if len(line) <= width else line[: max(width - 1, 0)] + "…"

@@ -1,4 +1,4 @@
-"""Sentences about nodes and money that several commands say. Pure."""
+"""Texts about nodes and money that several commands print. Pure."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ _FULL_NAME = re.compile(r"projects/[^/]+/locations/(?P<zone>[^/]+)/(?:nodes|queu
 
 
 def price_text(price: Price | None) -> str:
-    """``$9.60/h``; an unknown price is said to be unknown."""
+    """Format a price as ``$9.60/h``, or as ``price unknown``."""
     return f"${price.usd_per_hour:.2f}/h" if price else "price unknown"
 
 
 def terms_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """``$9.60/h`` on these terms; of a reserved node, that its reservation is billed."""
+    """Format the price of a node to be created, as ``$9.60/h``; for a reserved node, that its reservation is billed."""
     if provisioning == "reserved":
         return "billed by its reservation, price unknown"
     return price_text(price_on_terms(accelerator_type, zone, provisioning))
 
 
 def costs_text(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """``costs $9.60/h``, or that its reservation is billed."""
+    """Return ``costs $9.60/h``, or that the reservation is billed: the predicate of a sentence about a node."""
     price = terms_text(accelerator_type, zone, provisioning)
     return f"is {price}" if provisioning == "reserved" else f"costs {price}"
 
 
 def dollars_text(usd: float | None) -> str:
-    """``$9.60``; small money is not rounded to nothing, and an unknown amount is said to be unknown."""
+    """Format an amount as ``$9.60``, below 10 cents with four decimals, or as ``unknown``."""
     if usd is None:
         return "unknown"
     return f"${usd:,.2f}" if usd >= 0.1 or not usd else f"${usd:.4f}"
 
 
 def duration_text(seconds: float) -> str:
-    """``3 h 05 min``, ``12 min`` or ``40 s``."""
+    """Format a duration as ``3 h 05 min``, ``12 min`` or ``40 s``."""
     minutes = int(seconds // 60)
     if minutes < 1:
         return f"{seconds:.0f} s"
@@ -49,19 +49,19 @@ def duration_text(seconds: float) -> str:
 
 
 def node_text(node: Node) -> str:
-    """``my-node in us-central1-a (v5litepod-8, READY, $9.60/h)``."""
+    """Describe a node as ``my-node in us-central1-a (v5litepod-8, READY, $9.60/h)``."""
     facts = (node.accelerator_type or "type unknown", node.state, price_text(node_price(node)))
     return f"{node.name.node_id} in {node.name.zone} ({', '.join(facts)})"
 
 
 def resource_text(name: str) -> str:
-    """``my-node (us-central1-a)`` of a full name; any other text as it is."""
+    """Shorten a full resource name to ``my-node (us-central1-a)``; return any other text unchanged."""
     found = _FULL_NAME.fullmatch(name)
     return f"{found['id']} ({found['zone']})" if found else name
 
 
 def charge_text(node: Node, *, emulated: bool) -> str:
-    """What the node costs as it is now."""
+    """Say what the node costs in its present state."""
     if emulated:
         return EMULATED
     if node.state == "READY":
@@ -70,7 +70,7 @@ def charge_text(node: Node, *, emulated: bool) -> str:
 
 
 def no_start_text(node: Node) -> str:
-    """That the node can only be deleted once it is stopped; empty where it can be started again."""
+    """Warn that the node cannot be started again once it is stopped; empty if it can."""
     if can_start_again(node.provisioning):
         return ""
     kept = "Its disk is kept and billed until you delete the node."
@@ -78,7 +78,7 @@ def no_start_text(node: Node) -> str:
 
 
 def total_text(nodes: tuple[Node, ...]) -> str:
-    """What all nodes that are billed, or may be, cost together; unknown prices are counted out loud."""
+    """Sum up what all nodes cost that are billed, or may be, and how many of them have no known price."""
     billed = [node for node in nodes if node.is_billed]
     if not billed:
         return "No node is READY, so none is billed by the hour."

@@ -110,7 +110,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
         said = demo.process.stdout.read()
     assert ended(family)
     command = f"`jupyter tpu demo --dir {folder.resolve()}"
-    assert f"{command} --reset` starts afresh" in said
+    assert f"{command} --reset` starts over" in said
     assert f"{command}` shows them again" in said
 
     with running(terminal, folder) as again:
@@ -121,7 +121,7 @@ def test_the_demo_runs_ends_and_remembers(terminal: Terminal, folder: Path) -> N
         assert again.process.wait(timeout=40) == 1
         assert again.process.stdout is not None
         said = again.process.stdout.read()
-    assert "JupyterLab ended by itself" in said
+    assert "JupyterLab exited unexpectedly" in said
     assert str(folder / "jupyterlab.log") in said
     assert "Traceback" not in said
     assert ended(family)
@@ -171,7 +171,7 @@ def test_a_folder_of_something_else_is_left_alone(terminal: Terminal) -> None:
     refused = terminal.tpu("demo", "--no-browser", "--reset", "--dir", str(terminal.home / "thesis"))
 
     assert refused.returncode == 1
-    assert "something else" in refused.stderr
+    assert "is not a demo's folder" in refused.stderr
     assert (terminal.home / "thesis" / "thesis.tex").exists()
 
 

@@ -200,7 +200,7 @@ def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
     ("argv", "why"),
     [
         (("add",), "needs the name"),
-        (("add", "trc"), "What is granted is not said"),
+        (("add", "trc"), "The chips or the amount of the grant are missing"),
         (("add", "trc", "--row", ROW), "The start date of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", TODAY), "The term of the grant is missing"),
         (("add", "trc", "--row", ROW, "--starts-on", "soon", "--days", "3"), "'soon' is not a first day"),

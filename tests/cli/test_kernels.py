@@ -63,7 +63,7 @@ def test_a_kernel_is_listed_until_it_is_ended(terminal: Terminal) -> None:
         assert table[1].split()[:3] == [kernel_id, "my-node", ZONE]
         assert (unclear.returncode, "not confirmed" in unclear.stderr) == (1, True)
         assert ended.returncode == 0, ended.stderr
-        assert "The node runs on and is billed" in ended.stdout
+        assert "The node is still READY and billed" in ended.stdout
         assert not psutil.pid_exists(kernel["pid"])
         assert terminal.tpu_json("kernels")["kernels"] == []
 
@@ -71,7 +71,7 @@ def test_a_kernel_is_listed_until_it_is_ended(terminal: Terminal) -> None:
 @pytest.mark.parametrize(
     ("argv", "words"),
     [
-        (("end",), "Which kernel"),
+        (("end",), "No kernel is named"),
         (("end", "nothing", "--yes"), "No kernels have an id"),
         (("list", "something"), "takes no kernel"),
     ],

@@ -144,7 +144,7 @@ def test_sweep_deletes_husks_and_leaves_what_is_stopped(terminal: Terminal, else
         ("second", True),
     ]
     assert states(terminal) == {"resting": "STOPPED"}
-    assert "Nothing was to be deleted" in terminal.tpu("cleanup", "--delete-leftovers", "--yes").stderr
+    assert "There was nothing to delete" in terminal.tpu("cleanup", "--delete-leftovers", "--yes").stderr
 
 
 def test_sweep_of_husks_refuses_a_list_that_is_not_complete(terminal: Terminal, elsewhere: Elsewhere) -> None:
@@ -163,7 +163,7 @@ def test_panic_asks_first_and_then_stops_everything(terminal: Terminal, elsewher
     elsewhere.create("single")
     elsewhere.create("spot", **SPOT)
 
-    assert "It was not confirmed" in terminal.tpu("stop", "--all").stderr
+    assert "Stopping everything was not confirmed" in terminal.tpu("stop", "--all").stderr
     refused = answered(terminal, b"n\n", "stop", "--all")
     assert refused.returncode == 1
     assert "stop node single (us-central1-a)" in refused.stderr

@@ -1,4 +1,4 @@
-"""Child processes that never outlive the command that started them."""
+"""Child processes that end with the command that started them."""
 
 from __future__ import annotations
 
@@ -17,42 +17,43 @@ import psutil
 
 from jupyter_tpu.errors import TpuError
 
-# JupyterLab shuts its kernels down first; after that long it is not going to
+# JupyterLab shuts its kernels down before it exits; a process that takes longer than this hangs, and is killed
 _GRACE_S = 20.0
+# bounds how much of a log an error carries: about its last 50 lines
 _TAIL_BYTES = 4000
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG = 1  # of linux/prctl.h
 _LIBC = ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @dataclass(frozen=True, slots=True)
 class Child:
-    """A running program and the file that its messages go to."""
+    """A running child process and the log file that gets its messages."""
 
     name: str
     process: asyncio.subprocess.Process
     log: Path
 
     async def first_line(self) -> bytes:
-        """The first line it prints; empty when it ended without one."""
+        """Return the first line it prints; empty if it ended without one."""
         assert self.process.stdout is not None
         return await self.process.stdout.readline()
 
     async def tell(self, line: bytes) -> None:
-        """Give it a line on its standard input, and the end of it."""
+        """Write one line to its standard input and close that."""
         assert self.process.stdin is not None
-        with suppress(ConnectionError):  # it has ended, which is noticed elsewhere
+        with suppress(ConnectionError):  # it has ended; the caller waits for that
             self.process.stdin.write(line)
             await self.process.stdin.drain()
         self.process.stdin.close()
 
     async def listens_on(self, port: int) -> bool:
-        """Whether this program itself listens on the TCP port; another program that does is not meant."""
+        """Say whether this very process listens on the TCP port; another demo may have taken the port first."""
         return await asyncio.to_thread(_listens_on, self.process.pid, port)
 
     def failure(self) -> TpuError:
-        """What to tell the user when it ended though nobody asked it to, or never came up."""
+        """Return the error to report when it did not start, or exited before it was stopped."""
         code = self.process.returncode
-        what = "did not come up" if code is None else f"ended by itself with exit code {code}"
+        what = "did not start" if code is None else f"exited unexpectedly with exit code {code}"
         return TpuError(f"{self.name} {what}.", hint=f"Its messages are in {self.log}.", raw=_tail(self.log))
 
 
@@ -60,10 +61,17 @@ class Child:
 async def running(
     name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str], answers: bool = False, listens: bool = False
 ) -> AsyncIterator[Child]:
-    """Start a program in a session of its own, so that Ctrl-C reaches only us, and end all of it on leaving.
+    """Run a child process; on leaving, end it and its whole process group.
 
-    With `answers` its standard output is for `Child.first_line`; otherwise it goes to the log as well. With `listens`
-    its standard input is for `Child.tell`; otherwise it is empty.
+    It gets a session of its own, so that Ctrl-C reaches only this process, which then stops it in order.
+
+    Args:
+        name: what to call it in errors.
+        argv: the command.
+        log: file for its messages, overwritten.
+        env: its environment.
+        answers: standard output is read with `Child.first_line`; otherwise it goes to the log as well.
+        listens: standard input is written with `Child.tell`; otherwise it is empty.
     """
     with _closed_log(log) as messages:
         process = await asyncio.create_subprocess_exec(
@@ -82,12 +90,12 @@ async def running(
 
 
 def _closed_log(path: Path) -> IO[bytes]:
-    """JupyterLab's messages hold its token."""
+    """Open the log for its owner only: JupyterLab's messages hold its token."""
     return open(path, "wb", opener=lambda name, flags: os.open(name, flags, 0o600))
 
 
 def _end_with_parent() -> None:
-    """Runs in the child before the program: Linux will send it SIGTERM should we be killed without a chance to."""
+    """Have Linux send SIGTERM to this child if its parent is killed and cannot; runs in the child, before exec."""
     if _LIBC is not None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
@@ -97,7 +105,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
         process.terminate()
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE_S)
-    with suppress(ProcessLookupError):  # what is left of its process group, if anything
+    with suppress(ProcessLookupError):  # children of its own that it left behind
         os.killpg(process.pid, signal.SIGKILL)
     await process.wait()
 
@@ -105,7 +113,7 @@ async def _end(process: asyncio.subprocess.Process) -> None:
 def _listens_on(pid: int, port: int) -> bool:
     try:
         connections = psutil.Process(pid).net_connections("tcp")
-    except psutil.Error:  # it has ended, which is noticed elsewhere
+    except psutil.Error:  # it has ended; the caller waits for that
         return False
     return any(each.status == psutil.CONN_LISTEN and each.laddr.port == port for each in connections)
 

@@ -1,4 +1,4 @@
-"""`demo`: an emulated cloud and a JupyterLab that uses it, until Ctrl-C."""
+"""The command `demo`: runs an emulated cloud and a JupyterLab that uses it, until Ctrl-C."""
 
 from __future__ import annotations
 
@@ -27,26 +27,32 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# bounds the start on a slow machine: normally it takes seconds
 _READY_WITHIN_S = 120.0
-# how often the file is looked for in which Jupyter Server says where it listens; there is no event for it
-_LOOK_EVERY_S = 0.05
+# how often to look for the file in which Jupyter Server says where it listens; there is no event for it
+_POLL_S = 0.05
+# what the demo and its notebook import beyond our own dependencies
 _NEEDED = ("jupyterlab", "aiohttp", "jax", "sklearn")
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `demo` to the command line."""
     parser = commands.add_parser(
         "demo",
         help="run JupyterLab on an emulated cloud: free, on this machine only",
-        description="Run JupyterLab on an emulated cloud: free, on this machine only. Arguments after -- go to it.",
+        description="Run JupyterLab on an emulated cloud: free, on this machine only. JupyterLab gets what follows --.",
     )
-    parser.add_argument("--dir", type=Path, help="folder that keeps the demo's state (default: see the docs)")
+    parser.add_argument(
+        "--dir", type=Path, help="folder of the demo's state (default: ~/.local/share/jupyter-tpu-demo)"
+    )
     parser.add_argument("--port", type=int, help="port of JupyterLab (default: 8888 or the next free one)")
     parser.add_argument("--no-browser", action="store_true", help="do not open a browser")
-    parser.add_argument("--reset", action="store_true", help="forget the nodes and notebooks of earlier demos first")
+    parser.add_argument("--reset", action="store_true", help="delete the nodes and notebooks of earlier demos first")
     parser.set_defaults(run=run_demo, takes_more=True)
 
 
 def run_demo(options: argparse.Namespace) -> int:
+    """Run the demo in its folder until Ctrl-C."""
     from jupyter_tpu.cli.demo.folder import DemoFolder, default_folder
 
     _require_packages()
@@ -61,7 +67,7 @@ def run_demo(options: argparse.Namespace) -> int:
 
 
 def _command(folder: DemoFolder) -> str:
-    """What runs the demo of this folder, wherever it is typed; another folder's demo is another one."""
+    """Return the command that starts the demo of this folder again, from any working directory."""
     from jupyter_tpu.cli.demo.folder import default_folder
 
     is_default = folder.root == default_folder().expanduser().resolve()
@@ -78,7 +84,7 @@ def _require_packages() -> None:
 
 
 async def _until_signalled(work: Awaitable[None]) -> None:
-    """Run `work` to its end, or until the user wants to leave; it cleans up either way, however often they ask."""
+    """Run `work` to its end or until a signal, which cancels it; more signals do not interrupt its clean-up."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
     left = asyncio.Event()
@@ -99,6 +105,7 @@ async def _serve(folder: DemoFolder, options: argparse.Namespace) -> None:
     from jupyter_tpu.cli.demo.children import running
 
     progress = Progress()
+    # both take seconds to load, so start them together; JupyterLab waits for a line that says where the cloud is
     progress.show("Starting the emulated cloud and JupyterLab …")
     argv, log = _emulator_argv(folder), folder.log("emulator")
     async with running("The emulated cloud", argv, log=log, env=os.environ, answers=True) as emulator:
@@ -117,7 +124,7 @@ def _emulator_argv(folder: DemoFolder) -> list[str]:
 
 
 def _variables(cloud: dict[str, Any]) -> dict[str, str]:
-    """What tells JupyterLab's server which cloud is its own."""
+    """Return the environment variables that point JupyterLab's server to this cloud."""
     return {
         "JUPYTER_TPU_ENDPOINT": cloud["grpc"],
         "JUPYTER_TPU_PROJECT": cloud["project"],
@@ -133,7 +140,7 @@ def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
         argv.append(f"--ServerApp.port={options.port}")
     if options.no_browser:
         argv.append("--no-browser")
-    if os.getuid() == 0:  # as in a container; Jupyter refuses root unless told
+    if os.getuid() == 0:  # as in a container; Jupyter refuses to run as root without it
         argv.append("--allow-root")
     return [*argv, *options.passed_on]
 
@@ -149,29 +156,29 @@ async def _emulator_ready(emulator: Child) -> dict[str, Any]:
 
 
 async def _lab_ready(lab: Child, folder: DemoFolder) -> dict[str, Any]:
-    """What JupyterLab's server says of itself once it listens."""
+    """Wait until JupyterLab listens and return its server info (port, base_url, token)."""
     info = folder.runtime / f"jpserver-{lab.process.pid}.json"
     ended = asyncio.ensure_future(lab.process.wait())
     try:
         with suppress(TimeoutError):
             async with asyncio.timeout(_READY_WITHIN_S):
-                return await _look_for(info, lab, ended)
+                return await _wait_for_server(info, lab, ended)
     finally:
         ended.cancel()
     raise lab.failure()
 
 
-async def _look_for(info: Path, lab: Child, ended: asyncio.Future[int]) -> dict[str, Any]:
+async def _wait_for_server(info: Path, lab: Child, ended: asyncio.Future[int]) -> dict[str, Any]:
     while not ended.done():
-        # Jupyter Server writes its port down a moment before it listens there, and exits if it comes too late
+        # Jupyter Server writes its port to the file a moment before it listens, and exits if the port is taken by then
         if (server := _read_json(info)) and await lab.listens_on(int(server["port"])):
             return server
-        await asyncio.wait({ended}, timeout=_LOOK_EVERY_S)
+        await asyncio.wait({ended}, timeout=_POLL_S)
     raise TimeoutError
 
 
 def _read_json(path: Path) -> dict[str, Any]:
-    """The file's object; empty while it is missing or half written."""
+    """Read a JSON object; empty while the file is missing or only partly written."""
     try:
         data: dict[str, Any] = json.loads(path.read_bytes())
     except (FileNotFoundError, ValueError):
@@ -183,16 +190,16 @@ def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder
     say("Emulated cloud: nothing here costs money, nothing leaves this machine.")
     say(f"  Open:  http://127.0.0.1:{server['port']}{server['base_url']}lab?token={server['token']}")
     say("  Try:   create a node in the TPU panel, open digits.ipynb on it, run all cells")
-    # a browser has no token to send
+    # with a token file the emulator wants its token in each request, which a browser cannot send
     ledger = "`jupyter tpu emulator ledger` there" if "token_file" in cloud else f"{cloud['rest']}/emulator/v1/ledger"
     say(f"  Costs: {ledger} (what the nodes would have cost)")
     say("  Break: the button in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     say("  Stop:  Ctrl-C here")
-    say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts afresh)")
+    say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts over)")
 
 
 async def _until_one_ends(lab: Child, emulator: Child) -> None:
-    """JupyterLab may be shut down from its own menu; any other end is a failure."""
+    """Wait until one of them exits. JupyterLab may be shut down from its own menu; any other exit is an error."""
     waits = {asyncio.ensure_future(child.process.wait()): child for child in (lab, emulator)}
     try:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)

@@ -1,11 +1,11 @@
-"""The demo's folder: all that it keeps, apart from everything else of the user's.
+"""The demo's folder, which holds all its state, apart from the user's own Jupyter.
 
 ::
 
     cloud/          the emulated cloud: its nodes and their disks
     jupyter/        Jupyter's data, config, runtime and our journal and key
     notebooks/      what JupyterLab shows
-    *.log           what JupyterLab and the emulator said in the last run
+    *.log           messages of JupyterLab and the emulator from the last run
 """
 
 from __future__ import annotations
@@ -30,37 +30,41 @@ _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false"
 
 
 def default_folder() -> Path:
-    """``$XDG_DATA_HOME/jupyter-tpu-demo``, by default under ``~/.local/share``."""
+    """Return ``$XDG_DATA_HOME/jupyter-tpu-demo``, by default under ``~/.local/share``."""
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "jupyter-tpu-demo"
 
 
 @dataclass(frozen=True, slots=True)
 class DemoFolder:
-    """The folder at `root`; `prepare` before use."""
+    """The demo's folder at `root`; call `prepare` before use."""
 
     root: Path
 
     @property
     def cloud(self) -> Path:
+        """Folder of the emulated cloud."""
         return self.root / "cloud"
 
     @property
     def notebooks(self) -> Path:
+        """Folder that JupyterLab shows."""
         return self.root / "notebooks"
 
     @property
     def runtime(self) -> Path:
+        """Jupyter's runtime folder."""
         return self.root / "jupyter" / "runtime"
 
     def log(self, name: str) -> Path:
+        """Return the log file of one of the demo's processes."""
         return self.root / f"{name}.log"
 
     @contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the folder for one demo.
+        """Lock the folder for one demo.
 
         Raises:
-            BadInput: another demo runs in it, or it is a folder of something else.
+            BadInput: another demo runs in it, or it has other contents than a demo's.
         """
         self._claim()
         with (self.root / _MARKER).open("a") as marker:
@@ -76,13 +80,13 @@ class DemoFolder:
         marker = self.root / _MARKER
         if self.root.is_dir() and any(self.root.iterdir()) and not marker.exists():
             raise BadInput(
-                f"{self.root} holds something else than a demo.", hint="Name a new or empty folder with --dir."
+                f"{self.root} is not empty and is not a demo's folder.", hint="Name a new or empty folder with --dir."
             )
         self.root.mkdir(mode=0o700, parents=True, exist_ok=True)
         marker.touch(mode=0o600)
 
     def reset(self) -> None:
-        """Remove what earlier demos left, notebooks included; call it while held."""
+        """Delete what earlier demos left, notebooks included; call it while `held`."""
         for path in self.root.iterdir():
             if path.name == _MARKER:
                 path.write_text("")
@@ -92,10 +96,10 @@ class DemoFolder:
                 path.unlink()
 
     def prepare(self) -> None:
-        """Make folders and settings, and put the example notebook in unless the user has made it theirs."""
+        """Create folders and settings, and copy the example notebook unless the user has changed it."""
         for path in (self.cloud, self.notebooks, self.runtime):
             path.mkdir(mode=0o700, parents=True, exist_ok=True)
-        # kernelspecs and kernels of the last run's cloud, which had another port; the server writes new kernelspecs
+        # kernelspecs and kernels of the last run belong to a cloud on another port; the server writes new kernelspecs
         shutil.rmtree(self.root / "jupyter" / "data" / "kernels", ignore_errors=True)
         shutil.rmtree(self.root / "jupyter" / "tpu" / "kernels", ignore_errors=True)
         config = self.root / "jupyter" / "config"
@@ -112,18 +116,18 @@ class DemoFolder:
         (self.root / _MARKER).write_text(json.dumps({NOTEBOOK: _digest(shipped)}))
 
     def _remembered_digest(self) -> str:
-        """The digest of the notebook as it was put in; empty when nothing readable is remembered."""
+        """Return the digest of the notebook as it was copied; empty if it is unknown."""
         try:
             return str(json.loads((self.root / _MARKER).read_bytes())[NOTEBOOK])
         except (ValueError, KeyError, TypeError):
             return ""
 
     def environment(self) -> Mapping[str, str]:
-        """The environment of the demo's JupyterLab: these folders, and no cloud yet."""
+        """Return the environment of the demo's JupyterLab: these folders, and no cloud yet."""
         jupyter = self.root / "jupyter"
         return {
             **os.environ,
-            # the demo may have been started by its path; its terminals are to find `jupyter tpu`
+            # the demo may have been started by its full path; its terminals must find `jupyter tpu` too
             "PATH": os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", os.defpath)]),
             "JUPYTER_CONFIG_DIR": str(jupyter / "config"),
             "JUPYTER_DATA_DIR": str(jupyter / "data"),
@@ -136,14 +140,14 @@ class DemoFolder:
 
 
 def _server_config() -> dict[str, object]:
-    # the default is a login shell, because the log takes the standard output: Debian's /etc/profile resets PATH there
+    # Jupyter's default without a terminal is a login shell, in which Debian's /etc/profile resets PATH
     shell = [os.environ.get("SHELL") or shutil.which("bash") or "/bin/sh"]
     return {
         "ServerApp": {
             "jpserver_extensions": {"jupyter_tpu": True},
             "terminado_settings": {"shell_command": shell},
         },
-        # kernels end with the demo, as its cloud does
+        # kernels end with the demo, since its cloud does too
         "TPUApp": {"keep_kernels": False},
     }
 

@@ -1,7 +1,7 @@
-"""JupyterLab of the demo: what it consists of is loaded while its cloud starts; then it is told where that is.
+"""The demo's JupyterLab: loads while the emulated cloud starts, then waits for its address.
 
-One line of JSON on standard input holds the environment variables that say so. Without a line there is no cloud, and
-nothing is run.
+One line of JSON on standard input holds the environment variables with that address. If the input ends without a line,
+the cloud did not start, and JupyterLab is not run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-# as JupyterLab keeps it itself; the panel gets a quarter of the window
+# in the format of JupyterLab's own workspaces; the panel gets a quarter of the window
 _FIRST_VIEW = {
     "data": {
         "layout-restorer:data": {
@@ -25,7 +25,7 @@ _FIRST_VIEW = {
 
 
 def main() -> None:
-    """Runs JupyterLab with this program's arguments."""
+    """Run JupyterLab with this program's arguments."""
     _load_extension()
     _show_the_panel_at_first(Path(os.environ["JUPYTERLAB_WORKSPACES_DIR"]))
     if line := sys.stdin.readline():
@@ -37,7 +37,7 @@ def _run_jupyterlab() -> None:
     from jupyterlab.labapp import LabApp
 
     server = LabApp.initialize_server(argv=sys.argv[1:])
-    # Terminals open where the server runs. Not sooner: until here, relative paths in the arguments are the user's own.
+    # Terminals open in the server's folder. Not sooner: until here, relative paths in the arguments are the user's.
     if Path(server.root_dir).is_absolute():
         os.chdir(server.root_dir)
     server.start()
@@ -45,13 +45,13 @@ def _run_jupyterlab() -> None:
 
 def _load_extension() -> None:
     import jupyter_tpu
-    import jupyter_tpu.cloud.google  # which the extension loads when it asks for the first list of nodes
+    import jupyter_tpu.cloud.google  # the extension would import it with the first list of nodes
 
     jupyter_tpu._jupyter_server_extension_points()
 
 
 def _show_the_panel_at_first(workspaces: Path) -> None:
-    """The first visit finds the TPU panel open; later ones what the user left."""
+    """Open the TPU panel on the first visit; later visits keep what the user left."""
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
     if not workspaces.exists():

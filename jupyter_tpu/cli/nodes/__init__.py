@@ -1,4 +1,4 @@
-"""Commands about nodes: list, create, stop, start, delete, search, queue, ssh, doctor.
+"""Commands about nodes: list, create, stop, start, delete, search, queue, recover, ssh, kernels, doctor.
 
-Start with `fleet_run`: what all commands that change nodes do alike.
+Start with `fleet_run`, which all commands that change nodes use.
 """

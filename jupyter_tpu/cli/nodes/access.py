@@ -1,4 +1,4 @@
-"""`ssh`, `ssh-config`, `kernelspec`: ways onto a node."""
+"""The commands `ssh`, `ssh-config` and `kernelspec`, which give access to a node."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `ssh`, `ssh-config` and `kernelspec` to the command line."""
     _add_ssh(commands)
     _add_ssh_config(commands)
     _add_kernelspec(commands)
@@ -35,8 +36,8 @@ def add_commands(commands: Commands) -> None:
 def _add_ssh(commands: Commands) -> None:
     parser = commands.add_parser(
         "ssh",
-        help="log in on a node with ssh, its host key pinned",
-        description="Log in on a node with ssh, its host key pinned. What follows -- is run there instead of a shell.",
+        help="log in to a node over SSH, its host key pinned",
+        description="Log in to a node over SSH, its host key pinned. A command after -- runs instead of a shell.",
     )
     add_node_argument(parser)
     parser.add_argument("--worker", type=int, default=0, metavar="N", help="which TPU VM of the node (default: 0)")
@@ -45,7 +46,7 @@ def _add_ssh(commands: Commands) -> None:
 
 
 def _add_ssh_config(commands: Commands) -> None:
-    parser = commands.add_parser("ssh-config", help="the Host entries that plain ssh and VS Code Remote-SSH need")
+    parser = commands.add_parser("ssh-config", help="print the Host entries that plain ssh and VS Code Remote-SSH need")
     parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (default: all READY ones)")
     parser.add_argument("--zone", default="", help="its zone")
     parser.add_argument("--write", action="store_true", help="write them to a file that ~/.ssh/config includes")
@@ -58,13 +59,14 @@ def _add_kernelspec(commands: Commands) -> None:
     parser = commands.add_parser("kernelspec", help="write kernelspecs for READY nodes, remove those of others")
     parser.add_argument("node", metavar="NODE", nargs="?", default="", help="only this node (default: all)")
     parser.add_argument("--zone", default="", help="its zone")
-    parser.add_argument("--remove", action="store_true", help="remove instead of write")
+    parser.add_argument("--remove", action="store_true", help="remove kernelspecs instead")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_kernelspec)
 
 
 def run_ssh(options: argparse.Namespace) -> int:
+    """Replace this process by `ssh` to a worker of the node."""
     if shutil.which("ssh") is None:
         raise BadInput("The OpenSSH client is not installed.", hint="Install it (package openssh-client).")
     from jupyter_tpu.cli.nodes.ssh_access import write_login_config
@@ -85,6 +87,7 @@ async def _access_to_worker(options: argparse.Namespace) -> SshAccess:
 
 
 def run_ssh_config(options: argparse.Namespace) -> int:
+    """Print the ssh configuration of nodes, or write it to a file."""
     from jupyter_tpu.cli.nodes.ssh_access import rendered, write_shared_config
 
     access = asyncio.run(_access(options))
@@ -94,7 +97,7 @@ def run_ssh_config(options: argparse.Namespace) -> int:
 
 
 async def _access(options: argparse.Namespace) -> SshAccess:
-    """To the named node, or to all READY ones that our key opens; the others are named on the way."""
+    """Find workers of the named node, or of all READY nodes that have our key; print which nodes are left out."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.cli.nodes.ssh_access import SshAccess, access_to
     from jupyter_tpu.fleet.assembly import open_cloud
@@ -124,6 +127,7 @@ def _say_ssh_config(options: argparse.Namespace, access: SshAccess, text: str, f
 
 
 def run_kernelspec(options: argparse.Namespace) -> int:
+    """Write or remove kernelspecs, and list them."""
     specs = _remove_kernelspecs(options) if options.remove else asyncio.run(_write_kernelspecs(options))
     if options.json:
         say_json({"kernelspecs": [_spec_view(spec) for spec in specs]})
@@ -143,14 +147,15 @@ async def _write_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec
     async with open_cloud(cloud_settings(options)) as cloud:
         if options.node:
             node = await find_node(cloud, options.node, options.zone)
-            return _renewed(node, cloud.settings)
+            return _rewrite_kernelspec(node, cloud.settings)
         listed = await cloud.list_nodes()
+    # with zones missing from the list, kernelspecs of nodes there must not be removed
     sync_kernelspecs(listed.nodes, cloud.settings, complete=not listed.unreachable)
-    return _specs_meant(options, cloud.settings)
+    return _matching_specs(options, cloud.settings)
 
 
-def _renewed(node: Node, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
-    """Write the kernelspec of this node alone; the way to the node that the old one names stays."""
+def _rewrite_kernelspec(node: Node, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
+    """Write the kernelspec of this node alone; keep the ProxyCommand and login that the old one has."""
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
     if node.state != "READY":
@@ -169,38 +174,38 @@ def _specs_of(name: NodeName, settings: CloudSettings) -> tuple[InstalledSpec, .
 
 
 def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...]:
-    """Needs no cloud: the node may be gone. Returns those that are left of this cloud."""
+    """Remove kernelspecs without asking the cloud (the node may be gone), and return this cloud's remaining ones."""
     from jupyter_tpu.kernels.kernelspecs import list_kernelspecs, remove_kernelspec
     from jupyter_tpu.models import NodeName
 
     settings = cloud_settings(options)
-    meant = _specs_meant(options, settings)
-    if options.node and len({spec.node_name for spec in meant}) > 1:
+    found = _matching_specs(options, settings)
+    if options.node and len({spec.node_name for spec in found}) > 1:
         raise BadInput(
             f"Several nodes called {options.node} have a kernelspec.",
-            exists=f"They are {', '.join(dict.fromkeys(spec.node_name for spec in meant))}.",
+            exists=f"They are {', '.join(dict.fromkeys(spec.node_name for spec in found))}.",
             hint="Say which one with --zone, or give its full name.",
         )
-    for spec in meant:
+    for spec in found:
         remove_kernelspec(NodeName.parse(spec.node_name), spec.endpoint)
     return tuple(spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint)
 
 
-def _specs_meant(options: argparse.Namespace, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
+def _matching_specs(options: argparse.Namespace, settings: CloudSettings) -> tuple[InstalledSpec, ...]:
     from jupyter_tpu.kernels.kernelspecs import list_kernelspecs
 
-    return tuple(spec for spec in list_kernelspecs() if _is_meant(spec, options, settings))
+    return tuple(spec for spec in list_kernelspecs() if _matches(spec, options, settings))
 
 
-def _is_meant(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSettings) -> bool:
-    """Whether it is of the node, zone and project that were asked for, as far as they were."""
+def _matches(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSettings) -> bool:
+    """Say whether the kernelspec matches the node, zone and project of the options; an empty option matches all."""
     from jupyter_tpu.models import NodeName
 
     name = NodeName.parse(spec.node_name)
     if "/" in options.node:
         return (name, spec.endpoint) == (NodeName.parse(options.node), settings.endpoint)
-    asked = (settings.project or name.project, options.zone or name.zone, options.node or name.node_id)
-    return (name.project, name.zone, name.node_id, spec.endpoint) == (*asked, settings.endpoint)
+    wanted = (settings.project or name.project, options.zone or name.zone, options.node or name.node_id)
+    return (name.project, name.zone, name.node_id, spec.endpoint) == (*wanted, settings.endpoint)
 
 
 def _spec_view(spec: InstalledSpec) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""`stop`, `start`, `delete`: change any node of the project.
+"""The commands `stop`, `start` and `delete`, for any node of the project.
 
-They go through the same fleet and journal as the Jupyter server, so what is interrupted here is finished there, and
-nothing is asked for twice.
+They use the same fleet and journal as the Jupyter server, so what is interrupted here is finished there, and nothing is
+requested twice.
 """
 
 from __future__ import annotations
@@ -35,7 +35,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """One of the commands. `loss` is what the user loses by it; empty where nothing, and then nobody is asked."""
+    """One of the commands.
+
+    Attributes:
+        verb: the name of the command.
+        help: its line in the help.
+        done: the end of the sentence that reports success.
+        loss: what the user loses, for the confirmation; empty if nothing, and then none is needed.
+        act: asks the fleet for it.
+    """
 
     verb: str
     help: str
@@ -70,6 +78,7 @@ CHANGES = (
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `stop`, `start` and `delete` to the command line."""
     for change in CHANGES:
         parser = commands.add_parser(change.verb, help=change.help)
         if change.verb == "stop":
@@ -83,7 +92,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def _add_all_or_node(parser: argparse.ArgumentParser) -> None:
-    """One node, or whatever costs."""
+    """Add what `stop` takes: one NODE, or ``--all``."""
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node")
     parser.add_argument(
         "--all",
@@ -95,31 +104,32 @@ def _add_all_or_node(parser: argparse.ArgumentParser) -> None:
 
 
 def run_change(options: argparse.Namespace) -> int:
+    """Stop, start or delete the node, after a confirmation if something is lost."""
     change: Change = options.change
     if change.verb == "stop" and bool(options.node) == options.all:
         options.parser.error("name one NODE, or --all for every node")
     if change.verb == "stop" and options.all:
-        if options.zone:  # whoever names a zone does not mean the nodes of all zones
+        if options.zone:  # a user who names a zone does not expect nodes elsewhere to stop
             options.parser.error("--all stops what costs in every zone: leave --zone out, or name one NODE")
         from jupyter_tpu.cli.spend.cleanup import run_stop_all
 
         return run_stop_all(options)
-    node = asyncio.run(_named(options))
+    node = asyncio.run(_find(options))
     if change.loss and not options.yes:
         _require_consent(change, node, _charge(options, node))
     try:
         intent = asyncio.run(_perform(options, change, node))
     except JournalUnwritable as unwritable:
         if change.verb == "start":
-            raise
+            raise  # only ending a charge may go without the journal; starting one may not
         return _end_directly(options, change, node, unwritable)
     except KeyboardInterrupt:
-        _say_what_goes_on(change, node, _charge(options, node))
+        _say_interrupted(change, node, _charge(options, node))
         return SIGINT_EXIT
     return say_end(options, intent, _done(change, node))
 
 
-async def _named(options: argparse.Namespace) -> Node:
+async def _find(options: argparse.Namespace) -> Node:
     from jupyter_tpu.cli.nodes.find import find_node_or_wish
     from jupyter_tpu.fleet.assembly import open_cloud
 
@@ -136,7 +146,7 @@ def _require_consent(change: Change, node: Node, charge: str) -> None:
     if not is_confirmed(f"{verb} {plain(node_text(node))}? {charge} {_loss(change, node)}"):
         raise BadInput(
             f"{verb} {node.name.node_id} was not confirmed.",
-            exists=f"The node is as it was. {charge}",
+            exists=f"The node was not changed. {charge}",
             hint="Answer y, or add --yes.",
         )
 
@@ -154,14 +164,14 @@ def _done(change: Change, node: Node) -> str:
 async def _perform(options: argparse.Namespace, change: Change, node: Node) -> Intent:
     async with fleet_at_work(options) as (opened, progress):
         progress.show(f"{change.verb.capitalize()} {node_text(node)}")
-        await opened.fleet.refresh()  # it then knows what other processes of the user have begun
+        await opened.fleet.refresh()  # so that it knows what other processes of the user have begun
         return await performed(opened, lambda fleet: change.act(fleet, node.name))
 
 
 def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwritable: JournalUnwritable) -> int:
-    """What ends a charge must not wait for a disk."""
+    """Stop or delete the node without the journal: ending a charge must not depend on a disk."""
     warn(f"{unwritable.message} The cloud is asked anyway.")
-    asyncio.run(_asked_directly(options, change, node))
+    asyncio.run(_request_end(options, change, node))
     if options.json:
         say_json({"name": str(node.name), "ok": True, "error": None})
     else:
@@ -169,7 +179,7 @@ def _end_directly(options: argparse.Namespace, change: Change, node: Node, unwri
     return 0
 
 
-async def _asked_directly(options: argparse.Namespace, change: Change, node: Node) -> None:
+async def _request_end(options: argparse.Namespace, change: Change, node: Node) -> None:
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.fleet.termination.executor import end_directly
 
@@ -177,8 +187,8 @@ async def _asked_directly(options: argparse.Namespace, change: Change, node: Nod
         await end_directly(cloud, change.verb, node.name)
 
 
-def _say_what_goes_on(change: Change, node: Node, charge: str) -> None:
-    """After Ctrl-C: the wish is in the journal and the cloud may be at work on it."""
+def _say_interrupted(change: Change, node: Node, charge: str) -> None:
+    """Say what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
     note(f"\ninterrupted: the {change.verb} of {node.name.node_id} may be under way.")
     note(f"  now: {charge}")
-    note(f"   do: look with jupyter tpu describe {node.name.node_id} --zone {node.name.zone}, or ask again")
+    note(f"   do: check with jupyter tpu describe {node.name.node_id} --zone {node.name.zone}, or repeat the command")

@@ -1,6 +1,6 @@
-"""Who pays for what is about to be created, and the user's consent where nobody knows what it costs.
+"""Who pays for a node that is about to be created, and the user's consent if its price is unknown.
 
-Zone, type and API are checked before anything is said of money, and grants before prices: a free node needs no price.
+Zone, type and API are checked before anything about money, and grants before prices: a free node needs no price.
 """
 
 from __future__ import annotations
@@ -21,11 +21,15 @@ if TYPE_CHECKING:
     from jupyter_tpu.cli.nodes.fleet_run import Work
     from jupyter_tpu.fleet.assembly import OpenFleet
 
-_MOST_NAMED = 5
+_MOST_NAMED = 5  # keeps the question readable: a search may have dozens of candidates
 
 
 class UnknownPriceError(Exception):
-    """These are offered, no grant pays for them, and no list has their price: the user is to be asked."""
+    """The cloud offers these nodes, but no grant covers them and no list has their price: ask the user.
+
+    Attributes:
+        specs: the nodes.
+    """
 
     def __init__(self, specs: Iterable[NodeSpec]) -> None:
         super().__init__()
@@ -33,11 +37,11 @@ class UnknownPriceError(Exception):
 
 
 async def who_pays(work: Work | OpenFleet, spec: NodeSpec) -> Coverage:
-    """By the grants, against the nodes that there are now.
+    """Say whether a grant covers the node, given the nodes that exist now.
 
     Raises:
         BadInput: the cloud offers no such node.
-        CloudUnavailable, CloudRefused: it would not say.
+        CloudUnavailable, CloudRefused: the offers could not be read.
     """
     await work.fleet.check_offered(spec)
     book = await read_grant_book(work.journal, work.settings, await work.fleet.refresh())
@@ -45,12 +49,12 @@ async def who_pays(work: Work | OpenFleet, spec: NodeSpec) -> Coverage:
 
 
 async def require_known_price(options: argparse.Namespace, work: Work | OpenFleet, specs: Iterable[NodeSpec]) -> None:
-    """Let the user be asked about those of unknown cost, unless they accepted that before.
+    """Check that the price of each node is known, a grant covers it, or the user has accepted an unknown price.
 
-    Of several, those that the cloud does not offer are passed over: a search tells of each as it tries it.
+    Of several, those that the cloud does not offer are skipped: a search reports each of them when it tries it.
 
     Raises:
-        UnknownPriceError: there are some.
+        UnknownPriceError: some are left; ask the user about them.
         BadInput, CloudUnavailable, CloudRefused: see `Fleet.check_offered`.
     """
     wanted = tuple(specs)
@@ -74,10 +78,15 @@ async def _is_offered(work: Work | OpenFleet, spec: NodeSpec, is_only_one: bool)
 
 
 def accept_unknown_price(options: argparse.Namespace, unknown: UnknownPriceError, verb: str) -> None:
-    """Ask the user, outside any event loop; `verb` is what they would say yes to.
+    """Ask the user to accept the unknown price; call it outside any event loop, since it waits for input.
+
+    Args:
+        options: gets `accept_unknown_price` set.
+        unknown: the nodes without a price.
+        verb: what the user agrees to, such as "Create it".
 
     Raises:
-        BadInput: nobody said yes.
+        BadInput: the user did not agree.
     """
     named = ", ".join(dict.fromkeys(terms(spec) for spec in unknown.specs[:_MOST_NAMED]))
     more = f" and {len(unknown.specs) - _MOST_NAMED} more" if len(unknown.specs) > _MOST_NAMED else ""

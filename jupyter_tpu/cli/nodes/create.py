@@ -1,7 +1,7 @@
-"""`create`: a node, and the bill that comes with it.
+"""The command `create`: creates a node, and says first what it costs.
 
-It goes through the same fleet and journal as the Jupyter server, so what is interrupted here is finished or undone
-there, and nothing is asked for twice.
+It uses the same fleet and journal as the Jupyter server, so what is interrupted here is finished or undone there, and
+nothing is requested twice.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `create` to the command line."""
     parser = commands.add_parser("create", help="create a node and wait until it is READY")
     parser.add_argument("node", metavar="NODE", help="name of the new node")
     parser.add_argument("--type", required=True, metavar="TYPE", help="accelerator type, such as v5litepod-8")
@@ -53,10 +54,16 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
     add_unknown_price_option(parser)
     parser.add_argument(
-        "--notebook", default="", metavar="FILE", help="warn of the gs:// buckets in it that lie in another region"
+        "--notebook",
+        default="",
+        metavar="FILE",
+        help="warn about the gs:// buckets in this file that are in another region",
     )
     parser.add_argument(
-        "--epoch-gib", default="", metavar="N", help="how much is read of each of them each time: says what that costs"
+        "--epoch-gib",
+        default="",
+        metavar="N",
+        help="with --notebook: GiB read from each bucket per epoch, to show what that costs",
     )
     add_yes_option(parser)
     add_cloud_options(parser)
@@ -65,6 +72,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_create(options: argparse.Namespace) -> int:
+    """Create the node, wait until it is READY and say what it costs."""
     wanted = _wanted(options)
     buckets = (
         buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
@@ -75,10 +83,11 @@ def run_create(options: argparse.Namespace) -> int:
         try:
             intent = asyncio.run(_create(options, wanted, reads))
         except UnknownPriceError as unknown:
+            # the question needs the terminal, not an event loop: leave the fleet, ask, and begin again
             accept_unknown_price(options, unknown, "Create it")
             intent = asyncio.run(_create(options, wanted, reads))
     except KeyboardInterrupt:
-        _say_what_exists(wanted)
+        _say_interrupted(wanted)
         return SIGINT_EXIT
     code = say_end(options, intent, f"{wanted.node_id} is READY and {wanted.costs}.")
     if cloud_settings(options).is_emulated:
@@ -88,7 +97,7 @@ def run_create(options: argparse.Namespace) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reads:
-    """What the notebook reads: its buckets, and how much of each, each time, in GiB (None: nobody says)."""
+    """What the notebook reads: its buckets, and how much of each per epoch in GiB (None: unknown)."""
 
     buckets: tuple[str, ...] = ()
     epoch_gib: float | None = None
@@ -96,9 +105,11 @@ class Reads:
 
 @dataclass(slots=True, kw_only=True)
 class Wanted:
-    """What `create` was asked for, with the defaults filled in; `was_asked` is set before the cloud may know of it.
+    """The node that `create` is to create, with the defaults filled in.
 
-    `coverage` is who pays for it, once that is known.
+    Attributes:
+        was_asked: whether the cloud may know of the request; set just before it is sent.
+        coverage: who pays for the node; None until that is known.
     """
 
     node_id: str
@@ -112,16 +123,19 @@ class Wanted:
 
     @property
     def price_text(self) -> str:
+        """The price on these terms, such as ``$9.60/h``."""
         return terms_text(self.accelerator_type, self.zone, self.provisioning)
 
     @property
     def costs(self) -> str:
+        """The predicate of a sentence about the node: who pays, or what it costs and for how long."""
         if self.coverage and self.coverage.is_covered:
             return f"is {self.coverage.text}"
         costs = costs_text(self.accelerator_type, self.zone, self.provisioning)
         return f"{costs} until it is stopped or deleted"
 
     def spec(self, project: str) -> NodeSpec:
+        """Return the node's specification in the project."""
         return NodeSpec(
             name=NodeName(project=project, zone=self.zone, node_id=self.node_id),
             accelerator_type=self.accelerator_type,
@@ -132,11 +146,11 @@ class Wanted:
 
 
 def _wanted(options: argparse.Namespace) -> Wanted:
-    """Fill in the defaults; refuses what can be refused without asking anybody."""
+    """Fill in the defaults, and refuse what can be refused without asking the cloud."""
     kind = accelerators.accelerator(options.type)
     zone = options.zone or _first(accelerators.zones_for_type(kind.type), "zone", kind.type)
     versions = accelerators.runtime_versions(kind.generation)
-    NodeName(project="any-project", zone=zone, node_id=options.node)
+    NodeName(project="any-project", zone=zone, node_id=options.node)  # refuses an invalid name or zone
     provisioning = provisioning_at_once(options)
     return Wanted(
         node_id=options.node,
@@ -157,6 +171,7 @@ def _first(choices: tuple[str, ...], what: str, accelerator_type: str) -> str:
 async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> Intent:
     async with fleet_at_work(options) as (opened, progress):
         spec = wanted.spec(opened.settings.project)
+        # who pays is said before anything is created, so that Ctrl-C still costs nothing
         wanted.coverage = await who_pays(opened, spec)
         await require_known_price(options, opened, [spec])
         note(f"{wanted.node_id} in {wanted.zone} will be {plain(wanted.coverage.text)}.")
@@ -180,11 +195,11 @@ async def _say_egress(work: Work, wanted: Wanted, reads: Reads) -> None:
             note(plain(egress.text))
 
 
-def _say_what_exists(wanted: Wanted) -> None:
-    """After Ctrl-C: the wish is in the journal and the cloud may be at work on it."""
+def _say_interrupted(wanted: Wanted) -> None:
+    """Say what state Ctrl-C leaves: the intent is in the journal, and the cloud may be carrying it out."""
     if not wanted.was_asked:
         note("\ninterrupted: nothing was asked of the cloud.")
         return
-    note(f"\ninterrupted: {wanted.node_id} in {wanted.zone} may exist or come to exist.")
-    note(f"  now: it is billed from READY on ({wanted.price_text}), whether or not you wait for it here.")
+    note(f"\ninterrupted: {wanted.node_id} in {wanted.zone} may exist, or may still be created.")
+    note(f"  now: billing starts when it is READY ({wanted.price_text}), even if you do not wait for it here.")
     note(f"   do: jupyter tpu delete {wanted.node_id} --zone {wanted.zone}")

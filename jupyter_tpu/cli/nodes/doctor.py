@@ -1,4 +1,4 @@
-"""`doctor`: what keeps kernels from their TPU, here, in the project and on a node, each with its fix."""
+"""The command `doctor`: finds what keeps kernels from their TPU, here, in the project and on a node, with fixes."""
 
 from __future__ import annotations
 
@@ -21,10 +21,9 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
-    parser = commands.add_parser("doctor", help="look for what keeps kernels from their TPU, and say how to fix it")
-    parser.add_argument(
-        "node", nargs="?", default="", metavar="NODE", help="look at this node's first worker too (default: at none)"
-    )
+    """Add `doctor` to the command line."""
+    parser = commands.add_parser("doctor", help="find what keeps kernels from their TPU, and how to fix it")
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="also check this node's first worker")
     parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
     add_cloud_options(parser)
     add_json_option(parser)
@@ -32,7 +31,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_doctor(options: argparse.Namespace) -> int:
-    """Ends with 1 where something is at fault."""
+    """Print the findings; exit code 1 if one of them is a fault."""
     settings = cloud_settings(options)
     findings = asyncio.run(_examine(settings, options.node, options.zone))
     has_fault = any(each.state == FAULT for each in findings)
@@ -48,8 +47,9 @@ def run_doctor(options: argparse.Namespace) -> int:
 
 async def _examine(settings: CloudSettings, node: str, zone: str) -> list[Finding]:
     here, cloud = list(examine_here()), await examine_cloud(settings)
-    can_be_asked = any(each.check == "API" for each in cloud)
-    return [*here, *cloud, *(await examine_node(settings, node, zone) if node and can_be_asked else [])]
+    # without credentials or the API the node's checks would only repeat that error
+    is_reachable = any(each.check == "API" for each in cloud)
+    return [*here, *cloud, *(await examine_node(settings, node, zone) if node and is_reachable else [])]
 
 
 def _say(findings: list[Finding]) -> None:

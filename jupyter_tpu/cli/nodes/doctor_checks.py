@@ -1,4 +1,4 @@
-"""The doctor's checks on this machine, in the project, and of a node as it is seen from here. None changes anything."""
+"""The doctor's checks of this machine, the project, and a node as seen from here. They change nothing."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.models import Node
 
 _GIB = 2**30
+# our own limits, not measured: with less disk the journal may soon fail; a smaller difference of clocks does no harm
 _LEAST_DISK_BYTES = _GIB
 _MOST_CLOCK_S = 30.0
 _EXTENSION = "labextensions/jupyter-tpu/package.json"
@@ -41,7 +42,7 @@ _SERVER_EXTENSION = "jupyter_server_config.d/jupyter_tpu.json"
 
 
 def examine_here() -> Iterator[Finding]:
-    """The installation, the SSH key, the journal and the disk."""
+    """Check the installation, the SSH key, the journal and the disk."""
     yield Finding(check="version", state=OK, text=f"jupyter_tpu {__version__} on Python {platform.python_version()}.")
     yield _extensions()
     yield _ssh_key()
@@ -55,8 +56,8 @@ def _extensions() -> Finding:
     wanted = {"the panel": (jupyter_path(), _EXTENSION), "the server": (jupyter_config_path(), _SERVER_EXTENSION)}
     missing = [what for what, (roots, name) in wanted.items() if not any(Path(root, name).is_file() for root in roots)]
     if not missing:
-        return Finding(check="JupyterLab", state=OK, text="The extensions of its page and its server are installed.")
-    text = f"The extension of {' and '.join(missing)} is not where this Python's Jupyter looks."
+        return Finding(check="JupyterLab", state=OK, text="The extensions of the page and the server are installed.")
+    text = f"Jupyter of this Python does not find the extension of {' and '.join(missing)}."
     fix = "Install jupyter-tpu into the environment that JupyterLab runs in: pip install jupyter-tpu"
     return Finding(check="JupyterLab", state=WARNING, text=text, fix=fix)
 
@@ -66,10 +67,10 @@ def _ssh_key() -> Finding:
 
     path = data_path() / "ssh" / "id_ed25519"
     if not path.exists():
-        return Finding(check="SSH key", state=OK, text="There is none yet: it is made with the first node.")
+        return Finding(check="SSH key", state=OK, text="There is none yet: it is created with the first node.")
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:
-        text = f"{path} can be read by others (mode {mode:04o})."
+        text = f"Other users can read {path} (mode {mode:04o})."
         return Finding(check="SSH key", state=WARNING, text=text, fix=f"chmod 600 {path}")
     return Finding(check="SSH key", state=OK, text=f"{path}.")
 
@@ -79,7 +80,9 @@ def _journal() -> Iterator[Finding]:
     from jupyter_tpu.journal.paths import data_path
 
     if not data_path().is_dir():
-        yield Finding(check="journal", state=OK, text="There is none yet: nothing was asked of a cloud from here.")
+        yield Finding(
+            check="journal", state=OK, text="There is none yet: jupyter_tpu has not been used on this machine."
+        )
         return
     try:
         with closing(Journal.open(data_path())) as journal:
@@ -88,7 +91,7 @@ def _journal() -> Iterator[Finding]:
         yield _of_error("journal", error)
         return
     for notice in notices:
-        yield Finding(check="journal", state=WARNING, text=notice, fix="Look at the budgets: jupyter tpu budget")
+        yield Finding(check="journal", state=WARNING, text=notice, fix="Check the budgets: jupyter tpu budget")
     if not notices:
         yield Finding(check="journal", state=OK, text=f"{data_path()} can be read and written.")
 
@@ -101,7 +104,7 @@ def _disk() -> Finding:
     text = f"{usage.free / _GIB:.1f} of {usage.total / _GIB:.1f} GiB are free in {folder}."
     if usage.free >= _LEAST_DISK_BYTES:
         return Finding(check="disk", state=OK, text=text)
-    fix = "Free some: without it nothing that costs money can be asked for, and outputs are not kept."
+    fix = "Free some space: without it no node can be created or started, and outputs are not saved."
     return Finding(check="disk", state=FAULT, text=text, fix=fix)
 
 
@@ -109,7 +112,7 @@ def _disk() -> Finding:
 
 
 async def examine_cloud(settings: CloudSettings) -> list[Finding]:
-    """Credentials, the API, quotas, and whether budgets can be read."""
+    """Check credentials, the API, quotas, and whether budgets can be read."""
     try:
         async with _cloud(settings) as cloud:
             listed = await cloud.list_nodes()
@@ -138,7 +141,9 @@ def _of_list(project: str, nodes: int, unreachable: tuple[str, ...]) -> Finding:
     if not unreachable:
         return Finding(check="API", state=OK, text=text)
     text = f"{text} Zones that did not answer: {', '.join(unreachable[:10])}."
-    return Finding(check="API", state=WARNING, text=text, fix="What is there is not seen: try again in a while.")
+    return Finding(
+        check="API", state=WARNING, text=text, fix="Nodes there are missing from every list: try again later."
+    )
 
 
 async def _quotas(cloud: CloudApi) -> list[Finding]:
@@ -147,22 +152,22 @@ async def _quotas(cloud: CloudApi) -> list[Finding]:
     report = await read_quota(cloud)
     if report.limits is None and report.limits_error is not None:
         return [_of_error("quota", report.limits_error)]
-    return [_husks(report)]
+    return [_leftovers(report)]
 
 
-def _husks(report: QuotaReport) -> Finding:
-    husks = sum(held.is_husk for held in report.holdings.held)
-    if not husks:
-        return Finding(check="quota", state=OK, text="Limits can be read, and nothing that is over holds any.")
-    what = "1 ended request holds" if husks == 1 else f"{husks} ended requests hold"
+def _leftovers(report: QuotaReport) -> Finding:
+    leftovers = sum(held.is_husk for held in report.holdings.held)
+    if not leftovers:
+        return Finding(check="quota", state=OK, text="Limits can be read, and no leftovers use quota.")
+    text = "1 leftover uses quota." if leftovers == 1 else f"{leftovers} leftovers use quota."
     fix = "jupyter tpu cleanup shows them, and deletes those that you name."
-    return Finding(check="quota", state=WARNING, text=f"{what} quota and computes nothing.", fix=fix)
+    return Finding(check="quota", state=WARNING, text=text, fix=fix)
 
 
 def _own_clock(wrong: str) -> Finding:
     if not wrong:
         return Finding(check="clock", state=OK, text="This computer's clock agrees with the cloud's.")
-    fix = "Let it be set from the network: times of the day that you type and that are shown are by this clock."
+    fix = "Set it from the network (NTP): the times of day that you type and see are by this clock."
     return Finding(check="clock", state=WARNING, text=wrong, fix=fix)
 
 
@@ -182,7 +187,7 @@ def _budgets(settings: CloudSettings) -> list[Finding]:
 
 
 async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Finding]:
-    """Its state, whether its first worker answers, its clock, and what the doctor there finds."""
+    """Check a node: its state, whether its first worker answers, its clock, and what the doctor there finds."""
     try:
         async with _cloud(settings) as cloud:
             node = await find_node(cloud, name, zone)
@@ -194,17 +199,18 @@ async def examine_node(settings: CloudSettings, name: str, zone: str) -> list[Fi
 def _state(node: Node) -> Finding:
     text = f"{node.name.node_id} ({node.accelerator_type}, {node.name.zone}) is {node.state}."
     if node.state != "READY":
-        fix = f"Only a READY node can be looked at closer: jupyter tpu start {node.name.node_id}"
+        fix = f"Only a READY node can be checked further: jupyter tpu start {node.name.node_id}"
         return Finding(check="node", state=WARNING, text=text, fix=fix)
     if node.health not in ("", "HEALTHY", "HEALTH_UNSPECIFIED"):
         text = f"{text} Its health is {node.health}: {node.health_description or 'no reason is given'}."
-        return Finding(check="node", state=WARNING, text=text, fix="Save your work, and make another node.")
+        return Finding(check="node", state=WARNING, text=text, fix="Save your work, and create another node.")
     return Finding(check="node", state=OK, text=text)
 
 
 async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents
 
+    # the clocks are compared with the middle of the call, which halves what the network adds
     agents = WorkerAgents(settings, (node,))
     try:
         examined = await agents.call(node.name, "examine", {}) or {"findings": []}
@@ -223,32 +229,32 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
 
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
-    """The worker names magics, and no node; and which runtime version it has is known here in any case."""
+    """Adapt a finding of the worker to this terminal: its fixes name magics, and not the node."""
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)
     name, fix = f"{node.name.node_id} --zone {node.name.zone}", finding.fix
-    for said, here in (
+    for there, here in (
         (", on your own machine", ""),
         (" on your own machine", ""),
         ("On your own machine: ", ""),
         ("%tpu release", f"jupyter tpu release {name}"),
         (" NODE", f" {name}"),
     ):
-        fix = fix.replace(said, here)
+        fix = fix.replace(there, here)
     return replace(finding, fix=fix)
 
 
 def _runtime_version(node: Node) -> Finding:
     if why := runtime_version_fits(node.accelerator_type, node.runtime_version, ""):
-        return Finding(check="runtime version", state=FAULT, text=why, fix="Make the node again with one of those.")
+        return Finding(check="runtime version", state=FAULT, text=why, fix="Recreate the node with one of those.")
     return Finding(check="runtime version", state=OK, text=f"{node.runtime_version} on {node.accelerator_type}.")
 
 
 def _clocks(ahead_s: float) -> Finding:
     if abs(ahead_s) <= _MOST_CLOCK_S:
-        return Finding(check="clocks", state=OK, text="This machine's and the node's agree, to some seconds.")
+        return Finding(check="clocks", state=OK, text="This machine's clock and the node's agree, to some seconds.")
     text = f"The node's clock is {span_text(abs(ahead_s))} {'ahead of' if ahead_s > 0 else 'behind'} this machine's."
-    fix = "Set the one that is wrong; auto-stop does not depend on them, but times of day that you type do."
+    fix = "Set the wrong one. Auto-stop does not depend on it, but times of day that you type do."
     return Finding(check="clocks", state=WARNING, text=text, fix=fix)
 
 

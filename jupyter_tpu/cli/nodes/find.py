@@ -1,4 +1,4 @@
-"""Which node the user means: a short name is enough where only one zone has it."""
+"""Find the node that the user names: a short name is enough if only one zone has it."""
 
 from __future__ import annotations
 
@@ -15,38 +15,39 @@ if TYPE_CHECKING:
     from jupyter_tpu.cloud.api import CloudApi
     from jupyter_tpu.cloud.settings import CloudSettings
 
-_MOST_NAMES = 20
+_MOST_NAMES = 20  # keeps an error readable in a project with many nodes
 
 
 async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
-    """The node called `text`: ``my-node`` (with or without `zone`) or its full name.
+    """Return the node called `text`: ``my-node`` (with or without `zone`) or its full name.
 
     Raises:
-        NodeNotFound: there is none; says which there are.
-        BadInput: several zones have one, or it is no name at all.
+        NodeNotFound: there is none; the error names those that exist.
+        BadInput: several zones have one, or `text` cannot be a name.
     """
     if "/" in text:
         return await cloud.get_node(NodeName.parse(text))
     if zone:
         return await cloud.get_node(NodeName(project=cloud.settings.project, zone=zone, node_id=text))
-    NodeName(project=cloud.settings.project, zone="us-central1-a", node_id=text)  # refuses what can be no name
+    # refuses an invalid name before the cloud is asked; any zone does for that
+    NodeName(project=cloud.settings.project, zone="us-central1-a", node_id=text)
     return _only_match(await cloud.list_nodes(), text)
 
 
 async def find_node_or_wish(cloud: CloudApi, text: str, zone: str) -> Node:
-    """Like `find_node`, but finds in the journal what is only wished for yet, so that it can be called off."""
+    """Return the node as `find_node` does, or one that is still to be created, so that it can be cancelled."""
     try:
         return await find_node(cloud, text, zone)
     except NodeNotFound:
-        with suppress(JournalUnwritable):
-            wished = [node for node in _wished(cloud.settings, text) if zone in ("", node.name.zone)]
-            if len(wished) == 1:
-                return wished[0]
+        with suppress(JournalUnwritable):  # then the answer of the cloud stands
+            intended = [node for node in _intended(cloud.settings, text) if zone in ("", node.name.zone)]
+            if len(intended) == 1:
+                return intended[0]
         raise
 
 
-def _wished(settings: CloudSettings, node_id: str) -> list[Node]:
-    """Nodes of that id whose creation was begun and has not come to an end."""
+def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
+    """Return nodes of that id whose creation has begun and is not settled yet."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:

@@ -1,4 +1,4 @@
-"""What all commands that change nodes do alike: run a fleet, show its phases, keep kernelspecs in step, say the end."""
+"""Shared by the commands that change nodes: run a fleet, show its phases, update kernelspecs, report the result."""
 
 from __future__ import annotations
 
@@ -20,14 +20,15 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.reconciler.records import FleetSnapshot
     from jupyter_tpu.journal import Journal
 
-Ask = Callable[["Fleet"], Awaitable["Intent"]]
+Request = Callable[["Fleet"], Awaitable["Intent"]]
 
 SIGINT_EXIT = 130
+"""Exit code after Ctrl-C, as a shell reports it: 128 + 2."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A running fleet, and what the user is to be warned of at its end."""
+    """A running fleet, and the warnings to print when it is closed."""
 
     fleet: Fleet
     journal: Journal
@@ -37,7 +38,7 @@ class Work:
 
 @asynccontextmanager
 async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work, Progress]]:
-    """A running fleet whose phases are shown."""
+    """Open a fleet, show its phases as they change, and print its warnings at the end."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
     progress, warnings = Progress(), list[str]()
@@ -56,43 +57,48 @@ async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work
 
 
 def _show(progress: Progress, options: argparse.Namespace, change: FleetChange) -> None:
-    """Phases of this node only: the fleet may take up others at the same time."""
+    """Show the phase of this node only: the fleet may resume others at the same time."""
     if change.kind == "intent" and change.node_name.rpartition("/")[2] == options.node.rpartition("/")[2]:
         progress.show(f"{options.node}: {change.message or change.phase}")
 
 
-async def performed(work: Work, ask: Ask, *, ssh_user: str = "") -> Intent:
-    """Ask for something, wait until it is settled, and make the kernelspecs fit.
+async def performed(work: Work, request: Request, *, ssh_user: str = "") -> Intent:
+    """Send a request to the fleet, wait until its intent is settled, and update the kernelspecs.
+
+    Args:
+        work: the running fleet.
+        request: asks the fleet for the change.
+        ssh_user: login name on the VMs of a new node; empty for the default.
 
     Raises:
-        WrongState: the node became READY, and is being ended already.
+        WrongState: the node became READY, but is already being stopped or deleted.
     """
-    intent = await ask(work.fleet)
+    intent = await request(work.fleet)
     settled = await work.fleet.wait(intent.intent_id)
     snapshot = await work.fleet.refresh()
     try:
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
-    except OSError as error:  # the node is as it was wanted, and what it costs must be said
+    except OSError as error:  # the node is there: its cost must still be reported
         work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")
     _refuse_if_ending(settled, snapshot)
     return settled
 
 
 def _refuse_if_ending(settled: Intent, snapshot: FleetSnapshot) -> None:
-    """A budget may be used up by then, and what it ends at once is no success."""
+    """Refuse to report success for a node that is being ended already, as when a budget was used up meanwhile."""
     if settled.verb not in ("create", "start") or not settled.succeeded:
         return
     for each in snapshot.intents:
         if each.node_name == settled.node_name and each.verb in ("stop", "delete") and not each.settled:
             raise WrongState(
-                f"{each.node_name.node_id} became READY, but its {each.verb} has begun already.",
+                f"{each.node_name.node_id} became READY, but its {each.verb} has already begun.",
                 exists=each.message,
                 hint="`jupyter tpu audit` says why; `jupyter tpu budget` shows how far budgets are used.",
             )
 
 
 def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user: str) -> None:
-    """A new node's kernelspec knows its login; those that a server wrote with its own settings stay as they are."""
+    """Write a new node's kernelspec with its login; leave kernelspecs that a server wrote with its own settings."""
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs, write_kernelspec
 
     snapshot = work.fleet.snapshot()
@@ -103,10 +109,10 @@ def _update_kernelspecs(work: Work, settled: Intent, is_complete: bool, ssh_user
 
 
 def say_end(options: argparse.Namespace, intent: Intent, done: str) -> int:
-    """Tell how it ended.
+    """Report how the intent ended, with the sentence `done` or as JSON, and return exit code 0.
 
     Raises:
-        TpuError: it did not come to what was wanted.
+        TpuError: it failed, with the reason.
     """
     if not intent.succeeded:
         raise intent.error or TpuError(intent.message or f"It ended as {intent.phase}.")

@@ -1,4 +1,4 @@
-"""`kernels`: what runs on the nodes, whichever server, notebook or machine has started it."""
+"""The command `kernels`: lists and ends kernels on all nodes, whatever server, notebook or machine started them."""
 
 from __future__ import annotations
 
@@ -27,29 +27,36 @@ _HEADER = ("KERNEL", "NOTEBOOK", "NODE", "ZONE", "STATE", "SINCE")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveKernel:
-    """A kernel that runs; `info` is what its agent says of it."""
+    """A running kernel.
+
+    Attributes:
+        key: the worker that it runs on.
+        info: the agent's description of it, as JSON.
+    """
 
     key: WorkerKey
     info: Mapping[str, Any]
 
     @property
     def kernel_id(self) -> str:
+        """The kernel's id."""
         return str(self.info["kernel_id"])
 
     @property
     def noted(self) -> Mapping[str, Any]:
-        """What a server has noted with the agent."""
+        """What a Jupyter server has noted about the kernel with the agent; empty if nothing."""
         found = self.info.get("note")
         return found if isinstance(found, dict) else {}
 
     @property
     def notebook(self) -> str:
-        """The path of what is open on it; a notebook rather than a console."""
+        """Path of the notebook that is open on it, or else of a console; empty if nothing is."""
         sessions = [each for each in self.noted.get("sessions", ()) if isinstance(each, dict)]
         sessions.sort(key=lambda each: each.get("type") != "notebook")
         return str(sessions[0].get("path") or "") if sessions else ""
 
     def to_json(self) -> dict[str, Any]:
+        """Return the kernel as the JSON document of `kernels` shows it."""
         names = ("kernel_id", "pid", "execution_state", "state_since", "started_at", "last_output_at", "record_bytes")
         return {
             **{name: self.info.get(name) for name in names},
@@ -62,10 +69,11 @@ class LiveKernel:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `kernels` to the command line."""
     parser = commands.add_parser("kernels", help="list the kernels that run on all READY nodes, or end one")
     parser.add_argument("action", nargs="?", choices=("list", "end"), default="list", help="list (default) or end")
     parser.add_argument(
-        "kernel", metavar="ID", nargs="?", default="", help="which one to end: its id, or its beginning"
+        "kernel", metavar="ID", nargs="?", default="", help="the kernel to end: its id, or the beginning of it"
     )
     parser.add_argument("--zone", default="", help="nodes of this zone only")
     add_yes_option(parser)
@@ -75,6 +83,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_kernels(options: argparse.Namespace) -> int:
+    """List the running kernels, or end one."""
     if options.action == "end":
         return _run_end(options)
     if options.kernel:
@@ -96,7 +105,7 @@ def _run_end(options: argparse.Namespace) -> int:
     from jupyter_tpu.kernels.agents.requests import end_kernel
 
     if not options.kernel:
-        raise BadInput("Which kernel is to end?", hint="`jupyter tpu kernels` lists them.")
+        raise BadInput("No kernel is named.", hint="`jupyter tpu kernels` lists them.")
     kernels, failures = asyncio.run(_live_kernels(options))
     kernel = _only_match(options.kernel, kernels, failures)
     if not options.yes:
@@ -105,7 +114,7 @@ def _run_end(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"kernel_id": kernel.kernel_id, "node_name": str(kernel.key.node)})
     else:
-        say(f"{_named(kernel)} has ended. The node runs on and is billed.")
+        say(f"{_named(kernel)} has ended. The node is still READY and billed.")
     return 0
 
 
@@ -115,7 +124,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        import_ahead()  # asyncssh, while the cloud is asked
+        import_ahead()  # imports asyncssh in a thread while the cloud answers
         keys = await _workers(cloud, options.zone or "-")
     found, failures = await list_kernels(keys)
     live = [LiveKernel(key=key, info=info) for key, infos in found.items() for info in infos if info.get("alive")]
@@ -123,7 +132,7 @@ async def _live_kernels(options: argparse.Namespace) -> tuple[list[LiveKernel], 
 
 
 async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
-    """Of the READY nodes that our key opens: looking changes nothing."""
+    """Return the workers with kernels of all READY nodes that have our key; adds it to none: a list changes nothing."""
     from jupyter_tpu.journal.paths import data_dir
     from jupyter_tpu.kernels.agents.requests import workers_with_kernels
     from jupyter_tpu.kernels.connections.worker import login_of
@@ -136,7 +145,7 @@ async def _workers(cloud: CloudApi, zone: str) -> tuple[WorkerKey, ...]:
     ready = [node for node in listed.nodes if node.state == "READY"]
     for node in ready:
         if not login_of(node, user_key):
-            note(f"left out: your key is not on {plain(node.name.node_id)}, which was made elsewhere.")
+            note(f"left out: your key is not on {plain(node.name.node_id)}, which was created elsewhere.")
     return workers_with_kernels([node for node in ready if login_of(node, user_key)], cloud.settings)
 
 
@@ -172,8 +181,8 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
 def _require_consent(kernel: LiveKernel) -> None:
     if not is_confirmed(f"End {plain(_named(kernel))}? Its variables are lost."):
         raise BadInput(
-            f"The end of {kernel.kernel_id} was not confirmed.",
-            exists="The kernel runs on.",
+            f"Ending {kernel.kernel_id} was not confirmed.",
+            exists="The kernel is still running.",
             hint="Answer y, or add --yes.",
         )
 

@@ -1,4 +1,4 @@
-"""`list` and `describe`: look, touch nothing."""
+"""The commands `list` and `describe`, which change nothing."""
 
 from __future__ import annotations
 
@@ -29,6 +29,7 @@ _HEADER = ("NAME", "ZONE", "TYPE", "STATE", "HEALTH", "PRICE", "COST", "KERNEL")
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `list` and `describe` to the command line."""
     _add_list(commands)
     _add_describe(commands)
 
@@ -50,6 +51,7 @@ def _add_describe(commands: Commands) -> None:
 
 
 def run_list(options: argparse.Namespace) -> int:
+    """Print the nodes with their prices and costs, and the reminders about idle ones."""
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)
@@ -76,6 +78,7 @@ async def _list_nodes(options: argparse.Namespace) -> tuple[NodeList, NodeCosts,
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
+        # the ledger counts by the cloud's clock, which is known once it has answered: convert the moment of the request
         asked = cloud.clock.steady()
         listed = await cloud.list_nodes(options.zone or "-")
         warn_of_clock(cloud)
@@ -112,6 +115,7 @@ def _row(node: Node, specs: dict[str, str], costs: NodeCosts) -> tuple[str, ...]
 
 
 def run_describe(options: argparse.Namespace) -> int:
+    """Print all about one node."""
     from jupyter_tpu.kernels.kernelspecs import kernelspec_names
 
     settings = cloud_settings(options)

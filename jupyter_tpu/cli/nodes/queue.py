@@ -1,4 +1,4 @@
-"""`queue`: let the cloud make a node as soon as it has room, see what waits, and remove what is left of it."""
+"""The command `queue`: lists, adds and removes queued resources, with which the cloud creates a node when it can."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from jupyter_tpu.fleet.assembly import OpenFleet
     from jupyter_tpu.fleet.capacity.queued_resources import QueueSnapshot
 
-    Ask = Callable[[OpenFleet], Awaitable[QueuedResource]]
+    Request = Callable[[OpenFleet], Awaitable[QueuedResource]]
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("ID", "ZONE", "TYPE", "STATE", "NODES", "WAITS UNTIL", "NOTE")
@@ -42,6 +42,7 @@ _NOTHING = "Nothing was asked of the cloud."
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `queue` to the command line."""
     parser = commands.add_parser("queue", help="list, add or remove requests that wait in the cloud for capacity")
     parser.add_argument(
         "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
@@ -51,15 +52,17 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("--type", default="", metavar="TYPE", help="accelerator type, such as v5litepod-8")
     add_provisioning_options(parser)
     parser.add_argument(
-        "--reservation", default="", metavar="ID", help="reserved: take the chips of this one (default: any that fits)"
+        "--reservation", default="", metavar="ID", help="reserved: use this reservation (default: any that fits)"
     )
     add_internal_ips_option(parser)
-    parser.add_argument("--valid-for", default="6h", metavar="TIME", help="how long it waits (default: 6h)")
+    parser.add_argument(
+        "--valid-for", default="6h", metavar="TIME", help="how long it waits for capacity (default: 6h)"
+    )
     parser.add_argument(
         "--run-for",
         default="",
         metavar="TIME",
-        help="flex-start: the cloud itself ends the node after that, such as 4h",
+        help="flex-start: how long the node runs before the cloud ends it, such as 4h",
     )
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for the type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
@@ -71,6 +74,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_queue(options: argparse.Namespace) -> int:
+    """List, add or remove queued resources."""
     if options.action != "list" and not options.name:
         raise BadInput(f"`queue {options.action}` needs a name.", exists=_NOTHING)
     code = _ACTIONS[options.action](options)
@@ -115,15 +119,15 @@ def _time_text(moment: float | None) -> str:
 
 
 def _note_text(queued: QueuedResource) -> str:
-    husk = "holds quota until it is removed" if queued.is_husk else ""
-    return ". ".join(filter(None, (husk, queued.error.message if queued.error else "")))
+    leftover = "uses quota until it is removed" if queued.is_husk else ""
+    return ". ".join(filter(None, (leftover, queued.error.message if queued.error else "")))
 
 
 def _add(options: argparse.Namespace) -> int:
     if not options.zone or not options.type:
         raise BadInput("`queue add` needs --zone and --type.", exists=_NOTHING)
     kind = accelerators.accelerator(options.type)
-    NodeName(project="any-project", zone=options.zone, node_id=options.name)
+    NodeName(project="any-project", zone=options.zone, node_id=options.name)  # refuses an invalid name or zone
     provisioning = _provisioning(options)
     try:
         queued = asyncio.run(_added(options, kind, provisioning))
@@ -136,17 +140,17 @@ def _add(options: argparse.Namespace) -> int:
     until = _time_text(queued.valid_until)
     say(f"{queued.name.queued_id} is {queued.state} in {queued.name.zone}{f', until {until}' if until else ''}.")
     costs = costs_text(kind.type, options.zone, provisioning)
-    note(f"Its node {costs} from READY on, whenever that is: look with `jupyter tpu queue`.")
+    note(f"Its node {costs} from READY on; `jupyter tpu queue` shows its state.")
     return 0
 
 
 def _provisioning(options: argparse.Namespace) -> Provisioning:
-    """A time to run for alone means flex-start, which cannot be without one."""
+    """Return the provisioning model: ``--run-for`` alone means flex-start, which in turn needs it."""
     provisioning = chosen_provisioning(options)
     if options.run_for and provisioning == "on-demand" and not options.provisioning:
         return "flex-start"
     if provisioning == "flex-start" and not options.run_for:
-        raise BadInput("A flex-start node has an end.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h.")
+        raise BadInput("A flex-start node needs a run time.", exists=_NOTHING, hint="Add --run-for TIME, such as 4h.")
     if options.run_for and provisioning != "flex-start":
         raise BadInput(
             f"--run-for is for flex-start, not for {provisioning} nodes.",
@@ -188,6 +192,7 @@ def _remove(options: argparse.Namespace) -> int:
         return _only_match((await opened.queue.list()).items, options.name, options.zone)
 
     found = asyncio.run(_with_fleet(options, find))
+    # in these states it has nodes, which are deleted with it
     if found.state in ("ACTIVE", "PROVISIONING") and not options.yes:
         _require_consent_to_removal(found)
 
@@ -202,11 +207,11 @@ def _remove(options: argparse.Namespace) -> int:
     return 0
 
 
-async def _with_fleet(options: argparse.Namespace, ask: Ask) -> QueuedResource:
+async def _with_fleet(options: argparse.Namespace, request: Request) -> QueuedResource:
     from jupyter_tpu.fleet.assembly import open_fleet
 
     async with open_fleet(cloud_settings(options)) as opened:
-        return await ask(opened)
+        return await request(opened)
 
 
 def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) -> QueuedResource:
@@ -220,7 +225,9 @@ def _only_match(items: tuple[QueuedResource, ...], queued_id: str, zone: str) ->
         )
     if len(found) > 1:
         zones = ", ".join(each.name.zone for each in found)
-        raise BadInput(f"Several are called {queued_id}.", exists=f"They are in {zones}.", hint="Add --zone.")
+        raise BadInput(
+            f"Several queued resources are called {queued_id}.", exists=f"They are in {zones}.", hint="Add --zone."
+        )
     return found[0]
 
 
@@ -228,8 +235,8 @@ def _require_consent_to_removal(queued: QueuedResource) -> None:
     what = f"{queued.name.queued_id} is {queued.state}"
     if not is_confirmed(f"{what}: delete it with {', '.join(queued.node_ids)}, disk and kernels?"):
         raise BadInput(
-            f"The removal of {queued.name.queued_id} was not confirmed.",
-            exists=f"It is {queued.state}, as it was.",
+            f"Removing {queued.name.queued_id} was not confirmed.",
+            exists=f"It is still {queued.state}.",
             hint="Answer y, or add --yes.",
         )
 

@@ -1,4 +1,4 @@
-"""`recover`: whether a node is recreated after a pre-emption, how often, and up to what it may cost."""
+"""The command `recover`: whether a node is recreated after a pre-emption, how often, and up to what cost."""
 
 from __future__ import annotations
 
@@ -26,33 +26,35 @@ _HEADER = ("NODE", "ZONE", "STATE", "ATTEMPTS", "CAP", "NOW")
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `recover` to the command line."""
     parser = commands.add_parser("recover", help="recreate a node after a pre-emption, or show whether that is on")
-    parser.add_argument(
-        "node", nargs="?", default="", metavar="NODE", help="name of the node; without it all are shown"
-    )
+    parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
     parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
     choice = parser.add_mutually_exclusive_group()
-    choice.add_argument("--on", action="store_true", help="make it again; it then costs as before")
-    choice.add_argument("--off", action="store_true", help="do not")
-    parser.add_argument("--attempts", type=int, metavar="N", help="how often in all (default: 3)")
-    parser.add_argument("--max-usd", type=float, metavar="USD", help="not once it has cost this much from now on")
+    choice.add_argument("--on", action="store_true", help="recreate it; the new node costs as much as the old one")
+    choice.add_argument("--off", action="store_true", help="do not recreate it")
+    parser.add_argument("--attempts", type=int, metavar="N", help="how often at most (default: 3)")
+    parser.add_argument(
+        "--max-usd", type=float, metavar="USD", help="stop recreating it once it has cost this much from now on"
+    )
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_recover)
 
 
 def run_recover(options: argparse.Namespace) -> int:
-    _refuse_what_says_nothing(options)
+    """Show which nodes are recreated after a pre-emption, or change it for one."""
+    _check_options(options)
     shown = asyncio.run(_chosen(options) if options.on or options.off else _found(options))
     _show(options, shown)
     return 0
 
 
-def _refuse_what_says_nothing(options: argparse.Namespace) -> None:
+def _check_options(options: argparse.Namespace) -> None:
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
-        raise BadInput("--attempts and --max-usd belong to --on.", exists="The choice is as it was.")
+        raise BadInput("--attempts and --max-usd belong to --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
-        raise BadInput("Which node is meant was not said.", hint="Use jupyter tpu recover NODE --on.")
+        raise BadInput("No node is named.", hint="Use jupyter tpu recover NODE --on.")
 
 
 async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
@@ -77,13 +79,13 @@ async def _chosen(options: argparse.Namespace) -> tuple[Recovery, ...]:
 async def _found(options: argparse.Namespace) -> tuple[Recovery, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where the flags do not say
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
         with closing(_journal()) as journal:
             return _matches(options, cloud, journal)
 
 
 async def _name(options: argparse.Namespace, cloud: CloudApi, journal: Journal) -> NodeName:
-    """Of a node that exists, or else of one that a choice stands for."""
+    """Return the full name of a node that exists, or of one that has a recovery setting."""
     from jupyter_tpu.cli.nodes.find import find_node
 
     try:

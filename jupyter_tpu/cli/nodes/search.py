@@ -1,6 +1,6 @@
-"""`search`: try what would do, one zone and type after the other, until a node is READY.
+"""The command `search`: tries zones and accelerator types one after the other until a node is READY.
 
-It goes on in the journal: another `jupyter tpu` or a Jupyter server takes up what was killed here.
+The search is in the journal: if this process is killed, another `jupyter tpu` or a Jupyter server continues it.
 """
 
 from __future__ import annotations
@@ -51,16 +51,23 @@ _OUTCOMES = {
 
 
 def add_commands(commands: Commands) -> None:
-    parser = commands.add_parser("search", help="try zones and types until a node is READY; alone: list the searches")
+    """Add `search` to the command line."""
+    parser = commands.add_parser(
+        "search", help="try zones and types until a node is READY; without NODE: list searches"
+    )
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the new node")
-    parser.add_argument("--types", default="", metavar="TYPE,…", help="accelerator types that would do")
+    parser.add_argument("--types", default="", metavar="TYPE,…", help="acceptable accelerator types")
     parser.add_argument(
-        "--zones", default="", metavar="ZONE,…", help="zones that would do (default: all with the type)"
+        "--zones", default="", metavar="ZONE,…", help="acceptable zones (default: all that offer the type)"
     )
     add_provisioning_options(parser)
     add_internal_ips_option(parser)
     parser.add_argument(
-        "--for", dest="for_", default="", metavar="TIME", help="keep trying as long, such as 30m (default: once)"
+        "--for",
+        dest="for_",
+        default="",
+        metavar="TIME",
+        help="how long to keep trying, such as 30m (default: each place once)",
     )
     parser.add_argument("--runtime-version", default="", help="VM image (default: the one made for each type)")
     parser.add_argument("--ssh-user", default="", help="login name on the VMs (default: yours)")
@@ -73,6 +80,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_search(options: argparse.Namespace) -> int:
+    """Search for capacity, cancel a search, or list the searches."""
     if options.cancel:
         return _say_cancelled(options, asyncio.run(_cancelled(options, options.cancel)))
     if not options.node:
@@ -92,7 +100,7 @@ def run_search(options: argparse.Namespace) -> int:
 
 
 def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
-    """Each type in each zone; without zones, in those that list it."""
+    """Return each type in each zone; without zones, in those that offer it."""
     types = [accelerators.accelerator(name) for name in _names(options.types)]
     if not types:
         raise BadInput("A search needs --types.", exists="Nothing was asked of the cloud.", hint="For example v6e-8.")
@@ -109,7 +117,7 @@ def _candidates(options: argparse.Namespace) -> tuple[Candidate, ...]:
         for zone in _names(options.zones) or accelerators.zones_for_type(kind.type)
     )
     for each in wanted:
-        NodeName(project="any-project", zone=each.zone, node_id=options.node)
+        NodeName(project="any-project", zone=each.zone, node_id=options.node)  # refuses an invalid name or zone
     return wanted
 
 
@@ -137,7 +145,7 @@ def _spec(options: argparse.Namespace, opened: OpenFleet, candidate: Candidate) 
 async def _searched(
     options: argparse.Namespace, wanted: Iterable[Candidate], for_s: float | None, begun: list[Search]
 ) -> Search:
-    """The search at its end; `begun` gets it as soon as it is written down."""
+    """Run the search to its end and return it; `begun` gets it as soon as the journal has it, to be cancelled."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.fleet.capacity.ranking import by_cost
 
@@ -155,13 +163,13 @@ async def _searched(
 
 
 async def _watched(opened: OpenFleet, search: Search) -> Search:
-    """Say each try as it begins and ends."""
-    said: set[tuple[float, str]] = set()
+    """Print each try as it begins and ends; return the search at its end."""
+    shown: set[tuple[float, str]] = set()
     message = ""
     async for now in opened.searches.watch(search.search_id):
         for tried in now.tries:
-            if (tried.at, tried.outcome) not in said:
-                said.add((tried.at, tried.outcome))
+            if (tried.at, tried.outcome) not in shown:
+                shown.add((tried.at, tried.outcome))
                 note(_try_text(now, tried))
         if now.round and now.message != message and not now.has_ended:
             note(plain(now.message))
@@ -175,8 +183,8 @@ def _try_text(search: Search, tried: Try) -> str:
     what = f"{of.accelerator_type} in {of.zone} ({terms}{terms_text(of.accelerator_type, of.zone, of.provisioning)})"
     if tried.outcome == "trying":
         return plain(f"Trying {what} …")
-    said = f" It said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
-    return plain(f"  {what}: {_OUTCOMES[tried.outcome]}.{said}")
+    details = f" It said: {tried.raw}" if tried.raw else f" {tried.message}" if tried.outcome == "other" else ""
+    return plain(f"  {what}: {_OUTCOMES[tried.outcome]}.{details}")
 
 
 async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, search: Search) -> None:
@@ -185,15 +193,15 @@ async def _write_kernelspec(options: argparse.Namespace, opened: OpenFleet, sear
     node = await opened.cloud.get_node(NodeName.parse(search.node_name))
     try:
         await asyncio.to_thread(write_kernelspec, node, opened.settings, ssh_user=options.ssh_user)
-    except OSError as error:  # the node is as it was wanted, and what it costs must be said
+    except OSError as error:  # the node is there: its cost must still be reported
         warn(f"The kernelspec could not be written ({error}). `jupyter tpu kernelspec` tries again.")
 
 
 def _say_end(options: argparse.Namespace, search: Search) -> int:
-    """Tell how it ended.
+    """Report how the search ended and return the exit code.
 
     Raises:
-        OutOfCapacity: no node was found.
+        OutOfCapacity, WrongState: no node was found, or the search was cancelled.
     """
     if search.phase != "found":
         if options.json:
@@ -214,19 +222,19 @@ def _say_end(options: argparse.Namespace, search: Search) -> int:
 
 def _not_found(search: Search) -> TpuError:
     """Why there is no node, and what to do where something can be done."""
-    exists = "Nothing is left of it."
+    exists = "It left nothing behind."
     if search.is_cancelled:
         return WrongState(search.message, exists=exists)
     outcomes = [_OUTCOMES[each.outcome] for each in search.tries if each.outcome != "other"]
     refusals = [f"{outcome[0].upper()}{outcome[1:]}." for outcome in outcomes]
-    if not refusals:  # something else than the cloud's want of room; its message says what to do
+    if not refusals:  # failed for another reason than capacity; the message says what to do
         return OutOfCapacity(search.message, exists=exists)
     hint = "Try other zones or types, add --for 1h, or let the cloud queue it: `jupyter tpu queue add`."
     return OutOfCapacity(search.message, exists=" ".join((exists, *dict.fromkeys(refusals))), hint=hint)
 
 
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
-    """After Ctrl-C: nothing may go on that nobody waits for."""
+    """Cancel the search after Ctrl-C: it must not create a node that nobody waits for."""
     if not begun:
         note("\ninterrupted: nothing was asked of the cloud.")
         return SIGINT_EXIT
@@ -235,16 +243,16 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
     try:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
-        note(f"\ninterrupted: a part of it may be left.\n   do: {again}")
+        note(f"\ninterrupted: parts of it may be left.\n   do: {again}")
     except TpuError as error:
-        note(f"It could not be cancelled: {plain(error.message)}\n   do: {again}")
+        note(f"The search could not be cancelled: {plain(error.message)}\n   do: {again}")
     else:
         note(_end_text(search))
     return SIGINT_EXIT
 
 
 async def _cancelled(options: argparse.Namespace, search_id: str) -> Search:
-    """The search at its end, cancelled unless it had ended before."""
+    """Cancel the search unless it has ended, and return it at its end."""
     from jupyter_tpu.fleet.assembly import open_fleet
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
@@ -265,7 +273,7 @@ def _say_cancelled(options: argparse.Namespace, search: Search) -> int:
 def _end_text(search: Search) -> str:
     if search.phase == "found":
         name = NodeName.parse(search.node_name)
-        return f"It had found a node: `jupyter tpu delete {name.node_id} --zone {name.zone}` removes it."
+        return f"It had already found a node: `jupyter tpu delete {name.node_id} --zone {name.zone}` removes it."
     return plain(search.message)
 
 

@@ -1,4 +1,4 @@
-"""Files that let the OpenSSH client reach workers as safely as we do: with our key, and host keys pinned."""
+"""Configuration files with which the OpenSSH client reaches workers as safely as we do: our key, pinned host keys."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from jupyter_tpu.kernels.connections.worker import ensure_login, find_worker, ho
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.ssh import UserKey, WorkerAddress, render_ssh_config
 
-# ProxyJump and the like of the user's own file still count; what stands above it is not overruled by it
-_USERS_OWN = "\nHost *\n    Include ~/.ssh/config\n"
+# the user's own ProxyJump and the like still apply; ssh takes the first value it finds, so ours above win
+_INCLUDE_USER_CONFIG = "\nHost *\n    Include ~/.ssh/config\n"
 
 
 @dataclass(frozen=True, slots=True)
 class SshAccess:
-    """Workers that our key opens."""
+    """Workers that accept our key."""
 
     addresses: tuple[WorkerAddress, ...] = ()
 
     def hosts(self) -> list[dict[str, object]]:
+        """Return alias, host, port and user of each worker, for JSON."""
         return [
             {"alias": each.alias, "host": each.host, "port": each.port, "user": each.user} for each in self.addresses
         ]
@@ -32,19 +33,25 @@ class SshAccess:
 async def access_to(
     cloud: CloudApi, name: NodeName, *, worker_ids: tuple[int, ...] = (), may_add_key: bool = True
 ) -> SshAccess:
-    """Find workers of a READY node (all unless `worker_ids` names some), and put our key on it if it may be.
+    """Find workers of a READY node, and add our key to it if that is allowed.
+
+    Args:
+        cloud: the cloud that has the node.
+        name: the node.
+        worker_ids: which workers; empty for all.
+        may_add_key: whether our key may be added to the node's metadata.
 
     Raises:
         WrongState: the node is not READY.
-        WorkerUnreachable: it has not published its host keys yet, or has no address.
+        WorkerUnreachable: the node has not published its host keys yet, or has no address.
         LoginRefused: our key is not on it and may not be added.
     """
     key = UserKey.load_or_create(data_dir() / "ssh")
     node = await cloud.get_node(name)
     if not (may_add_key or login_of(node, key)):
         raise LoginRefused(
-            f"Your key is not on {name.node_id}, which was made elsewhere.",
-            hint=f"`jupyter tpu ssh-config {name.node_id}` puts it there.",
+            f"Your key is not on {name.node_id}, which was created elsewhere.",
+            hint=f"`jupyter tpu ssh-config {name.node_id}` adds it.",
         )
     wanted = worker_ids or tuple(worker.worker_id for worker in node.workers) or (0,)
     found = [await find_worker(cloud, name, worker_id) for worker_id in wanted]
@@ -53,20 +60,20 @@ async def access_to(
 
 
 def rendered(access: SshAccess) -> str:
-    """The text of a configuration file with an entry per worker."""
+    """Return the text of a configuration file with an entry per worker."""
     key = UserKey.load_or_create(data_dir() / "ssh")
     return render_ssh_config(access.addresses, identity_file=key.private_path, known_hosts_file=host_key_store().path)
 
 
 def write_login_config(access: SshAccess) -> Path:
-    """Write the file for ``ssh -F`` to the one worker of `access`; the user's own file is taken in below."""
+    """Write the file for ``ssh -F`` to the one worker of `access`; it includes the user's own file below ours."""
     path = data_dir() / "ssh" / f"{access.addresses[0].alias}.conf"
-    write_whole(path, (rendered(access) + _USERS_OWN).encode())
+    write_whole(path, (rendered(access) + _INCLUDE_USER_CONFIG).encode())
     return path
 
 
 def write_shared_config(access: SshAccess) -> Path:
-    """Write the file that ``~/.ssh/config`` includes, and make it do so."""
+    """Write the file with all hosts, and make ``~/.ssh/config`` include it."""
     path = data_dir() / "ssh" / "config"
     write_whole(path, rendered(access).encode())
     _include_in_user_config(path)
@@ -74,7 +81,7 @@ def write_shared_config(access: SshAccess) -> Path:
 
 
 def _include_in_user_config(file: Path) -> None:
-    """Make ``~/.ssh/config`` include `file`, first because ssh takes the first value it finds; once."""
+    """Add an Include of `file` to ``~/.ssh/config`` once, at the top because ssh takes the first value it finds."""
     target = Path.home() / ".ssh" / "config"
     line = f'Include "{file}"'
     present = target.read_text() if target.exists() else ""

@@ -1,1 +1,4 @@
-"""Commands about what happens on a node: auto-stop, chips, processes, environments."""
+"""Commands about what runs on a node: autostop, extend, top, ps, release, env.
+
+They ask the agents on its workers; start with `chips`, which opens the connections.
+"""

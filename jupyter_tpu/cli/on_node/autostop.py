@@ -1,4 +1,4 @@
-"""`autostop` and `extend`: when nodes stop by themselves, and keeping one running."""
+"""The commands `autostop` and `extend`: auto-stop rules of nodes, and keeping one running."""
 
 from __future__ import annotations
 
@@ -27,53 +27,60 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("NODE", "ZONE", "NOW", "IDLE", "SESSION", "ACTION", "ENDS", "GUARD")
+# bounds a command on a worker that never answers; a first connection over a slow network takes some seconds
 _ANSWER_S = 60.0
-_A_WHILE = "1h"
+_DEFAULT_EXTENSION = "1h"
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `autostop` and `extend` to the command line."""
     _add_autostop(commands)
     _add_extend(commands)
 
 
 def _add_autostop(commands: Commands) -> None:
-    parser = commands.add_parser("autostop", help="show or set when nodes stop by themselves")
+    parser = commands.add_parser("autostop", help="show or set the auto-stop rules of nodes")
     parser.add_argument("node", nargs="?", default="", metavar="NODE", help="name of the node (default: show all)")
     parser.add_argument("--zone", default="", help="its zone (needed where two zones have a node of this name)")
-    parser.add_argument("--idle", metavar="1h|off", help="end it when it has been idle for so long")
+    parser.add_argument("--idle", metavar="1h|off", help="idle timeout: stop or delete it after this long without use")
     parser.add_argument(
         "--unattended",
         metavar="2h|off",
-        help="count a running cell as idle after so long with idle chips, no output and nobody connected (default: 2h)",
+        help="treat a running cell as idle after this long with idle chips, no output and no connection (default: 2h)",
     )
-    parser.add_argument("--session", metavar="12h|off", help="end it so long after it became READY, busy or not")
-    parser.add_argument("--action", choices=ACTIONS, help="stop it (its disk is kept) or delete it")
+    parser.add_argument("--session", metavar="12h|off", help="maximum session length from READY on, even if busy")
+    parser.add_argument(
+        "--action", choices=ACTIONS, help="what auto-stop does: stop the node (its disk is kept) or delete it"
+    )
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_autostop)
 
 
 def _add_extend(commands: Commands) -> None:
-    parser = commands.add_parser("extend", help="keep a node running that auto-stop would end")
+    parser = commands.add_parser("extend", help="keep a node running past its auto-stop")
     add_node_argument(parser)
     way = parser.add_mutually_exclusive_group()
-    way.add_argument("--for", dest="for_", metavar="1h", help=f"for so long (default: {_A_WHILE})")
-    way.add_argument("--until", metavar="HH:MM", help="until this time of the day, here")
-    way.add_argument("--while-busy", action="store_true", help="until what runs now has ended")
-    way.add_argument("--off", action="store_true", help="no longer")
+    way.add_argument("--for", dest="for_", metavar="1h", help=f"for this long (default: {_DEFAULT_EXTENSION})")
+    way.add_argument("--until", metavar="HH:MM", help="until this local time")
+    way.add_argument("--while-busy", action="store_true", help="until what runs now has finished")
+    way.add_argument("--off", action="store_true", help="cancel an earlier extension")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_extend)
 
 
 def run_autostop(options: argparse.Namespace) -> int:
+    """Show the auto-stop rules of one node or all, or change those of one."""
     changes = _changes(options)
     if changes and not options.node:
-        raise BadInput("Which node is meant was not said.", hint="Use jupyter tpu autostop NODE --idle 1h.")
+        raise BadInput("No node is named.", hint="Use jupyter tpu autostop NODE --idle 1h.")
     if changes:
-        return _say_one(options, asyncio.run(_of_node(options, lambda braking, node: braking.set_rules(node, changes))))
+        return _say_one(
+            options, asyncio.run(_of_node(options, lambda controller, node: controller.set_rules(node, changes)))
+        )
     if options.node:
-        return _say_one(options, asyncio.run(_of_node(options, _looked_at)))
+        return _say_one(options, asyncio.run(_of_node(options, _read_rules)))
     brakes = asyncio.run(_all(options))
     if options.json:
         say_json(brakes_view(brakes, as_of=time.time()))
@@ -85,23 +92,26 @@ def run_autostop(options: argparse.Namespace) -> int:
 
 
 def run_extend(options: argparse.Namespace) -> int:
-    keep = _keep(options, time.time())
-    return _say_one(options, asyncio.run(_of_node(options, lambda braking, node: braking.keep(node, keep))))
+    """Keep a node running past its auto-stop, or cancel that."""
+    keep = _extension(options, time.time())
+    return _say_one(options, asyncio.run(_of_node(options, lambda controller, node: controller.keep(node, keep))))
 
 
-async def _looked_at(braking: AutostopController, node: Node) -> Brake:
-    (brake,) = await braking.look((node,))
+async def _read_rules(controller: AutostopController, node: Node) -> Brake:
+    (brake,) = await controller.look((node,))
     return brake
 
 
-async def _of_node(options: argparse.Namespace, ask: Callable[[AutostopController, Node], Awaitable[Brake]]) -> Brake:
+async def _of_node(
+    options: argparse.Namespace, request: Callable[[AutostopController, Node], Awaitable[Brake]]
+) -> Brake:
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
         node = await find_node(cloud, options.node, options.zone)
         with closing(_journal()) as journal:
-            return await ask(_braking(cloud, journal, (node,)), node)
+            return await request(_controller(cloud, journal, (node,)), node)
 
 
 async def _all(options: argparse.Namespace) -> list[Brake]:
@@ -112,11 +122,11 @@ async def _all(options: argparse.Namespace) -> list[Brake]:
         for zone in listed.unreachable:
             warn(f"The zone {zone} did not answer: its nodes are missing here.")
         with closing(_journal()) as journal:
-            return await _braking(cloud, journal, listed.nodes).look(listed.nodes)
+            return await _controller(cloud, journal, listed.nodes).look(listed.nodes)
 
 
-def _braking(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> AutostopController:
-    """With links of its own: only the worker knows what goes on there, and its guard is told at once."""
+def _controller(cloud: Any, journal: Any, nodes: tuple[Node, ...]) -> AutostopController:
+    """Return a controller with links to the workers: only they know their activity; guards get new rules at once."""
     from jupyter_tpu.fleet.autostop.controller import AutostopController
     from jupyter_tpu.journal import data_dir
     from jupyter_tpu.kernels.agents.open_links import WorkerAgents
@@ -135,55 +145,60 @@ def _journal() -> Any:
     return journal
 
 
-# -- what was said
+# -- the options
 
 
 def _changes(options: argparse.Namespace) -> dict[str, Any]:
-    said = {
+    given = {
         "idle_after_s": ("--idle", options.idle),
         "unattended_after_s": ("--unattended", options.unattended),
         "session_s": ("--session", options.session),
     }
     changes: dict[str, Any] = {
-        name: None if text == "off" else seconds(text, option) for name, (option, text) in said.items() if text
+        name: None if text == "off" else seconds(text, option) for name, (option, text) in given.items() if text
     }
     return {**changes, "action": options.action} if options.action else changes
 
 
-def _keep(options: argparse.Namespace, now: float) -> Keep:
+def _extension(options: argparse.Namespace, now: float) -> Keep:
     if options.off:
         return NO_KEEP
     if options.while_busy:
         return Keep(while_busy=True)
     if options.until:
         return Keep(until=next_time(options.until, now))
-    for_s = seconds(options.for_ or _A_WHILE, "--for")
+    for_s = seconds(options.for_ or _DEFAULT_EXTENSION, "--for")
     if for_s > LONGEST_S:
         raise BadInput(
             f"{options.for_[:40]!r} is too long.",
-            exists="The node is kept as it was.",
-            hint=f"A node is kept for {LONGEST_S / 86400:.0f} days at most.",
+            exists="Nothing was changed.",
+            hint=f"The limit is {LONGEST_S / 86400:.0f} days.",
         )
     return Keep(until=now + for_s)
 
 
 def next_time(text: str, now: float) -> float:
-    """When it is ``18:00`` next, by the clock and the time zone of this machine (Unix seconds).
+    """Return when it is next ``18:00`` by this machine's clock and time zone.
+
+    Args:
+        text: the time of day.
+        now: the present, in Unix seconds, as is the result.
 
     Raises:
-        BadInput: it is no time of a day.
+        BadInput: `text` is not a time of day.
     """
     found = re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", text.strip())
     if not found:
-        raise BadInput(f"{text[:40]!r} is no time of a day.", hint="Write --until 18:00.")
+        raise BadInput(f"{text[:40]!r} is not a time of day.", hint="Write --until 18:00.")
     today = datetime.datetime.fromtimestamp(now).astimezone()
+    # without a zone, so that the time of day is right on days when clocks change
     wanted = today.replace(hour=int(found[1]), minute=int(found[2]), second=0, microsecond=0, tzinfo=None)
     if wanted.timestamp() <= now:
         wanted += datetime.timedelta(days=1)
     return wanted.timestamp()
 
 
-# -- what is shown
+# -- the output
 
 
 def _say_one(options: argparse.Namespace, brake: Brake) -> int:
@@ -194,9 +209,9 @@ def _say_one(options: argparse.Namespace, brake: Brake) -> int:
     say(plain(f"  ends: {_ends_text(brake)}"))
     say(f"  rule: {_rule_text(brake)}")
     if brake.keep.until is not None and brake.keep.until > time.time():
-        say(f"  kept: for {span_text(brake.keep.until - time.time())}")
+        say(f"  extended: for {span_text(brake.keep.until - time.time())}")
     if brake.keep.while_busy:
-        say("  kept: until what runs now has ended")
+        say("  extended: until what runs now has finished")
     if brake.reminder is not None:
         say(plain(f"  note: {brake.reminder.text(brake.node.name.node_id)}"))
     say(plain(f"  guard on the node: {brake.guard['state']} ({brake.guard['detail']})"))
@@ -204,7 +219,7 @@ def _say_one(options: argparse.Namespace, brake: Brake) -> int:
 
 
 def _rule_text(brake: Brake) -> str:
-    """``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
+    """Describe the rules, as ``stop after 1 h idle or 2 h unattended or a session of 8 h``."""
     rules = brake.rules
     idle = [] if rules.idle_after_s is None else [f"{span_text(rules.idle_after_s)} idle"]
     session = [] if rules.session_s is None else [f"a session of {span_text(rules.session_s)}"]
@@ -236,6 +251,6 @@ def _length(length_s: float | None) -> str:
 def _ends_text(brake: Brake) -> str:
     verdict = brake.verdict
     if verdict.ends_at is None:
-        return "not by itself" if verdict.verdict == "idle" or brake.rules.idle_after_s is None else "not while busy"
+        return "no auto-stop" if verdict.verdict == "idle" or brake.rules.idle_after_s is None else "not while busy"
     left_s = verdict.ends_at - time.time()
     return f"now ({verdict.ends_why})" if left_s <= 0 else f"in {span_text(left_s)} ({verdict.ends_why})"

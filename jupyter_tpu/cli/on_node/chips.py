@@ -1,4 +1,4 @@
-"""Asks the agents of a node's workers about their chips, for the commands that do, and words for what they say."""
+"""Calls the agents of a node's workers for the commands about chips, and formats what they answer."""
 
 from __future__ import annotations
 
@@ -19,13 +19,14 @@ if TYPE_CHECKING:
     from jupyter_tpu.models import Node
 
 PATIENCE_S = 60.0
-_SLOW_AFTER_S = 5.0
+"""How long to wait for an agent, its first connection included; bounds a command on a worker that never answers."""
+_SLOW_AFTER_S = 5.0  # a person who waits longer than this in silence thinks that the command hangs
 
 Found = TypeVar("Found")
 
 
 class NodeChips:
-    """The workers of one node, over links of our own."""
+    """The workers of one node, over links that this process opens; `close` ends them."""
 
     def __init__(self, node: Node, endpoint: str) -> None:
         from jupyter_tpu.kernels.agents.requests import workers_of
@@ -33,42 +34,52 @@ class NodeChips:
 
         self.node = node
         self._keys = workers_of(node, endpoint)
-        self._looks = WorkerLooks()
+        self._pool = WorkerLooks()
 
     async def ask(self, method: str, params: Mapping[str, Any], patience_s: float | None = PATIENCE_S) -> list[Answer]:
-        """What all workers say; one that does not says why."""
-        asked = self._looks.look(self._keys, method, params, patience_s=patience_s)
-        return await (asked if patience_s is None else tell_if_slow(asked, self._say_that_it_waits))
+        """Call a method of all workers' agents.
+
+        Args:
+            method: the agent's method.
+            params: its parameters.
+            patience_s: how long to wait for each worker; None: only a moment, for a caller that asks again.
+
+        Returns:
+            One answer per worker; one that did not answer has an error.
+        """
+        asked = self._pool.look(self._keys, method, params, patience_s=patience_s)
+        return await (asked if patience_s is None else tell_if_slow(asked, self._note_waiting))
 
     async def ask_worker(self, worker_id: int, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What one worker says.
+        """Call a method of one worker's agent and return its answer.
 
         Raises:
             BadInput: there is no such worker.
-            TpuError: it does not answer, or refuses.
+            TpuError: it did not answer, or refused.
         """
         if not 0 <= worker_id < len(self._keys):
             raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
-        asked = self._looks.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
-        (answer,) = await tell_if_slow(asked, self._say_that_it_waits)
+        asked = self._pool.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
+        (answer,) = await tell_if_slow(asked, self._note_waiting)
         if answer.said is None or answer.error is not None:
             raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
         return answer.said
 
-    def _say_that_it_waits(self) -> None:
+    def _note_waiting(self) -> None:
         note(f"Waiting for the agent on {self.node.name.node_id}, for up to {PATIENCE_S:.0f} s …")
 
     async def close(self) -> None:
-        await self._looks.close()
+        """Close the links."""
+        await self._pool.close()
 
 
 @asynccontextmanager
 async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
-    """Of the READY node that is meant.
+    """Open the chips of the node that the options name.
 
     Raises:
-        WrongState: it is not READY.
-        TpuError: it cannot be found.
+        WrongState: the node is not READY.
+        TpuError: the node cannot be found.
     """
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
@@ -76,7 +87,7 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
 
     settings = cloud_settings(options)
     async with open_cloud(settings) as cloud:
-        import_ahead()  # asyncssh, while the cloud is asked
+        import_ahead()  # imports asyncssh in a thread while the cloud answers
         node = await find_node(cloud, options.node, options.zone)
     if node.state != "READY":
         raise WrongState(f"The node {node.name.node_id} is {node.state}, not READY.", exists="Nothing runs on it.")
@@ -88,7 +99,7 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
 
 
 async def tell_if_slow(work: Awaitable[Found], tell: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
-    """What `work` gives; `tell` is called once if that takes longer than `after_s`."""
+    """Return the result of `work`; call `tell` once if it takes longer than `after_s` seconds."""
     timer = asyncio.get_running_loop().call_later(after_s, tell)
     try:
         return await work
@@ -97,7 +108,7 @@ async def tell_if_slow(work: Awaitable[Found], tell: Callable[[], None], after_s
 
 
 def holder_text(holder: Holder) -> str:
-    """``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
+    """Describe a process, as ``process 71 of me, started by the kernel of a.ipynb (python train.py), since 12:03``."""
     kernel = f"of {holder.notebook}" if holder.notebook else holder.kernel_id
     whose = f", {'' if holder.is_kernel else 'started by '}the kernel {kernel}" if kernel else ""
     since = "" if holder.since is None else f", since {moment_text(holder.since)}"
@@ -107,5 +118,5 @@ def holder_text(holder: Holder) -> str:
 
 
 def moment_text(at: float) -> str:
-    """``2026-11-20 12:03``, here."""
+    """Format a Unix time as ``2026-11-20 12:03`` local time."""
     return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))

@@ -1,4 +1,4 @@
-"""`env`: the environments for frameworks on a node: which there are, make one, remove one."""
+"""The command `env`: lists, makes and removes the environments for frameworks on a node."""
 
 from __future__ import annotations
 
@@ -27,16 +27,17 @@ _HEADER = ("FRAMEWORK", "VERSION", "PYTHON", "STATE", "PACKAGES", "ADDED BY YOU"
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `env` to the command line."""
     parser = commands.add_parser("env", help="list, make or remove a node's environments for frameworks")
     parser.add_argument("action", choices=("list", "make", "remove"), help="what to do")
     add_node_argument(parser)
     parser.add_argument("framework", metavar="FRAMEWORK", nargs="?", default="", help=", ".join(FRAMEWORKS))
-    parser.add_argument("--version", default="", help="of the framework, such as 0.6 (default: the newest)")
+    parser.add_argument("--version", default="", help="version of the framework, such as 0.6 (default: the newest)")
     parser.add_argument(
-        "--folder", type=Path, default=None, help="install what this folder's requirements.txt or pyproject.toml asks"
+        "--folder", type=Path, default=None, help="install the requirements.txt or pyproject.toml of this folder too"
     )
     parser.add_argument(
-        "--push", action="store_true", help="download the packages here and send them: the node reaches no index"
+        "--push", action="store_true", help="download the packages here and send them, for a node without internet"
     )
     add_cloud_options(parser)
     add_json_option(parser)
@@ -44,11 +45,12 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_env(options: argparse.Namespace) -> int:
+    """List, make or remove environments of a node."""
     if options.action == "list":
         return _run_list(options)
     if not options.framework:
-        raise BadInput(f"Which environment to {options.action}?", hint=f"Say one of {', '.join(FRAMEWORKS)}.")
-    newest(options.framework)
+        raise BadInput("No framework is named.", hint=f"Name one of {', '.join(FRAMEWORKS)}.")
+    newest(options.framework)  # refuses a framework that we do not know
     return _run_make(options) if options.action == "make" else _run_remove(options)
 
 
@@ -85,9 +87,9 @@ def _run_remove(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"node_name": str(node.name), "framework": options.framework, "was_there": was_there})
     elif was_there:
-        say(f"The environment {options.framework} is gone from {node.name.node_id}, and its kernelspec with it.")
+        say(f"The environment {options.framework} was removed from {node.name.node_id}, with its kernelspec.")
     else:
-        note(f"{plain(node.name.node_id)} had no environment {options.framework}; nothing is remembered of one.")
+        note(f"{plain(node.name.node_id)} has no environment {options.framework}.")
     return 0
 
 
@@ -128,6 +130,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
             made = await make_environment(link.call, order, show)
     finally:
         progress.end()
+    # so that a node that is recreated gets the same environment
     await asyncio.to_thread(EnvironmentMemory(key.node, key.endpoint).keep, made)
     way = {"proxy_command": key.proxy_command, "ssh_user": key.ssh_user}
     name = await asyncio.to_thread(
@@ -149,14 +152,14 @@ async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
 
 
 async def _worker(options: argparse.Namespace) -> tuple[Node, WorkerKey]:
-    """The READY node that is meant and the way to its first worker."""
+    """Return the READY node that the options name, and the key of its first worker, where environments are made."""
     from jupyter_tpu.cli.nodes.find import find_node
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.kernels.agents.requests import workers_with_kernels
     from jupyter_tpu.ssh import import_ahead
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        import_ahead()  # asyncssh, while the cloud is asked
+        import_ahead()  # imports asyncssh in a thread while the cloud answers
         node = await find_node(cloud, options.node, options.zone)
         if node.state != "READY":
             raise WrongState(
@@ -177,12 +180,12 @@ def _requirements(folder: Path | None) -> list[str]:
     if folder and not needs.source:
         raise BadInput(f"There is no requirements.txt or pyproject.toml in {folder}.", exists="Nothing was changed.")
     for line in needs.left_out:
-        warn(f"left out of {needs.source}, since it means nothing on the node: {line}")
+        warn(f"left out of {needs.source}, since it does not apply on the node: {line}")
     return list(needs.lines)
 
 
 def _row(found: Mapping[str, Any]) -> tuple[str, ...]:
-    state = "ready" if found["is_ready"] else "half-made"
+    state = "ready" if found["is_ready"] else "incomplete"
     if found["making"] is not None:
         state = f"being made: {found['making'].get('message', '')}"
     added = ", ".join(found["added"])

@@ -1,4 +1,4 @@
-"""`ps` and `release`: which processes use a node's chips, and ending those processes."""
+"""The commands `ps` and `release`: which processes use a node's chips, and ending those processes."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `ps` and `release` to the command line."""
     _add_ps(commands)
     _add_release(commands)
 
@@ -38,9 +39,9 @@ def _add_ps(commands: Commands) -> None:
 def _add_release(commands: Commands) -> None:
     parser = commands.add_parser("release", help="end the processes that use a worker's chips")
     add_node_argument(parser)
-    parser.add_argument("--worker", type=int, default=0, help="of a slice: which worker (default: 0)")
+    parser.add_argument("--worker", type=int, default=0, help="worker of a slice (default: 0)")
     parser.add_argument("--pid", type=int, help="only this process (default: all of your own)")
-    parser.add_argument("--force", action="store_true", help="with --pid: also another user's, if the node allows it")
+    parser.add_argument("--force", action="store_true", help="with --pid: even another user's, if the node allows it")
     add_yes_option(parser)
     add_cloud_options(parser)
     add_json_option(parser)
@@ -48,8 +49,9 @@ def _add_release(commands: Commands) -> None:
 
 
 def run_ps(options: argparse.Namespace) -> int:
-    answers = asyncio.run(_who(options))
-    views = [_who_view(answer) for answer in answers]
+    """Print which processes use the chips; exit code 1 if a worker did not answer."""
+    answers = asyncio.run(_list_processes(options))
+    views = [_worker_view(answer) for answer in answers]
     if options.json:
         say_json({"workers": views})
     else:
@@ -59,40 +61,42 @@ def run_ps(options: argparse.Namespace) -> int:
 
 
 def run_release(options: argparse.Namespace) -> int:
+    """End processes that use the chips; exit code 1 if one is left."""
     if options.force and options.pid is None:
         raise BadInput("--force needs --pid: another user's process is ended only by its number.")
-    view = asyncio.run(_free(options))
+    view = asyncio.run(_release(options))
     if options.json:
         say_json(view)
     else:
-        _say_freed(view)
+        _say_released(view)
     return 0 if is_as_wished(view, options.pid) else 1
 
 
 def is_as_wished(view: Mapping[str, Any], pid: int | None) -> bool:
-    """Whether the process that was named has ended; where none was, whether nobody uses the chips."""
+    """Say whether the process `pid` was ended; without a pid, whether no process uses the chips any more."""
     return not view["left"] if pid is None else pid in [holder["pid"] for holder in view["freed"]]
 
 
-async def _who(options: argparse.Namespace) -> list[Answer]:
+async def _list_processes(options: argparse.Namespace) -> list[Answer]:
     async with node_chips(options) as chips:
         return await chips.ask("who", {})
 
 
-async def _free(options: argparse.Namespace) -> dict[str, Any]:
+async def _release(options: argparse.Namespace) -> dict[str, Any]:
     from jupyter_tpu.kernels.metrics_views import freed_view, holders_of
 
-    wish: dict[str, Any] = {"force": options.force, "by": f"`jupyter tpu release` on {platform.node()}"}
+    request: dict[str, Any] = {"force": options.force, "by": f"`jupyter tpu release` on {platform.node()}"}
     if options.pid is not None:
-        wish["pid"] = options.pid
+        request["pid"] = options.pid
     async with node_chips(options) as chips:
         if not options.yes:
-            said = await chips.ask_worker(options.worker, "who", {})
-            meant = [one for one in holders_of(said["holders"]) if _is_meant(options, one)]
+            answer = await chips.ask_worker(options.worker, "who", {})
+            meant = [one for one in holders_of(answer["holders"]) if _is_meant(options, one)]
             _require_consent(options, meant)
-            if meant or options.pid is None:  # a pid that holds nothing is the agent's to tell of
-                wish["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
-        return freed_view(await chips.ask_worker(options.worker, "free", wish))
+            if meant or options.pid is None:  # for a pid without chips the agent has the better error
+                # only what was confirmed, not a process that started since; `since` tells a reused pid apart
+                request["processes"] = [{"pid": one.pid, "since": one.since} for one in meant]
+        return freed_view(await chips.ask_worker(options.worker, "free", request))
 
 
 def _is_meant(options: argparse.Namespace, holder: Holder) -> bool:
@@ -104,12 +108,12 @@ def _require_consent(options: argparse.Namespace, meant: list[Holder]) -> None:
     if not is_confirmed(f"End {named}? Variables are lost, outputs are kept."):
         raise BadInput(
             f"Releasing the chips of {options.node} was not confirmed.",
-            exists=f"They are held by {named}.",
+            exists=f"They are used by {named}.",
             hint="Answer y, or add --yes.",
         )
 
 
-def _who_view(answer: Answer) -> dict[str, Any]:
+def _worker_view(answer: Answer) -> dict[str, Any]:
     from jupyter_tpu.kernels.metrics_views import who_view
 
     view: dict[str, Any] = {"worker_id": answer.worker_id, "error": answer.error.to_json() if answer.error else None}
@@ -131,7 +135,7 @@ def _say_worker(view: Mapping[str, Any]) -> None:
         say(plain(f"  {lock['path']} was left behind and is unused: it only blocks other users"))
 
 
-def _say_freed(view: Mapping[str, Any]) -> None:
+def _say_released(view: Mapping[str, Any]) -> None:
     for holder in view["freed"]:
         say(f"ended {holder_text(Holder.from_json(holder))}")
     for holder in view["left"]:

@@ -1,4 +1,4 @@
-"""`top`: what the chips of a node do, now or once a second."""
+"""The command `top`: shows the load of a node's chips, once or every second."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 INTERVAL_S = 1.0
-_CLEAR = "\x1b[H\x1b[2J"
+"""Seconds between two screens; the agent samples the chips once a second."""
+_CLEAR = "\x1b[H\x1b[2J"  # cursor to the top left, then erase the screen
 _GIB = 2**30
 _TITLES = {
     "duty_percent": "duty",
@@ -33,20 +34,22 @@ _TITLES = {
 
 
 def add_commands(commands: Commands) -> None:
-    parser = commands.add_parser("top", help="show what each chip of a node does, once a second")
+    """Add `top` to the command line."""
+    parser = commands.add_parser("top", help="show the load of each chip of a node, every second")
     add_node_argument(parser)
-    parser.add_argument("--once", action="store_true", help="show it once (default where no terminal shows it)")
+    parser.add_argument("--once", action="store_true", help="show it once (default if the output is not a terminal)")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_top)
 
 
 def run_top(options: argparse.Namespace) -> int:
+    """Show the load of the chips; exit code 1 if a worker did not answer."""
     return 0 if asyncio.run(_top(options)) else 1
 
 
 async def _top(options: argparse.Namespace) -> bool:
-    """Whether all workers have answered."""
+    """Show the load; say whether all workers have answered."""
     async with node_chips(options) as chips:
         view = await _view(chips, PATIENCE_S)
         if options.json:
@@ -59,11 +62,11 @@ async def _top(options: argparse.Namespace) -> bool:
 
 
 async def _repeat(chips: NodeChips, view: dict[str, Any]) -> None:
-    """Until Ctrl-C."""
+    """Show screen after screen until Ctrl-C."""
     while True:
-        say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", "Ctrl-C ends this."]))
+        say(_CLEAR + "\n".join([*screen(chips.node.name.node_id, view), "", "Press Ctrl-C to quit."]))
         await asyncio.sleep(INTERVAL_S)
-        view = await _view(chips, None)
+        view = await _view(chips, None)  # no waiting: a silent worker must not stop the screen
 
 
 async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
@@ -73,11 +76,11 @@ async def _view(chips: NodeChips, patience_s: float | None) -> dict[str, Any]:
     return metrics_view(answers, chips.node.accelerator_type, time.time())
 
 
-# -- what is shown
+# -- the output
 
 
 def screen(node_id: str, view: dict[str, Any]) -> Iterator[str]:
-    """The lines of one view, as `metrics_view` makes it."""
+    """Yield the lines of one view of `metrics_view`."""
     yield plain(f"{node_id} ({view['accelerator_type'] or 'type unknown'}) at {_clock(view['as_of'])}")
     for worker in view["workers"]:
         yield ""
@@ -96,7 +99,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
         yield plain(f"  as of {now - worker['as_of']:.0f} s ago: {worker['error']['message']}")
     yield from _chips(sample)
     for holder in sample.holders:
-        yield f"  held by {holder_text(holder)}"
+        yield f"  used by {holder_text(holder)}"
 
 
 def _chips(sample: Sample) -> Iterator[str]:
@@ -139,7 +142,7 @@ def _percent(value: float | None) -> str:
 
 
 def _of(used: int | None, total: int | None) -> str:
-    """``1.2 of 16.0 GiB``."""
+    """Format bytes as ``1.2 of 16.0 GiB``; ``?`` where unknown."""
     first, second = ("?" if value is None else f"{value / _GIB:.1f}" for value in (used, total))
     return f"{first} of {second} GiB"
 

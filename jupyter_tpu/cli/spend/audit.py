@@ -1,4 +1,4 @@
-"""`audit`: who did what with money and access, and why."""
+"""The command `audit`: what was done with money and access, when and why."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ _HEADER = ("AT (UTC)", "ACTION", "SUBJECT", "REASON")
 
 
 def add_commands(commands: Commands) -> None:
-    parser = commands.add_parser("audit", help="show what was done with money and access, and why; the newest first")
+    """Add `audit` to the command line."""
+    parser = commands.add_parser("audit", help="show what was done with money and access, and why, newest first")
     parser.add_argument("--limit", type=int, default=100, metavar="N", help="how many entries (default: 100)")
     add_cloud_options(parser)
     add_json_option(parser)
@@ -33,20 +34,22 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_audit(options: argparse.Namespace) -> int:
+    """Print the newest entries of the audit log."""
+    # the limit is one of sanity: it keeps a typing error from filling the memory
     if not 1 <= options.limit <= 1_000_000:
-        raise BadInput(f"{options.limit} is no number of entries.", hint="Use a number from 1 to 1000000.")
+        raise BadInput(f"{options.limit} is not a valid number of entries.", hint="Use a number from 1 to 1000000.")
     entries = asyncio.run(_entries(options))
     if options.json:
         say_json({"entries": [entry.to_json() for entry in entries]})
     elif entries:
         say_table(_HEADER, map(_row, entries))
     else:
-        note("Nothing is in the audit log.")
+        note("The audit log is empty.")
     return 0
 
 
 def _row(entry: Entry) -> tuple[str, ...]:
-    """A line of the table; what failed is not shown as done."""
+    """Return a line of the table; a failed action is marked as failed."""
     subject = resource_text(entry.subject)
     if entry.error is None:
         return (_time(entry.at), entry.action, subject, entry.reason)
@@ -56,7 +59,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
 async def _entries(options: argparse.Namespace) -> tuple[Entry, ...]:
     from jupyter_tpu.fleet.assembly import open_cloud
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where none is named
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
         return await asyncio.to_thread(_read, cloud.settings, options.limit)
 
 

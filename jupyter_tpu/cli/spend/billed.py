@@ -1,4 +1,4 @@
-"""`cost --billed`: what Google has billed, by the export of Cloud Billing to BigQuery."""
+"""`cost --billed`: what Google has billed, from the export of Cloud Billing to BigQuery."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TIMES = (("month", "this month"), ("last_30_days", "last 30 days"))
 
 
 def add_billed_options(parser: argparse.ArgumentParser) -> None:
-    """``--billed`` and ``--billing-export``."""
+    """Add ``--billed`` and ``--billing-export``."""
     parser.add_argument(
         "--billed",
         action="store_true",
@@ -31,12 +31,13 @@ def add_billed_options(parser: argparse.ArgumentParser) -> None:
         "--billing-export",
         default="",
         metavar="PROJECT.DATASET.TABLE",
-        help=f"table of the standard billing export (default: ${EXPORT_VARIABLE}); reading it takes a query that "
-        "BigQuery may bill with some cents",
+        help=f"table of the standard billing export (default: ${EXPORT_VARIABLE}); BigQuery may bill the query "
+        "that reads it (some cents)",
     )
 
 
 def run_billed(options: argparse.Namespace) -> int:
+    """Print what Google has billed, by day, service and SKU."""
     table = ExportTable.parse(options.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
     settings = cloud_settings(options)
     view = asyncio.run(_read(settings, table))
@@ -76,5 +77,5 @@ def _amounts(row: dict[str, Any]) -> tuple[str, str]:
 
 
 def _amount(amount: float) -> str:
-    """``12.50``; small money is not rounded to nothing."""
+    """Format an amount as ``12.50``, below 0.10 with four decimals so that it does not become 0."""
     return f"{amount:,.2f}" if abs(amount) >= 0.1 or not amount else f"{amount:.4f}"

@@ -1,4 +1,4 @@
-"""The user's ledger and budgets, for commands that open no fleet."""
+"""The spend ledger and budgets, for commands that open no fleet."""
 
 from __future__ import annotations
 
@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Looked:
-    """The books after a look at the nodes; `as_of` is None where the cloud did not answer."""
+    """The state of the ledger after the nodes were listed.
+
+    Attributes:
+        account: spending and budgets.
+        as_of: when the nodes were listed, by the cloud's clock; None if the cloud did not answer.
+        is_complete: whether all zones answered.
+    """
 
     account: Account
     as_of: float | None
@@ -34,7 +40,7 @@ class Looked:
 
 @contextmanager
 def open_books(place: Place) -> Iterator[SpendLedger]:
-    """The books of a project in a cloud."""
+    """Open the ledger of a project in a cloud; print the journal's notices."""
     from jupyter_tpu.journal import Journal
 
     with closing(Journal.of_user()) as journal:
@@ -45,7 +51,7 @@ def open_books(place: Place) -> Iterator[SpendLedger]:
 
 @asynccontextmanager
 async def books_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[CloudApi, SpendLedger]]:
-    """The books of the project that the options and the credentials name."""
+    """Open the cloud and the ledger of the project that the options or the credentials name."""
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
@@ -54,31 +60,34 @@ async def books_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[Clo
 
 
 async def warn_unseen(cloud: CloudApi) -> None:
-    """Say it where what was written down is for a project that cannot be looked at: its name may be wrong."""
+    """Warn if the project of a new budget or grant cannot be read: its id may be mistyped."""
     try:
         await cloud.list_nodes()
     except TpuError as error:
-        warn(f"The project {cloud.settings.project} cannot be looked at now. Is this its id? {error.message}")
+        warn(f"The project {cloud.settings.project} cannot be read now. Is this its id? {error.message}")
 
 
 def warn_of_clock(cloud: CloudApi) -> None:
-    """Say it where this computer's clock is wrong; known once the cloud has answered."""
+    """Warn if this computer's clock is wrong; call it once the cloud has answered, which tells."""
     if notice := cloud.clock.notice:
         warn(notice)
 
 
 async def looked(options: argparse.Namespace) -> Looked:
-    """The books after a look at all nodes; without an answer, what was READY counts as READY still.
+    """List all nodes, update the ledger and return its state.
+
+    If the cloud does not answer, nodes that were READY when last seen count as still READY.
 
     Raises:
         JournalUnwritable: the ledger cannot be read or written.
     """
     async with books_of_cloud(options) as (cloud, books):
+        # by the cloud's clock, since this computer's may be wrong; it is known once the cloud has answered
         asked = cloud.clock.steady()
         try:
             listed = await cloud.list_nodes()
         except TpuError as error:
-            warn(f"The nodes could not be looked at: {error.message}")
+            warn(f"The nodes could not be listed: {error.message}")
             return Looked(account=books.account(cloud.clock.now()), as_of=None, is_complete=False)
         warn_of_clock(cloud)
         asked_at = cloud.clock.moment(asked).wall
@@ -88,44 +97,44 @@ async def looked(options: argparse.Namespace) -> Looked:
 
 
 async def costs_of_list(cloud: CloudApi, listed: NodeList, as_of: float, *, zone: str) -> NodeCosts:
-    """What nodes have cost, after this look at all of them, or at one zone's."""
+    """Update the ledger with this list of all nodes, or of `zone` only, and return what nodes have cost."""
     if zone:
         return await costs_of_nodes(cloud, listed.nodes, as_of)
     return await _costs(cloud, look_of(listed, as_of=as_of))
 
 
 async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float) -> NodeCosts:
-    """What nodes have cost, after a look at these only."""
+    """Update the ledger with these nodes only, and return what nodes have cost."""
     seen_at = {node.name: as_of for node in nodes}
     return await _costs(cloud, look_of(NodeList(nodes=nodes), as_of=0.0, looked_at=seen_at))
 
 
 async def _costs(cloud: CloudApi, look: Look) -> NodeCosts:
-    """A ledger that cannot be written keeps nobody from looking at nodes."""
+    """Update the ledger and return the costs; none if it cannot be written, since nodes must be shown anyway."""
     with open_books(cloud.settings) as books:
         try:
             await write_down(cloud, books, look)
-        except JournalUnwritable:  # the notice of the journal has said so
+        except JournalUnwritable:  # its notice was printed already
             return {}
         return books.node_costs(cloud.clock.now())
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:
-    """The nodes that were billed for a day or more without a human act that anybody on this machine has heard of.
+    """Return reminders for nodes that were billed for a day or more without a human action known on this machine.
 
-    What the ledger knows is by the cloud's clock, as `as_of` is; people act by that of this computer.
+    The ledger counts by the cloud's clock, as does `as_of`; human actions are noted by this computer's.
     """
     from jupyter_tpu.journal import Journal
 
-    with closing(Journal.of_user()) as journal:  # its notices have been shown with the costs
+    with closing(Journal.of_user()) as journal:  # its notices were printed with the costs
         try:
-            laid = AutostopSettings(journal, cloud.settings).read(nodes)
-        except JournalUnwritable:  # the notice of the journal has said so
+            settings = AutostopSettings(journal, cloud.settings).read(nodes)
+        except JournalUnwritable:  # its notice was printed already
             return {}
     now = cloud.clock.of_here(as_of)
     reminders: dict[NodeName, Reminder] = {}
     for node in nodes:
-        each = laid[str(node.name)]
+        each = settings[str(node.name)]
         ready_since = None if each.ready_since is None else cloud.clock.of_here(each.ready_since)
         if found := reminder_of(each, ready_since, None, now):
             reminders[node.name] = replace(found, usd=node_cost(costs, node))

@@ -1,4 +1,4 @@
-"""`budget`: so much money, or so many hours of READY nodes, per day, week, month or in all."""
+"""The command `budget`: limits on dollars or hours of READY nodes, per day, week, month or in all."""
 
 from __future__ import annotations
 
@@ -33,8 +33,9 @@ _AT_THE_CAP = {"stop": "stops READY nodes", "warn": "only warns"}
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `budget` to the command line."""
     parser = commands.add_parser(
-        "budget", help="list, set or remove budgets; at the cap all READY nodes of the project are stopped"
+        "budget", help="list, set or remove budgets; at the cap all READY nodes of the project stop"
     )
     parser.add_argument(
         "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), set, remove, confirm"
@@ -49,10 +50,12 @@ def add_commands(commands: Commands) -> None:
 def _add_limits(parser: argparse.ArgumentParser) -> None:
     amount = parser.add_mutually_exclusive_group()
     amount.add_argument("--usd", type=float, metavar="N", help="limit in US dollars, by list price")
-    amount.add_argument("--hours", type=float, metavar="N", help="limit in hours, of all READY nodes together")
-    parser.add_argument("--per", default="", choices=PERIODS, help="how long it is for")
+    amount.add_argument("--hours", type=float, metavar="N", help="limit in hours of READY nodes, all nodes together")
+    parser.add_argument("--per", default="", choices=PERIODS, help="period of the limit")
     parser.add_argument("--resets-on", default="", choices=WEEKDAYS, help="weekday on which the weekly budget resets")
-    parser.add_argument("--resets-at", default="", metavar="HH:MM", help="the hour at which it does (default: 00:00)")
+    parser.add_argument(
+        "--resets-at", default="", metavar="HH:MM", help="time of day at which the budget resets (default: 00:00)"
+    )
     parser.add_argument(
         "--warn-only",
         action="store_true",
@@ -62,6 +65,7 @@ def _add_limits(parser: argparse.ArgumentParser) -> None:
 
 
 def run_budget(options: argparse.Namespace) -> int:
+    """List, set, remove or confirm budgets."""
     action = _ACTIONS[options.action]
     _check_arguments(options)
     return action(options)
@@ -94,7 +98,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
-    """A table; below it what cannot be read, and what goes on costing though a budget is used up."""
+    """Print a table of budgets; below it those that cannot be read, and nodes still billed under a used-up budget."""
     say_table(_HEADER, (_row(view, account.offset_at) for view in views))
     for view in views:
         if view["error"]:
@@ -106,10 +110,10 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
 
 
 def _say_still_ready(view: dict[str, Any], account: Account) -> None:
-    """This command stops nothing, and the user may have no server that does."""
+    """Print the commands that stop what is still READY: this one stops nothing, and no server may be running."""
     # a node that a grant pays for uses no budget in dollars
-    covered = (span for span in account.spans if span.is_open and (view["unit"] != "usd" or span.usd_per_hour != 0))
-    commands = [command(_end_of(span), span.name) for span in covered]
+    counted = (span for span in account.spans if span.is_open and (view["unit"] != "usd" or span.usd_per_hour != 0))
+    commands = [command(_end_of(span), span.name) for span in counted]
     if commands:
         note(
             f"The budget {plain(view['name'])} is used up, and these nodes are still READY and billed. A running "
@@ -120,7 +124,7 @@ def _say_still_ready(view: dict[str, Any], account: Account) -> None:
 
 
 def _end_of(span: Span) -> str:
-    """Spot nodes and nodes of several VMs cannot be stopped."""
+    """Return the command that ends the node: spot nodes and nodes of several VMs cannot be stopped, only deleted."""
     kind = find_accelerator(span.accelerator_type)
     return "delete" if span.spot or (kind and kind.workers > 1) else "stop"
 
@@ -189,7 +193,7 @@ async def _removed(options: argparse.Namespace) -> None:
 
 
 def _confirm(options: argparse.Namespace) -> int:
-    """After the journal was damaged; nothing is to be confirmed at other times."""
+    """Confirm the budgets that are left after the journal was damaged; at other times there is nothing to confirm."""
     was_needed = asyncio.run(_confirmed(options))
     if options.json:
         say_json({"confirmed": was_needed})

@@ -1,4 +1,4 @@
-"""`cleanup` and `stop --all`: list and delete what costs money or uses quota; stop all spending at once."""
+"""The commands `cleanup` and `stop --all`: list and delete what costs money or uses quota; stop all spending."""
 
 from __future__ import annotations
 
@@ -29,16 +29,17 @@ if TYPE_CHECKING:
 _HEADER = ("NAME", "KIND", "ZONE", "TYPE", "STATE", "PRICE", "QUOTA", "MADE BY")
 _KINDS = {"node": "node", "queued_resource": "queued resource"}
 _DONE = {"delete": "deleted", "stop": "stopped", "cancel": "cancelled", "recover-off": "off"}
-_REASON = "The user swept the project."
+_REASON = "The user cleaned up the project."
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `cleanup` to the command line; `stop --all` is added with `stop`."""
     _add_cleanup(commands)
 
 
 def _add_cleanup(commands: Commands) -> None:
     parser = commands.add_parser(
-        "cleanup", help="show all that costs or holds quota, in all zones, and delete what you name"
+        "cleanup", help="list billable resources and quota in all zones, and delete what you name"
     )
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--delete", nargs="+", default=[], metavar="NAME", help="delete these nodes and queued resources")
@@ -47,7 +48,7 @@ def _add_cleanup(commands: Commands) -> None:
         action="store_true",
         help="delete PREEMPTED and TERMINATED nodes and FAILED and SUSPENDED queued resources; STOPPED nodes stay",
     )
-    # as it was called before
+    # the option's old name
     what.add_argument("--delete-husks", dest="delete_leftovers", action="store_true", help=argparse.SUPPRESS)
     add_yes_option(parser)
     add_cloud_options(parser)
@@ -56,7 +57,8 @@ def _add_cleanup(commands: Commands) -> None:
 
 
 def run_cleanup(options: argparse.Namespace) -> int:
-    holdings = asyncio.run(_look(options))
+    """List what costs or uses quota, or delete some of it."""
+    holdings = asyncio.run(_read_holdings(options))
     if not (options.delete or options.delete_leftovers):
         _say_holdings(options, holdings)
         return 0
@@ -64,11 +66,11 @@ def run_cleanup(options: argparse.Namespace) -> int:
     if chosen and not options.yes:
         _require_consent(chosen)
     if not chosen:
-        return _say_end(options, (), "Nothing was to be deleted.")
+        return _say_end(options, (), "There was nothing to delete.")
     return _say_end(options, asyncio.run(_delete(options, chosen)), "")
 
 
-async def _look(options: argparse.Namespace) -> Holdings:
+async def _read_holdings(options: argparse.Namespace) -> Holdings:
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
@@ -86,12 +88,12 @@ def _say_holdings(options: argparse.Namespace, holdings: Holdings) -> None:
     if items:
         say_table(_HEADER, (_row(item) for item in items))
     elif holdings.is_complete:
-        note("Nothing in the project costs or holds quota.")
+        note("Nothing in the project costs money or uses quota.")
     _warn_of_gaps(holdings)
-    husks = sum(item.is_dead for item in items)
-    if husks:
-        what = "1 leftover uses" if husks == 1 else f"{husks} leftovers use"
-        note(f"{what} quota and can never compute again: `jupyter tpu cleanup --delete-leftovers` deletes that.")
+    leftovers = sum(item.is_dead for item in items)
+    if leftovers:
+        what, them = ("1 leftover uses", "it") if leftovers == 1 else (f"{leftovers} leftovers use", "them")
+        note(f"{what} quota and can never run again: `jupyter tpu cleanup --delete-leftovers` deletes {them}.")
     if cloud_settings(options).is_emulated:
         note(EMULATED)
 
@@ -131,12 +133,12 @@ def _require_consent(chosen: Iterable[Item]) -> None:
 
 async def _delete(options: argparse.Namespace, chosen: tuple[Item, ...]) -> tuple[Result, ...]:
     async with _open(options) as opened:
-        return await delete_items(opened, chosen, reason=_REASON, wait=True, tell=_teller(options))
+        return await delete_items(opened, chosen, reason=_REASON, wait=True, tell=_result_printer(options))
 
 
 @asynccontextmanager
 async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
-    """A fleet that knows what other processes of the user have begun; afterwards the kernelspecs fit the nodes."""
+    """Open a fleet that knows what other processes of the user have begun; update the kernelspecs at the end."""
     from jupyter_tpu.fleet.assembly import open_fleet
     from jupyter_tpu.kernels.kernelspecs import sync_kernelspecs
 
@@ -152,9 +154,10 @@ async def _open(options: argparse.Namespace) -> AsyncIterator[OpenFleet]:
 
 
 def run_stop_all(options: argparse.Namespace) -> int:
+    """Stop all spending of the project."""
     if not options.yes:
-        _require_panic(asyncio.run(_steps(options)))
-    results, nothing = asyncio.run(_panic(options))
+        _require_consent_to_stop_all(asyncio.run(_steps(options)))
+    results, nothing = asyncio.run(_stop_all(options))
     return _say_end(options, results, nothing)
 
 
@@ -165,32 +168,36 @@ async def _steps(options: argparse.Namespace) -> tuple[Step, ...]:
         return steps(await look_at_all(opened.cloud), opened.fleet.snapshot())
 
 
-def _require_panic(steps: Iterable[Step]) -> None:
+def _require_consent_to_stop_all(steps: Iterable[Step]) -> None:
     for step in steps:
         note(plain(f"  {step.verb} {_KINDS[step.kind]} {resource_text(step.name)}"))
-    if not is_confirmed("Stop all spending now? What cannot be stopped is deleted with its disk; searches end."):
-        raise BadInput("It was not confirmed.", exists="Everything is as it was.", hint="Answer y, or add --yes.")
+    if not is_confirmed(
+        "Stop all spending now? Nodes that cannot be stopped are deleted with their disks, and searches end."
+    ):
+        raise BadInput(
+            "Stopping everything was not confirmed.", exists="Nothing was changed.", hint="Answer y, or add --yes."
+        )
 
 
-async def _panic(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
-    """What was done, and what to say where that is nothing."""
+async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], str]:
+    """Stop everything; return the results, and the text to print if there are none."""
     from jupyter_tpu.fleet.cleanup.stop_all import panic
 
     async with _open(options) as opened:
-        results = await panic(opened, _teller(options))
+        results = await panic(opened, _result_printer(options))
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
         return results, "Nothing was costing anything."
     return results, f"No node was READY. Disks are still billed, of: {', '.join(map(plain, stopped))}."
 
 
-def _teller(options: argparse.Namespace) -> Callable[[Result], None]:
-    """Says each result as it comes, so that one that takes long keeps none from being seen."""
+def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
+    """Return a function that prints each result as it comes, so that a slow one does not hide the others."""
     return (lambda _: None) if options.json else _say_result
 
 
 def _say_end(options: argparse.Namespace, results: tuple[Result, ...], nothing: str) -> int:
-    """1 where anything failed; each result was said when it came."""
+    """Return exit code 1 if anything failed; print the results as JSON, since each was printed as text when it came."""
     if options.json:
         say_json(results_view(results))
     elif not results:

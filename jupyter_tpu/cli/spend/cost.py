@@ -1,4 +1,4 @@
-"""`cost`: what nodes have cost by list price, and how far the budgets are used."""
+"""The command `cost`: what nodes have cost by list price, and how far budgets are used."""
 
 from __future__ import annotations
 
@@ -29,11 +29,12 @@ _TIMES = (("today", "today"), ("week", "this week"), ("month", "this month"), ("
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `cost` to the command line."""
     parser = commands.add_parser("cost", help="show what nodes have cost by list price, and how far budgets are used")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.add_argument(
-        "--refresh-prices", action="store_true", help="read today's prices in the Billing Catalog first"
+        "--refresh-prices", action="store_true", help="read today's prices from the Billing Catalog first"
     )
     add_history_options(parser)
     add_billed_options(parser)
@@ -41,6 +42,7 @@ def add_commands(commands: Commands) -> None:
 
 
 def run_cost(options: argparse.Namespace) -> int:
+    """Print what nodes have cost by list price, or what Google has billed."""
     check_history_options(options)
     return run_billed(options) if options.billed else _run_spend(options)
 
@@ -69,12 +71,12 @@ def _view(seen: Looked) -> dict[str, Any]:
 
 
 def _prices_failure(options: argparse.Namespace) -> str:
-    """Read the Billing Catalog if that is wanted; why it could not be read, now or the last time."""
+    """Read the Billing Catalog if the options say so; return why it could not be read, now or the last time."""
     pricing, now = Pricing.of_user(cloud_settings(options)), time.time()
     if options.refresh_prices:
         try:
             pricing.read(now)
-        except TpuError as error:  # what held goes on to hold
+        except TpuError as error:  # the last known prices still apply
             return failure_text(error)
     return pricing.kept().failure
 
@@ -110,13 +112,13 @@ def _spent_text(spent: dict[str, Any]) -> str:
 def _doubts(view: dict[str, Any]) -> Iterable[str]:
     if view["unpriced"]:
         types = plain(", ".join(view["unpriced"]))
-        yield f"No list price is known for {types}; budgets count the dearest of their size."
+        yield f"No list price is known for {types}; budgets count the highest price known for their size."
     for node in view["nodes"]:
         if node["unwatched_s"]:
             gap = duration_text(node["unwatched_s"])
             name = plain(node["node_id"])
             yield f"{name} may have been READY for up to {gap} more, in unmonitored time; budgets count it."
     if view["as_of"] is None:
-        yield "The cloud did not answer: what was READY when it was last seen counts as READY still."
+        yield "The cloud did not answer: nodes that were READY when last seen count as still READY."
     elif not view["is_complete"]:
-        yield "This may not be all."
+        yield "The list may be incomplete: some zones did not answer."

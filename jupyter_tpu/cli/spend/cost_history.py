@@ -1,4 +1,4 @@
-"""`cost --by`: what was spent hour by hour or day by day."""
+"""`cost --by`: what was spent in each hour or day."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _HEADER = ("FROM", "READY FOR", "COST")
 
 
 def add_history_options(parser: argparse.ArgumentParser) -> None:
-    """``--by`` and ``--last``."""
+    """Add ``--by`` and ``--last``."""
     parser.add_argument("--by", choices=tuple(LAST), help="show what was spent in each hour or day of the recent past")
     parser.add_argument(
         "--last",
@@ -30,21 +30,21 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_history_options(options: argparse.Namespace) -> None:
-    """Raises `BadInput` where they make no sense together."""
+    """Raise BadInput if the options contradict each other."""
     if options.last is not None and not options.by:
         raise BadInput("--last needs --by.", hint="Add --by day.")
     if options.by and options.billed:
-        raise BadInput("--by and --billed exclude each other.", hint="--billed is by day already.")
+        raise BadInput("--by and --billed exclude each other.", hint="--billed shows days anyway.")
 
 
 def history_of(options: argparse.Namespace, account: Account) -> dict[str, Any]:
-    """What was asked for by the options; raises `BadInput`."""
+    """Return the history that the options ask for; raises BadInput for a bad ``--last``."""
     last = LAST[options.by] if options.last is None else options.last
     return history_view(account, options.by, last, utc_offset_s)
 
 
 def say_history(view: dict[str, Any]) -> None:
-    """One line for each hour or day in which something was READY, and the sum."""
+    """Print a line for each hour or day in which a node was READY, and the sum."""
     used = [slot for slot in view["slots"] if slot["ready_s"] or slot["unwatched_s"]]
     if used:
         say_table(_HEADER, [_row(slot, view["by"]) for slot in used])

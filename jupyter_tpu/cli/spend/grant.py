@@ -1,4 +1,4 @@
-"""`grant`: what somebody else pays for, as the user enters it: the mail of the TPU Research Cloud, or a credit."""
+"""The command `grant`: chips or dollars that others pay for, from a mail of the TPU Research Cloud or as a credit."""
 
 from __future__ import annotations
 
@@ -38,6 +38,7 @@ _UNKNOWN = "unknown"
 
 
 def add_commands(commands: Commands) -> None:
+    """Add `grant` to the command line."""
     parser = commands.add_parser("grant", help="list, add or remove TRC grants and credits, and see what is left")
     parser.add_argument(
         "action", nargs="?", default="list", choices=tuple(_ACTIONS), help="list (default), add, remove"
@@ -45,11 +46,13 @@ def add_commands(commands: Commands) -> None:
     parser.add_argument("name", nargs="?", default="", metavar="NAME", help="your name for the grant")
     _add_what(parser)
     parser.add_argument(
-        "--starts-on", default="", metavar="DATE", help="first day, as 2026-11-01 (default: the mail's date)"
+        "--starts-on", default="", metavar="DATE", help="first day, such as 2026-11-01 (default: the mail's date)"
     )
-    parser.add_argument("--days", type=int, metavar="N", help="its term (default: what the mail states)")
-    parser.add_argument("--ends-on", default="", metavar="DATE", help="last day, in place of --days")
-    parser.add_argument("--skip-unread", action="store_true", help="write down a mail of which lines cannot be read")
+    parser.add_argument("--days", type=int, metavar="N", help="how many days it is valid (default: as in the mail)")
+    parser.add_argument("--ends-on", default="", metavar="DATE", help="last day, instead of --days")
+    parser.add_argument(
+        "--skip-unread", action="store_true", help="save the grant even if some lines of the mail cannot be read"
+    )
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_grant)
@@ -57,7 +60,9 @@ def add_commands(commands: Commands) -> None:
 
 def _add_what(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
-    what.add_argument("--from", dest="mail", default="", metavar="FILE", help="file with the TRC mail; - reads it here")
+    what.add_argument(
+        "--from", dest="mail", default="", metavar="FILE", help="file with the TRC mail; - reads standard input"
+    )
     what.add_argument(
         "--row",
         action="append",
@@ -65,10 +70,11 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
         metavar="ROW",
         help="'32 spot v4 us-central2-b'; may be given several times",
     )
-    what.add_argument("--credit", type=float, metavar="USD", help="an amount in US dollars, in place of chips")
+    what.add_argument("--credit", type=float, metavar="USD", help="an amount in US dollars, instead of chips")
 
 
 def run_grant(options: argparse.Namespace) -> int:
+    """List, add or remove grants."""
     action = _ACTIONS[options.action]
     if action is _list:
         _refuse(options, ("name", *_ADD_OPTIONS))
@@ -95,7 +101,7 @@ def _add(options: argparse.Namespace) -> int:
     checked_name(options.name)
     mail = _mail(options)
     if mail is not None:
-        _say_what_was_read(mail)
+        _print_mail(mail)
         _refuse_unread(options, mail)
     now = time.time()
     grant = grant_from_json(options.name, _body(options, mail, now))
@@ -103,7 +109,7 @@ def _add(options: argparse.Namespace) -> int:
     if options.json:
         say_json({"name": grant.name, **grant.to_json(), "problems": list(mail.problems) if mail else []})
     else:
-        say(f"The grant {grant.name} holds from {grant.starts_on} to the end of {grant.ends_on} (UTC).")
+        say(f"The grant {grant.name} is valid from {grant.starts_on} to the end of {grant.ends_on} (UTC).")
     return 0
 
 
@@ -119,7 +125,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 async def _removed(options: argparse.Namespace) -> None:
     async with books_of_cloud(options) as (cloud, books):
-        await warn_unseen(cloud)  # its answer tells the time by which the ledger counts
+        await warn_unseen(cloud)  # its answer tells the cloud's time, by which the ledger counts
         await asyncio.to_thread(books.remove_grant, options.name, now=cloud.clock.now())
 
 
@@ -138,16 +144,18 @@ def _refuse(options: argparse.Namespace, names: tuple[str, ...]) -> None:
 
 
 def _mail(options: argparse.Namespace) -> TrcMail | None:
-    """What the mail or the rows say; None for a credit.
+    """Parse the mail or the rows; None for a credit.
 
     Raises:
-        BadInput: nothing of it can be read.
+        BadInput: no line of the mail, or one of the rows, can be read.
     """
     if options.credit is not None:
         return None
     if not options.mail and not options.row:
         raise BadInput(
-            "What is granted is not said.", exists=_NOTHING, hint="Add --from FILE, --row ROW or --credit USD."
+            "The chips or the amount of the grant are missing.",
+            exists=_NOTHING,
+            hint="Add --from FILE, --row ROW or --credit USD.",
         )
     mail = read_trc_mail("\n".join(options.row) or _text_of(options.mail))
     if not mail.rows or (options.row and mail.problems):
@@ -164,7 +172,7 @@ def _text_of(path: str) -> str:
     return data.decode(errors="replace")
 
 
-def _say_what_was_read(mail: TrcMail) -> None:
+def _print_mail(mail: TrcMail) -> None:
     for row in mail.rows:
         size = f" ({row.device} only)" if row.device else ""
         note(f"read: {row.chips} {_model(row.spot)} {row.generation} chips in {row.zone}{size}")
@@ -175,7 +183,7 @@ def _say_what_was_read(mail: TrcMail) -> None:
 
 
 def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
-    """Nodes that an unread line grants would count as billed, without a word."""
+    """Refuse a mail with unread lines unless the user accepts that: nodes that they grant would count as billed."""
     if mail.problems and not options.skip_unread:
         lines = "1 line" if len(mail.problems) == 1 else f"{len(mail.problems)} lines"
         raise BadInput(
@@ -186,7 +194,7 @@ def _refuse_unread(options: argparse.Namespace, mail: TrcMail) -> None:
 
 
 def _body(options: argparse.Namespace, mail: TrcMail | None, now: float) -> dict[str, Any]:
-    """As `grant_from_json` wants it: first day and term are the user's, else the mail's own, which is said."""
+    """Return the JSON for `grant_from_json`; first day and term are the options', or the mail's with a note."""
     starts_on = options.starts_on or (day_text(day_of(now)) if mail is None else mail.sent_on or "")
     days = mail.days if mail and options.days is None and not options.ends_on else options.days
     if not starts_on:
@@ -213,7 +221,7 @@ async def _write(options: argparse.Namespace, change: Callable[[Grants], None]) 
     from jupyter_tpu.fleet.assembly import open_cloud
     from jupyter_tpu.journal.grants import Grants
 
-    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project where none is named
+    async with open_cloud(cloud_settings(options)) as cloud:  # it knows the project if no option names one
         with _journal() as journal:
             settings = cloud.settings
             grants = Grants(journal, endpoint=settings.endpoint, project=settings.project)
@@ -226,7 +234,7 @@ async def _listed(options: argparse.Namespace) -> dict[str, Any]:
 
     async with open_cloud(cloud_settings(options)) as cloud:
         with _journal() as journal:
-            return (await read_grant_book(journal, cloud.settings, await _seen(cloud))).to_json()
+            return (await read_grant_book(journal, cloud.settings, await _snapshot(cloud))).to_json()
 
 
 @contextmanager
@@ -239,8 +247,8 @@ def _journal() -> Iterator[Journal]:
         yield journal
 
 
-async def _seen(cloud: CloudApi) -> FleetSnapshot:
-    """The nodes, as far as the cloud tells: grants can be looked at without it."""
+async def _snapshot(cloud: CloudApi) -> FleetSnapshot:
+    """Return the nodes that the cloud lists; with a warning and without nodes if it does not answer."""
     try:
         listed = await cloud.list_nodes()
     except TpuError as error:

@@ -1,4 +1,4 @@
-"""`quota`: what the project may use, what uses it, and what is left."""
+"""The command `quota`: the limits of the project, what uses them, and what is left."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _HEADER = ("QUOTA", "WHERE", "LIMIT", "USED", "FREE", "UNIT", "USED BY")
-_MOST_USERS = 4
+_MOST_USERS = 4  # keeps the table narrow; --json names all
 _JSON = dict[str, Any]
 
 
 def add_commands(commands: Commands) -> None:
-    parser = commands.add_parser(
-        "quota", help="show limits, what uses them (also what is left of ended nodes), the rest"
-    )
+    """Add `quota` to the command line."""
+    parser = commands.add_parser("quota", help="show quota limits, what uses them (leftovers included) and the rest")
     parser.add_argument(
-        "--zone", default="", help="this zone and its region only (default: what is in use, and zones that you use)"
+        "--zone", default="", help="this zone and its region only (default: what is in use, and your zones)"
     )
-    parser.add_argument("--all", action="store_true", help="all zones, limits of 0 and what is not offered there too")
+    parser.add_argument("--all", action="store_true", help="all zones, with limits of 0 and types that are not offered")
     add_cloud_options(parser)
     add_json_option(parser)
     parser.set_defaults(run=run_quota)
 
 
 def run_quota(options: argparse.Namespace) -> int:
+    """Print the limits and their use."""
     report = asyncio.run(_read(options))
     everything = _in_zone(quota_view(report, everything=True), options.zone)
     if options.json:
@@ -59,7 +59,7 @@ async def _read(options: argparse.Namespace) -> QuotaReport:
     async with open_cloud(cloud_settings(options)) as cloud:
         report = await read_quota(cloud)
     if report.limits is None and report.limits_error and not report.uses():
-        raise report.limits_error  # there is nothing to show
+        raise report.limits_error  # there is nothing else to show
     return report
 
 
@@ -70,7 +70,7 @@ def _in_zone(view: _JSON, zone: str) -> _JSON:
 
 
 def _near(rows: Iterable[_JSON], held: Iterable[Held]) -> list[_JSON]:
-    """What is in use, and the limits where something is held already or is created by default."""
+    """Return the limits that are in use, and those of zones with resources or in which nodes are created by default."""
     zones = {DEFAULT_ZONE, *(each.zone for each in held)}
     places = {*zones, *map(accelerators.region_of, zones)}
     return [row for row in rows if row["users"] or row["location"] in places]
@@ -84,7 +84,7 @@ def _say(view: _JSON) -> None:
     if view["error"]:
         warn(f"{view['error']['message']} {view['error']['hint']}")
     _note_gaps(view)
-    _note_husks(view["limits"])
+    _note_leftovers(view["limits"])
     note(f"Limits of the {view['source']}, as of {_clock(view['as_of'])}." if view["source"] else "No limit is known.")
 
 
@@ -111,24 +111,24 @@ def _users_text(users: list[_JSON]) -> str:
 
 
 def _user_text(user: _JSON) -> str:
-    """``my-node 8``; what computes nothing is marked with its state."""
+    """Describe a user of quota as ``my-node 8``; a leftover is marked with its state."""
     what = "queued " if user["kind"] == "queued_resource" else ""
-    husk = f" ({user['state']} leftover)" if user["is_husk"] else ""
-    return f"{what}{user['name'].rpartition('/')[2]} {user['amount']}{husk}"
+    leftover = f" ({user['state']} leftover)" if user["is_husk"] else ""
+    return f"{what}{user['name'].rpartition('/')[2]} {user['amount']}{leftover}"
 
 
 def _note_gaps(view: _JSON) -> None:
     for zone in view["unreachable"]:
-        warn(f"{zone} did not answer: what it holds is not counted.")
+        warn(f"{zone} did not answer: what is there is not counted.")
     for name in view["uncounted"]:
         warn(f"{name} is of a type that this version does not know: it is not counted.")
 
 
-def _note_husks(rows: Iterable[_JSON]) -> None:
-    husks = {user["name"] for row in rows for user in row["users"] if user["is_husk"]}
-    if husks:
-        what = "1 leftover uses" if len(husks) == 1 else f"{len(husks)} leftovers use"
-        note(f"{what} quota and computes nothing: `jupyter tpu cleanup` shows and deletes them.")
+def _note_leftovers(rows: Iterable[_JSON]) -> None:
+    leftovers = {user["name"] for row in rows for user in row["users"] if user["is_husk"]}
+    if leftovers:
+        what = "1 leftover uses" if len(leftovers) == 1 else f"{len(leftovers)} leftovers use"
+        note(f"{what} quota: `jupyter tpu cleanup` shows and deletes leftovers.")
 
 
 def _note_rest(left_out: int) -> None:
