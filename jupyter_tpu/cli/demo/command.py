@@ -193,7 +193,7 @@ def _say_where(server: dict[str, Any], cloud: dict[str, Any], folder: DemoFolder
     # with a token file the emulator wants its token in each request, which a browser cannot send
     ledger = "`jupyter tpu emulator ledger` there" if "token_file" in cloud else f"{cloud['rest']}/emulator/v1/ledger"
     say(f"  Costs: {ledger} (what the nodes would have cost)")
-    say("  Break: the button in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
+    say("  Fail:  the failure simulator in the TPU panel, or `jupyter tpu emulator` in a terminal of this JupyterLab")
     say("  Stop:  Ctrl-C here")
     say(f"  State: {folder.root} (kept; `{_command(folder)} --reset` starts over)")
 
