@@ -70,9 +70,11 @@ def run(argv: Sequence[str] | None = None) -> int:
         from jupyter_tpu.cli.other import run_emulator
 
         return run_emulator(arguments[1:])
+    # first, since the parser is built for the command's present name
     arguments = _renamed(arguments)
     parser = build_parser(*arguments[:1])
     if not arguments:
+        # help that was not asked for is an error, so not on standard output
         parser.print_help(sys.stderr)
         return 2
     try:
@@ -93,6 +95,7 @@ def _renamed(arguments: list[str]) -> list[str]:
 
 def _usage_error(error: UsageError, *, as_json: bool) -> int:
     """Report a wrong usage and return exit code 2, as other programs do."""
+    # a program that reads JSON gets a document for a wrong option too
     if as_json:
         report(error, as_json=True)
     else:
@@ -119,6 +122,7 @@ def _parsed(parser: Overview, arguments: list[str]) -> argparse.Namespace:
     if own and not own[0].startswith("-") and own[0] not in parser.commands.choices:
         parser.refuse(own[0])
     options = parser.parse_args(own)
+    # only `ssh` and `demo` pass arguments on; elsewhere they are probably misplaced
     if passed_on and not getattr(options, "takes_more", False):
         parser.error(f"unexpected arguments after --: {' '.join(passed_on)}")
     options.passed_on = passed_on

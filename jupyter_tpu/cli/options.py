@@ -58,6 +58,7 @@ def chosen_provisioning(options: argparse.Namespace) -> Provisioning:
     Raises:
         BadInput: there is no such model, or the two options contradict each other.
     """
+    # None means not given, so that --spot beside another --provisioning is refused as a contradiction
     return chosen(options.provisioning or None, spot=options.spot or None)
 
 
@@ -88,7 +89,9 @@ def cloud_settings(options: argparse.Namespace) -> CloudSettings:
 
     from_environment = settings_from_environment()
     return CloudSettings(
-        project=options.project or from_environment.project, endpoint=options.endpoint or from_environment.endpoint
+        # each option wins over its own variable
+        project=options.project or from_environment.project,
+        endpoint=options.endpoint or from_environment.endpoint,
     )
 
 

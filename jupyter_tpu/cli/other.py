@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 def add_commands(commands: Commands) -> None:
     """Add `emulator` and `version` to the command line."""
+    # its own parser answers --help
     commands.add_parser("emulator", help="run an emulated Cloud TPU API on this machine", add_help=False)
     version = commands.add_parser("version", help="print the version")
     add_json_option(version)

@@ -70,6 +70,7 @@ def report(error: TpuError, *, as_json: bool) -> None:
 
 def is_confirmed(question: str) -> bool:
     """Ask a yes-or-no question at the terminal; without a terminal the answer is no."""
+    # a script that does not say --yes has not agreed
     if not sys.stdin.isatty():
         return False
     print(f"{question}{QUESTION_END}", end="", file=sys.stderr, flush=True)  # noqa: T201 - a prompt has no line end

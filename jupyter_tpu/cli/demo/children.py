@@ -102,6 +102,7 @@ def _end_with_parent() -> None:
 
 async def _end(process: asyncio.subprocess.Process) -> None:
     if process.returncode is None:
+        # not SIGKILL at first: JupyterLab ends its kernels, the emulator writes its state
         process.terminate()
         with suppress(TimeoutError):
             await asyncio.wait_for(process.wait(), _GRACE_S)

@@ -57,6 +57,7 @@ def run_demo(options: argparse.Namespace) -> int:
 
     _require_packages()
     folder = DemoFolder((options.dir or default_folder()).expanduser().resolve())
+    # one demo per folder: two would overwrite each other's state
     with folder.held():
         if options.reset:
             folder.reset()
@@ -94,6 +95,7 @@ async def _until_signalled(work: Awaitable[None]) -> None:
     await asyncio.wait({task, leaving}, return_when=asyncio.FIRST_COMPLETED)
     if leaving.done():
         note("\nStopping …")
+        # cancelling runs the clean-up in `_serve`; waiting without awaiting the result ignores further signals
         task.cancel()
         await asyncio.wait({task})
     leaving.cancel()
@@ -135,6 +137,7 @@ def _variables(cloud: dict[str, Any]) -> dict[str, str]:
 
 def _lab_argv(folder: DemoFolder, options: argparse.Namespace) -> list[str]:
     argv = [sys.executable, "-m", "jupyter_tpu.cli.demo.jupyterlab"]
+    # this machine only: behind the token is a terminal of the user
     argv += ["--ServerApp.ip=127.0.0.1", f"--ServerApp.root_dir={folder.notebooks}"]
     if options.port is not None:
         argv.append(f"--ServerApp.port={options.port}")

@@ -26,6 +26,7 @@ from jupyter_tpu.errors import BadInput
 
 NOTEBOOK = "digits.ipynb"
 _MARKER = ".jupyter-tpu-demo.json"
+# JupyterLab would ask at its first start whether to fetch news, and look for updates on the network
 _NO_NEWS = {"@jupyterlab/apputils-extension:notification": {"fetchNews": "false", "checkForUpdates": False}}
 
 
@@ -69,6 +70,7 @@ class DemoFolder:
         self._claim()
         with (self.root / _MARKER).open("a") as marker:
             try:
+                # the system releases this lock when the process ends, however it ends
                 fcntl.flock(marker, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise BadInput(
@@ -78,6 +80,7 @@ class DemoFolder:
 
     def _claim(self) -> None:
         marker = self.root / _MARKER
+        # never adopt a folder with other contents: --reset deletes everything in it
         if self.root.is_dir() and any(self.root.iterdir()) and not marker.exists():
             raise BadInput(
                 f"{self.root} is not empty and is not a demo's folder.", hint="Name a new or empty folder with --dir."
@@ -89,6 +92,7 @@ class DemoFolder:
         """Delete what earlier demos left, notebooks included; call it while `held`."""
         for path in self.root.iterdir():
             if path.name == _MARKER:
+                # the marker stays, since it is the locked file
                 path.write_text("")
             elif path.is_dir() and not path.is_symlink():
                 shutil.rmtree(path)
@@ -108,6 +112,7 @@ class DemoFolder:
         self._put_notebook()
 
     def _put_notebook(self) -> None:
+        # what was copied is remembered by its digest, so that a newer version replaces it only if it is unchanged
         shipped = resources.files("jupyter_tpu").joinpath("notebook", "examples", NOTEBOOK).read_bytes()
         target = self.notebooks / NOTEBOOK
         if target.exists() and _digest(target.read_bytes()) != self._remembered_digest():

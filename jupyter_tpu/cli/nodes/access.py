@@ -67,12 +67,14 @@ def _add_kernelspec(commands: Commands) -> None:
 
 def run_ssh(options: argparse.Namespace) -> int:
     """Replace this process by `ssh` to a worker of the node."""
+    # before the cloud is asked, and before a key is added to the node
     if shutil.which("ssh") is None:
         raise BadInput("The OpenSSH client is not installed.", hint="Install it (package openssh-client).")
     from jupyter_tpu.cli.nodes.ssh_access import write_login_config
 
     access = asyncio.run(_access_to_worker(options))
     config = write_login_config(access)
+    # replace this process, so that ssh has the terminal and its exit code is ours
     os.execvp("ssh", ["ssh", "-F", str(config), access.addresses[0].alias, *options.passed_on])
 
 
@@ -109,6 +111,7 @@ async def _access(options: argparse.Namespace) -> SshAccess:
         addresses: list[WorkerAddress] = []
         for node in (await cloud.list_nodes(options.zone or "-")).nodes:
             try:
+                # listing must not change nodes, so no key is added to those that lack ours
                 addresses += (await access_to(cloud, node.name, may_add_key=False)).addresses
             except TpuError as error:
                 note(f"left out: {plain(str(error))}")
@@ -180,6 +183,7 @@ def _remove_kernelspecs(options: argparse.Namespace) -> tuple[InstalledSpec, ...
 
     settings = cloud_settings(options)
     found = _matching_specs(options, settings)
+    # a short name may mean nodes in several zones: remove none by guess
     if options.node and len({spec.node_name for spec in found}) > 1:
         raise BadInput(
             f"Several nodes called {options.node} have a kernelspec.",
@@ -201,6 +205,7 @@ def _matches(spec: InstalledSpec, options: argparse.Namespace, settings: CloudSe
     """Say whether the kernelspec matches the node, zone and project of the options; an empty option matches all."""
     from jupyter_tpu.models import NodeName
 
+    # the endpoint counts too: two clouds may have a node of the same name
     name = NodeName.parse(spec.node_name)
     if "/" in options.node:
         return (name, spec.endpoint) == (NodeName.parse(options.node), settings.endpoint)

@@ -114,14 +114,16 @@ def run_change(options: argparse.Namespace) -> int:
         from jupyter_tpu.cli.spend.cleanup import run_stop_all
 
         return run_stop_all(options)
+    # the node as it is now, so that the question says what it costs and what is lost
     node = asyncio.run(_find(options))
     if change.loss and not options.yes:
         _require_consent(change, node, _charge(options, node))
     try:
         intent = asyncio.run(_perform(options, change, node))
     except JournalUnwritable as unwritable:
+        # a full or read-only disk must not keep a node billed
         if change.verb == "start":
-            raise  # only ending a charge may go without the journal; starting one may not
+            raise  # what costs money is never done without the journal
         return _end_directly(options, change, node, unwritable)
     except KeyboardInterrupt:
         _say_interrupted(change, node, _charge(options, node))

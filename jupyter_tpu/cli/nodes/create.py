@@ -74,6 +74,7 @@ def add_commands(commands: Commands) -> None:
 def run_create(options: argparse.Namespace) -> int:
     """Create the node, wait until it is READY and say what it costs."""
     wanted = _wanted(options)
+    # read the notebook first, so that a mistyped file name costs no node
     buckets = (
         buckets_in(Path(options.notebook).read_text(encoding="utf-8", errors="replace")) if options.notebook else ()
     )
@@ -180,6 +181,7 @@ async def _create(options: argparse.Namespace, wanted: Wanted, reads: Reads) -> 
         progress.show(
             f"Creating {wanted.node_id} in {wanted.zone}: {wanted.accelerator_type}, {wanted.price_text} when READY"
         )
+        # from here on Ctrl-C may leave a node behind
         wanted.was_asked = True
         accepts = options.accept_unknown_price
         return await performed(

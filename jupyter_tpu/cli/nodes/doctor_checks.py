@@ -53,6 +53,7 @@ def examine_here() -> Iterator[Finding]:
 def _extensions() -> Finding:
     from jupyter_core.paths import jupyter_config_path, jupyter_path
 
+    # looked up as files, which needs no start of Jupyter
     wanted = {"the panel": (jupyter_path(), _EXTENSION), "the server": (jupyter_config_path(), _SERVER_EXTENSION)}
     missing = [what for what, (roots, name) in wanted.items() if not any(Path(root, name).is_file() for root in roots)]
     if not missing:
@@ -79,6 +80,7 @@ def _journal() -> Iterator[Finding]:
     from jupyter_tpu.journal import Journal
     from jupyter_tpu.journal.paths import data_path
 
+    # opening the journal would create it, and the doctor changes nothing
     if not data_path().is_dir():
         yield Finding(
             check="journal", state=OK, text="There is none yet: jupyter_tpu has not been used on this machine."
@@ -99,6 +101,7 @@ def _journal() -> Iterator[Finding]:
 def _disk() -> Finding:
     from jupyter_tpu.journal.paths import data_path
 
+    # our folder may not exist yet; the nearest one that does is on the same disk
     folder = next(path for path in (data_path(), *data_path().parents) if path.is_dir())
     usage = shutil.disk_usage(folder)
     text = f"{usage.free / _GIB:.1f} of {usage.total / _GIB:.1f} GiB are free in {folder}."
@@ -230,6 +233,7 @@ async def _worker(settings: CloudSettings, node: Node) -> list[Finding]:
 
 def _seen_from_here(node: Node, finding: Finding) -> Finding:
     """Adapt a finding of the worker to this terminal: its fixes name magics, and not the node."""
+    # the worker cannot always tell its runtime version; the API has told us
     if (finding.check, finding.state) == ("runtime version", UNKNOWN):
         return _runtime_version(node)
     name, fix = f"{node.name.node_id} --zone {node.name.zone}", finding.fix

@@ -25,6 +25,7 @@ async def find_node(cloud: CloudApi, text: str, zone: str) -> Node:
         NodeNotFound: there is none; the error names those that exist.
         BadInput: several zones have one, or `text` cannot be a name.
     """
+    # a full name says its project and zone itself
     if "/" in text:
         return await cloud.get_node(NodeName.parse(text))
     if zone:
@@ -55,6 +56,7 @@ def _intended(settings: CloudSettings, node_id: str) -> list[Node]:
             warn(notice)
         listed = journal.listed(time.time(), endpoint=settings.endpoint, project=settings.project)
     return [
+        # only as much of a node as the question and the deletion need
         Node(
             name=spec.name,
             state="CREATING",

@@ -47,6 +47,7 @@ async def fleet_at_work(options: argparse.Namespace) -> AsyncIterator[tuple[Work
         async with open_fleet(
             cloud_settings(options), ssh_user=user, on_change=lambda change: _show(progress, options, change)
         ) as opened:
+            # printed at the end, where the progress line does not overwrite them
             warnings += opened.fleet.snapshot().notices
             work = Work(fleet=opened.fleet, journal=opened.journal, settings=opened.settings, warnings=warnings)
             yield work, progress
@@ -75,8 +76,10 @@ async def performed(work: Work, request: Request, *, ssh_user: str = "") -> Inte
     """
     intent = await request(work.fleet)
     settled = await work.fleet.wait(intent.intent_id)
+    # a fresh list: kernelspecs must fit the nodes as they are after the change
     snapshot = await work.fleet.refresh()
     try:
+        # in a thread, since it writes files while the fleet keeps running
         await asyncio.to_thread(_update_kernelspecs, work, settled, snapshot.error is None, ssh_user)
     except OSError as error:  # the node is there: its cost must still be reported
         work.warnings.append(f"The kernelspecs could not be written ({error}). `jupyter tpu kernelspec` tries again.")

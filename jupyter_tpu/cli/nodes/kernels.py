@@ -52,6 +52,7 @@ class LiveKernel:
     def notebook(self) -> str:
         """Path of the notebook that is open on it, or else of a console; empty if nothing is."""
         sessions = [each for each in self.noted.get("sessions", ()) if isinstance(each, dict)]
+        # False sorts before True: notebooks first
         sessions.sort(key=lambda each: each.get("type") != "notebook")
         return str(sessions[0].get("path") or "") if sessions else ""
 
@@ -91,6 +92,7 @@ def run_kernels(options: argparse.Namespace) -> int:
     kernels, failures = asyncio.run(_live_kernels(options))
     settings = cloud_settings(options)
     if options.json:
+        # workers that did not answer do not make the rest of the list wrong
         errors = [error.to_json() for error in failures]
         view = [kernel.to_json() for kernel in kernels]
         say_json({"as_of": time.time(), "kernels": view, "errors": errors, "emulated": settings.is_emulated})
@@ -170,6 +172,7 @@ def _only_match(text: str, kernels: list[LiveKernel], failures: list[TpuError]) 
     found = [kernel for kernel in kernels if kernel.kernel_id.startswith(text)]
     if len(found) == 1:
         return found[0]
+    # a worker that did not answer may have the kernel, so say that
     silent = f" {failures[0].message}" if failures else ""
     raise BadInput(
         f"{len(found) or 'No'} kernels have an id that begins with {text[:70]!r}.",

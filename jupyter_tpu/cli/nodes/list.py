@@ -62,6 +62,7 @@ def run_list(options: argparse.Namespace) -> int:
         say_json({**_list_view(listed, specs, costs), "reminders": reminded, "emulated": settings.is_emulated})
     else:
         _say_list(listed, specs, costs)
+        # on standard error, so that a pipe gets the table only
         for name, each in reminders.items():
             keep, stop = f"jupyter tpu extend {name.node_id}", f"jupyter tpu stop {name.node_id}"
             note(plain(f"{each.text(name.node_id)} Keep it running: `{keep}`. Stop it: `{stop}`."))

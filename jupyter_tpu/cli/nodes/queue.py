@@ -110,6 +110,7 @@ async def _listed(options: argparse.Namespace) -> QueueSnapshot:
 def _row(queued: QueuedResource) -> tuple[str, ...]:
     name = queued.name
     until = _time_text(queued.valid_until)
+    # a multislice request has many nodes: three keep the table narrow
     nodes = ", ".join(queued.node_ids[:3]) + (f" and {len(queued.node_ids) - 3} more" if queued.node_ids[3:] else "")
     return (name.queued_id, name.zone, queued.accelerator_type, queued.state, nodes, until, _note_text(queued))
 
@@ -175,6 +176,7 @@ async def _added(
             runtime_version=options.runtime_version or (versions[0] if versions else ""),
             **flags_of(provisioning),
             internal_ips=options.internal_ips,
+            # nodes of the v2 API do not say that they are flex-start; the label does
             labels=FLEX_START_LABELS if provisioning == "flex-start" else {},
         )
         await require_known_price(options, opened, [spec])
@@ -188,6 +190,7 @@ async def _added(
 
 
 def _remove(options: argparse.Namespace) -> int:
+    # two event loops, with the question at the terminal between them
     async def find(opened: OpenFleet) -> QueuedResource:
         return _only_match((await opened.queue.list()).items, options.name, options.zone)
 

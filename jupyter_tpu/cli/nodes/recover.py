@@ -51,6 +51,7 @@ def run_recover(options: argparse.Namespace) -> int:
 
 
 def _check_options(options: argparse.Namespace) -> None:
+    # these would be ignored silently otherwise
     if (options.attempts is not None or options.max_usd is not None) and not options.on:
         raise BadInput("--attempts and --max-usd belong to --on.", exists="Nothing was changed.")
     if (options.on or options.off) and not options.node:
@@ -91,6 +92,7 @@ async def _name(options: argparse.Namespace, cloud: CloudApi, journal: Journal) 
     try:
         return (await find_node(cloud, options.node, options.zone)).name
     except NodeNotFound:
+        # a pre-empted node may be gone from the cloud while its setting is still in the journal
         known = _matches(options, cloud, journal)
         if len(known) != 1:
             raise

@@ -150,7 +150,9 @@ async def _searched(
     from jupyter_tpu.fleet.capacity.ranking import by_cost
 
     async with open_fleet(cloud_settings(options), ssh_user=options.ssh_user) as opened:
+        # consent comes before the first try: a search can take long, and the user may leave
         await require_known_price(options, opened, [_spec(options, opened, each) for each in wanted])
+        # grants count: a dearer type that a grant covers costs this user less
         order = await by_cost(opened.fleet, opened.journal, opened.settings, wanted)
         search = await opened.searches.begin(
             options.node, order, for_s=for_s, accept_unknown_price=options.accept_unknown_price
@@ -168,6 +170,7 @@ async def _watched(opened: OpenFleet, search: Search) -> Search:
     message = ""
     async for now in opened.searches.watch(search.search_id):
         for tried in now.tries:
+            # every state of a search has all its tries: print only the new ones
             if (tried.at, tried.outcome) not in shown:
                 shown.add((tried.at, tried.outcome))
                 note(_try_text(now, tried))
@@ -234,7 +237,7 @@ def _not_found(search: Search) -> TpuError:
 
 
 def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
-    """Cancel the search after Ctrl-C: it must not create a node that nobody waits for."""
+    """Cancel the search after Ctrl-C: it must not create a node that is not wanted any more."""
     if not begun:
         note("\ninterrupted: nothing was asked of the cloud.")
         return SIGINT_EXIT
@@ -243,6 +246,7 @@ def _interrupted(options: argparse.Namespace, begun: list[Search]) -> int:
     try:
         search = asyncio.run(_cancelled(options, begun[0].search_id))
     except KeyboardInterrupt:
+        # the user insists on leaving: say how to finish it
         note(f"\ninterrupted: parts of it may be left.\n   do: {again}")
     except TpuError as error:
         note(f"The search could not be cancelled: {plain(error.message)}\n   do: {again}")

@@ -88,4 +88,5 @@ def _include_in_user_config(file: Path) -> None:
     if line in present.splitlines():
         return
     target.parent.mkdir(mode=0o700, exist_ok=True)
+    # a link into a folder of dotfiles stays a link: replace the file that it points to
     write_whole(target.resolve(), f"{line}\n\n{present}".encode())

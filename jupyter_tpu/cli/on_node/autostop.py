@@ -154,6 +154,7 @@ def _changes(options: argparse.Namespace) -> dict[str, Any]:
         "unattended_after_s": ("--unattended", options.unattended),
         "session_s": ("--session", options.session),
     }
+    # None turns a rule off; an option that is not given changes nothing
     changes: dict[str, Any] = {
         name: None if text == "off" else seconds(text, option) for name, (option, text) in given.items() if text
     }
@@ -208,6 +209,7 @@ def _say_one(options: argparse.Namespace, brake: Brake) -> int:
     say(plain(f"{brake.node.name.node_id} is {brake.verdict.verdict}: {brake.verdict.reason}."))
     say(plain(f"  ends: {_ends_text(brake)}"))
     say(f"  rule: {_rule_text(brake)}")
+    # an extension that is over stays in the settings until the next one
     if brake.keep.until is not None and brake.keep.until > time.time():
         say(f"  extended: for {span_text(brake.keep.until - time.time())}")
     if brake.keep.while_busy:
@@ -224,6 +226,7 @@ def _rule_text(brake: Brake) -> str:
     idle = [] if rules.idle_after_s is None else [f"{span_text(rules.idle_after_s)} idle"]
     session = [] if rules.session_s is None else [f"a session of {span_text(rules.session_s)}"]
     unattended_s = rules.unattended_after_s
+    # without an idle timeout the unattended limit has no effect
     is_lapsing = rules.idle_after_s is not None and unattended_s is not None
     unattended = [f"{span_text(unattended_s)} unattended"] if is_lapsing and unattended_s else []
     parts = [*idle, *unattended, *session]

@@ -61,6 +61,7 @@ class NodeChips:
             raise BadInput(f"{self.node.name.node_id} has no worker {worker_id}; it has {len(self._keys)}.")
         asked = self._pool.look([self._keys[worker_id]], method, params, patience_s=PATIENCE_S)
         (answer,) = await tell_if_slow(asked, self._note_waiting)
+        # with an error, what was said is an earlier answer
         if answer.said is None or answer.error is not None:
             raise answer.error or BadInput(f"Worker {worker_id} did not answer.")
         return answer.said

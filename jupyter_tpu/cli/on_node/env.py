@@ -100,6 +100,7 @@ async def _listed(options: argparse.Namespace) -> tuple[Node, list[dict[str, Any
     node, key = await _worker(options)
     found = (await ask_agent(key, "environments", {}))["environments"]
     memory = EnvironmentMemory(key.node, key.endpoint)
+    # the node cannot be asked once it is pre-empted, so remember what it has
     for each in found:
         await asyncio.to_thread(memory.keep, each)
     return node, found
@@ -112,6 +113,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
     from jupyter_tpu.kernels.environments.push import push_wheels
     from jupyter_tpu.kernels.kernelspecs import write_kernelspec
 
+    # before the cloud is asked: a mistake in these files needs no connection
     requirements = _requirements(options.folder)
     node, key = await _worker(options)
     if why_not := runtime_version_fits(node.accelerator_type, node.runtime_version, options.framework):
@@ -123,6 +125,7 @@ async def _made(options: argparse.Namespace) -> tuple[Node, dict[str, Any], str]
 
     try:
         version = options.version
+        # the packages first: the worker then needs no index to make the environment
         if options.push:
             version = await push_wheels(key, options.framework, version, requirements, show)
         order = {"framework": options.framework, "version": version, "requirements": requirements}
@@ -146,6 +149,7 @@ async def _removed(options: argparse.Namespace) -> tuple[Node, bool]:
 
     node, key = await _worker(options)
     answer = await ask_agent(key, "remove_environment", {"framework": options.framework})
+    # forget it, or a recreated node would get it back
     EnvironmentMemory(key.node, key.endpoint).forget(options.framework)
     remove_kernelspec(key.node, key.endpoint, options.framework)
     return node, bool(answer["was_there"])

@@ -62,6 +62,7 @@ def run_ps(options: argparse.Namespace) -> int:
 
 def run_release(options: argparse.Namespace) -> int:
     """End processes that use the chips; exit code 1 if one is left."""
+    # without a pid it would end whatever another user runs on the chips
     if options.force and options.pid is None:
         raise BadInput("--force needs --pid: another user's process is ended only by its number.")
     view = asyncio.run(_release(options))
@@ -131,6 +132,7 @@ def _say_worker(view: Mapping[str, Any]) -> None:
     if not holders:
         say(plain(f"{name}: {view['reason'] or 'no process uses the chips'}"))
     lock = view["lock_file"]
+    # libtpu leaves its lock file behind when its process is killed; another user cannot open it then
     if lock["is_there"] and not lock["is_held"]:
         say(plain(f"  {lock['path']} was left behind and is unused: it only blocks other users"))
 

@@ -96,6 +96,7 @@ def _worker(worker: dict[str, Any], now: float) -> Iterator[str]:
     sample = Sample.from_json(worker["sample"])
     yield plain(f"worker {worker['worker_id']}{hostname}: {_host(sample.host)}")
     if worker["error"]:
+        # the worker does not answer now: its last sample is shown with its age
         yield plain(f"  as of {now - worker['as_of']:.0f} s ago: {worker['error']['message']}")
     yield from _chips(sample)
     for holder in sample.holders:
@@ -107,8 +108,10 @@ def _chips(sample: Sample) -> Iterator[str]:
         yield plain(f"  {sample.state}: {sample.reason}")
         return
     duties = {chip.chip: chip.duty_percent for chip in sample.chips}
+    # libtpu may report one duty cycle for all cores of a chip
     duty = "DUTY OF CHIP" if sample.duty_per == "chip" else "DUTY"
     header = ("CORE", "CHIP", duty, "HBM", "TENSORCORE", "BANDWIDTH", "IDLE", "QUEUED")
+    # a chip without cores in the sample stands for one core
     cores = sample.cores or tuple(Core(core=chip.chip, chip=chip.chip) for chip in sample.chips)
     for line in table_lines(header, (_row(core, duties.get(core.chip)) for core in cores)):
         yield f"  {line}"

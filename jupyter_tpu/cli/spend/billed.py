@@ -58,6 +58,7 @@ async def _read(settings: CloudSettings, table: ExportTable) -> dict[str, Any]:
 
 
 def _say(view: dict[str, Any]) -> None:
+    # the currency of the billing account, not always dollars
     currency = view["currency"]
     say_table(_HEADER, ([*map(row.get, ("day", "service", "sku")), *_amounts(row)] for row in view["days"]))
     say()

@@ -72,6 +72,7 @@ def run_budget(options: argparse.Namespace) -> int:
 
 
 def _check_arguments(options: argparse.Namespace) -> None:
+    # a limit given to another action would be ignored silently
     if options.action != "set" and any(getattr(options, name) not in (None, "", False) for name in _SET_OPTIONS):
         raise BadInput(f"`budget {options.action}` takes no limit.", exists=_UNCHANGED, hint=_USAGE)
     if bool(options.name) == (options.action in ("list", "confirm")):
@@ -103,6 +104,7 @@ def say_budgets(views: Sequence[dict[str, Any]], account: Account) -> None:
     for view in views:
         if view["error"]:
             note(plain(view["error"]))
+        # a budget that only warns leaves nodes running on purpose
         elif view["level"] == "100" and view["action"] == "stop":
             _say_still_ready(view, account)
     if any(view["unwatched"] for view in views):
@@ -161,6 +163,7 @@ def _set(options: argparse.Namespace) -> int:
 async def _written(options: argparse.Namespace) -> tuple[dict[str, Any], Account]:
     async with books_of_cloud(options) as (cloud, books):
         books.set_budget(options.name, _wanted(options), now=cloud.clock.now())
+        # the budget is saved even if the cloud does not answer
         await warn_unseen(cloud)
         account = books.account(cloud.clock.now())
     (view,) = [view for view in budgets_view(account) if view["name"] == options.name]
@@ -189,6 +192,7 @@ def _remove(options: argparse.Namespace) -> int:
 
 async def _removed(options: argparse.Namespace) -> None:
     async with books_of_cloud(options) as (_, books):
+        # this machine's clock will do: a removal decides nothing by its time
         books.remove_budget(options.name, now=time.time())
 
 

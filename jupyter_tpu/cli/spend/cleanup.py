@@ -75,6 +75,7 @@ async def _read_holdings(options: argparse.Namespace) -> Holdings:
 
     async with open_cloud(cloud_settings(options)) as cloud:
         holdings = await look_at_all(cloud)
+    # an incomplete list is shown with a warning; only an empty one is an error
     if holdings.error and not (holdings.nodes or holdings.queued):
         raise holdings.error
     return holdings
@@ -185,6 +186,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
     async with _open(options) as opened:
         results = await panic(opened, _result_printer(options))
+        # a stopped node still costs its disk, which is no emergency but must be said
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
         return results, "Nothing was costing anything."
@@ -193,6 +195,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
 
 def _result_printer(options: argparse.Namespace) -> Callable[[Result], None]:
     """Return a function that prints each result as it comes, so that a slow one does not hide the others."""
+    # with --json all results are in the one document at the end
     return (lambda _: None) if options.json else _say_result
 
 

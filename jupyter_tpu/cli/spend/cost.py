@@ -106,6 +106,7 @@ def _row(node: dict[str, Any]) -> tuple[str, ...]:
 def _spent_text(spent: dict[str, Any]) -> str:
     if spent["usd"] is not None:
         return dollars_text(spent["usd"])
+    # without some prices the sum is only a lower bound
     return f"at least {dollars_text(spent['known_usd'])}, and a part of unknown price,"
 
 

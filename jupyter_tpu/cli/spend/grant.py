@@ -76,6 +76,7 @@ def _add_what(parser: argparse.ArgumentParser) -> None:
 def run_grant(options: argparse.Namespace) -> int:
     """List, add or remove grants."""
     action = _ACTIONS[options.action]
+    # `list` has no name, and refuses what would be ignored
     if action is _list:
         _refuse(options, ("name", *_ADD_OPTIONS))
     elif not options.name:
@@ -98,6 +99,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _add(options: argparse.Namespace) -> int:
+    # before a mail is read from standard input
     checked_name(options.name)
     mail = _mail(options)
     if mail is not None:
@@ -169,6 +171,7 @@ def _mail(options: argparse.Namespace) -> TrcMail | None:
 
 def _text_of(path: str) -> str:
     data = sys.stdin.buffer.read() if path == "-" else Path(path).read_bytes()
+    # rows are ASCII: a mail in another encoding is still readable
     return data.decode(errors="replace")
 
 

@@ -47,6 +47,7 @@ def run_quota(options: argparse.Namespace) -> int:
         say_json(everything)
         return 0
     view = everything if options.all else _in_zone(quota_view(report), options.zone)
+    # a project has well over a hundred limits: without options only those that matter now
     rows = view["limits"] if options.all or options.zone else _near(view["limits"], report.holdings.held)
     _say({**view, "limits": rows})
     _note_rest(len(everything["limits"]) - len(rows))
@@ -64,6 +65,7 @@ async def _read(options: argparse.Namespace) -> QuotaReport:
 
 
 def _in_zone(view: _JSON, zone: str) -> _JSON:
+    # some quotas count per region
     places = (zone, accelerators.region_of(zone))
     rows = [row for row in view["limits"] if not zone or row["location"] in places]
     return {**view, "limits": rows}
