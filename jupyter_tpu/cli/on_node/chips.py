@@ -99,9 +99,9 @@ async def node_chips(options: argparse.Namespace) -> AsyncIterator[NodeChips]:
         await chips.close()
 
 
-async def tell_if_slow(work: Awaitable[Found], tell: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
-    """Return the result of `work`; call `tell` once if it takes longer than `after_s` seconds."""
-    timer = asyncio.get_running_loop().call_later(after_s, tell)
+async def tell_if_slow(work: Awaitable[Found], notify: Callable[[], None], after_s: float = _SLOW_AFTER_S) -> Found:
+    """Return the result of `work`; call `notify` once if it takes longer than `after_s` seconds."""
+    timer = asyncio.get_running_loop().call_later(after_s, notify)
     try:
         return await work
     finally:

@@ -55,8 +55,8 @@ async def books_of_cloud(options: argparse.Namespace) -> AsyncIterator[tuple[Clo
     from jupyter_tpu.fleet.assembly import open_cloud
 
     async with open_cloud(cloud_settings(options)) as cloud:
-        with open_books(cloud.settings) as books:
-            yield cloud, books
+        with open_books(cloud.settings) as ledger:
+            yield cloud, ledger
 
 
 async def warn_unseen(cloud: CloudApi) -> None:
@@ -81,18 +81,18 @@ async def looked(options: argparse.Namespace) -> Looked:
     Raises:
         JournalUnwritable: the ledger cannot be read or written.
     """
-    async with books_of_cloud(options) as (cloud, books):
+    async with books_of_cloud(options) as (cloud, ledger):
         # by the cloud's clock, since this computer's may be wrong; it is known once the cloud has answered
         asked = cloud.clock.steady()
         try:
             listed = await cloud.list_nodes()
         except TpuError as error:
             warn(f"The nodes could not be listed: {error.message}")
-            return Looked(account=books.account(cloud.clock.now()), as_of=None, is_complete=False)
+            return Looked(account=ledger.account(cloud.clock.now()), as_of=None, is_complete=False)
         warn_of_clock(cloud)
         asked_at = cloud.clock.moment(asked).wall
-        await write_down(cloud, books, look_of(listed, as_of=asked_at))
-        account = books.account(cloud.clock.now())
+        await write_down(cloud, ledger, look_of(listed, as_of=asked_at))
+        account = ledger.account(cloud.clock.now())
         return Looked(account=account, as_of=asked_at, is_complete=not listed.unreachable)
 
 
@@ -111,12 +111,12 @@ async def costs_of_nodes(cloud: CloudApi, nodes: tuple[Node, ...], as_of: float)
 
 async def _costs(cloud: CloudApi, look: Look) -> NodeCosts:
     """Update the ledger and return the costs; none if it cannot be written, since nodes must be shown anyway."""
-    with open_books(cloud.settings) as books:
+    with open_books(cloud.settings) as ledger:
         try:
-            await write_down(cloud, books, look)
+            await write_down(cloud, ledger, look)
         except JournalUnwritable:  # its notice was printed already
             return {}
-        return books.node_costs(cloud.clock.now())
+        return ledger.node_costs(cloud.clock.now())
 
 
 def reminders_of(cloud: CloudApi, nodes: tuple[Node, ...], costs: NodeCosts, as_of: float) -> dict[NodeName, Reminder]:

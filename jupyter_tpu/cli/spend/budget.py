@@ -161,11 +161,11 @@ def _set(options: argparse.Namespace) -> int:
 
 
 async def _written(options: argparse.Namespace) -> tuple[dict[str, Any], Account]:
-    async with books_of_cloud(options) as (cloud, books):
-        books.set_budget(options.name, _wanted(options), now=cloud.clock.now())
+    async with books_of_cloud(options) as (cloud, ledger):
+        ledger.set_budget(options.name, _wanted(options), now=cloud.clock.now())
         # the budget is saved even if the cloud does not answer
         await warn_unseen(cloud)
-        account = books.account(cloud.clock.now())
+        account = ledger.account(cloud.clock.now())
     (view,) = [view for view in budgets_view(account) if view["name"] == options.name]
     return view, account
 
@@ -191,9 +191,9 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 async def _removed(options: argparse.Namespace) -> None:
-    async with books_of_cloud(options) as (_, books):
+    async with books_of_cloud(options) as (_, ledger):
         # this machine's clock will do: a removal decides nothing by its time
-        books.remove_budget(options.name, now=time.time())
+        ledger.remove_budget(options.name, now=time.time())
 
 
 def _confirm(options: argparse.Namespace) -> int:
@@ -207,8 +207,8 @@ def _confirm(options: argparse.Namespace) -> int:
 
 
 async def _confirmed(options: argparse.Namespace) -> bool:
-    async with books_of_cloud(options) as (_, books):
-        return books.confirm_budgets(now=time.time())
+    async with books_of_cloud(options) as (_, ledger):
+        return ledger.confirm_budgets(now=time.time())
 
 
 _ACTIONS = {"list": _list, "set": _set, "remove": _remove, "confirm": _confirm}

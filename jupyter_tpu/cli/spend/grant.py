@@ -126,9 +126,9 @@ def _remove(options: argparse.Namespace) -> int:
 
 
 async def _removed(options: argparse.Namespace) -> None:
-    async with books_of_cloud(options) as (cloud, books):
+    async with books_of_cloud(options) as (cloud, ledger):
         await warn_unseen(cloud)  # its answer tells the cloud's time, by which the ledger counts
-        await asyncio.to_thread(books.remove_grant, options.name, now=cloud.clock.now())
+        await asyncio.to_thread(ledger.remove_grant, options.name, now=cloud.clock.now())
 
 
 _ACTIONS = {"list": _list, "add": _add, "remove": _remove}
