@@ -189,7 +189,7 @@ async def _stop_all(options: argparse.Namespace) -> tuple[tuple[Result, ...], st
         # a stopped node still costs its disk, which is no emergency but must be said
         stopped = [node.name.node_id for node in opened.fleet.snapshot().nodes if node.state == "STOPPED"]
     if not stopped:
-        return results, "Nothing was costing anything."
+        return results, "Nothing costs money."
     return results, f"No node was READY. Disks are still billed, of: {', '.join(map(plain, stopped))}."
 
 
