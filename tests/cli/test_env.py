@@ -59,7 +59,7 @@ def test_an_environment_is_made_listed_and_removed_with_its_kernelspec(terminal:
 
     removed = terminal.tpu("env", "remove", "my-node", "jax")
 
-    assert removed.stdout.startswith("The environment jax is gone from my-node")
+    assert removed.stdout.startswith("The environment jax was removed from my-node")
     assert list(specs(terminal)) == ["tpu-my-node-us-central1-a"]
     assert not terminal.tpu_json("env", "remove", "my-node", "jax")["was_there"]
 

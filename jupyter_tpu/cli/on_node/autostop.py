@@ -173,7 +173,7 @@ def _extension(options: argparse.Namespace, now: float) -> Keep:
         raise BadInput(
             f"{options.for_[:40]!r} is too long.",
             exists="Nothing was changed.",
-            hint=f"The limit is {LONGEST_S / 86400:.0f} days.",
+            hint=f"A node can be extended by {LONGEST_S / 86400:.0f} days at most.",
         )
     return Keep(until=now + for_s)
 
