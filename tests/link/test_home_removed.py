@@ -55,6 +55,19 @@ async def test_a_kernel_is_reached_again_after_its_agents_folder_was_removed(
     assert {folder.stat().st_mode & 0o077 for folder in (home.root, home.run, home.kernels, kernel_of(worker))} == {0}
 
 
+@pytest.mark.parametrize("removed", ["kernel.json", "requests", "connection.json", "heard", "record/*.segment"])
+async def test_a_file_is_restored_where_its_folder_stayed(client: Any, worker: Any, removed: str) -> None:
+    """``rm -rf`` leaves a folder in which the agent wrote something while it was being emptied."""
+    await client.start()
+    await client.run("print('before')")
+    await asyncio.sleep(1.5)  # the agent has looked at the folder since the kernel started
+    (path,) = kernel_of(worker).glob(removed)
+    path.unlink()
+    await until(path.exists)
+    await client.run("print('after')")
+    assert client.printed() == "before\nafter\n"
+
+
 async def test_an_agent_whose_supervisor_was_killed_stays_the_only_one(client: Any, worker: Any) -> None:
     """It keeps the lock in the supervisor's place."""
     await client.start()

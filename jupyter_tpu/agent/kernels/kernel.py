@@ -263,8 +263,8 @@ class Kernel:
 
     @property
     def is_whole(self) -> bool:
-        """Whether its folders still exist."""
-        return self._folder.is_whole
+        """Whether everything on the disk is still there that `restore` can write."""
+        return self._folder.is_whole and self._recorder.is_whole
 
     def restore(self) -> None:
         """Restore removed folders and files; raises OSError or AgentBroken if that fails."""

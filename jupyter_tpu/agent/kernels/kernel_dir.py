@@ -48,6 +48,7 @@ class KernelDirectory:
         self._requests = os.open(self._path / "requests", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._seen = SeenRequests(os.pread(self._requests, _REQUESTS_BYTES, 0))
         self.state = self._load()
+        self._is_saved = bool(self.state)
         self._connection = _text_of(self.connection_file)
 
     @property
@@ -96,7 +97,9 @@ class KernelDirectory:
         try:
             draft.write_text(json.dumps(self.state))
             draft.replace(self._path / "kernel.json")
+            self._is_saved = True
         except OSError as error:
+            self._is_saved = False
             log.error("%s: the kernel's state cannot be saved: %s", self._path, error)
 
     def _load(self) -> dict[str, Any]:
@@ -152,8 +155,16 @@ class KernelDirectory:
 
     @property
     def is_whole(self) -> bool:
-        """Whether both folders still exist."""
-        return self._path.is_dir() and self._sockets.is_dir()
+        """Whether everything is there that `restore` can write.
+
+        Not only the folders: `rm -rf` empties one and leaves it if something was written there meanwhile.
+        """
+        parts = [self._path / "requests"]
+        if self._connection:
+            parts.append(self.connection_file)
+        if self._is_saved:
+            parts.append(self._path / "kernel.json")
+        return self._sockets.is_dir() and all(part.exists() for part in parts)
 
     def restore(self) -> None:
         """Restore removed folders and files.

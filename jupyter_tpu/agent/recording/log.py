@@ -197,6 +197,11 @@ class Record:
             return self._overflow.read(offset - self._written, size)
         return self._segments[self._segment_at(offset)].read(offset, size)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no file was removed that `restore` can write."""
+        return self._folder.is_dir() and all(segment.is_whole for segment in self._segments)
+
     def restore(self) -> None:
         """Restore removed files, as far as their content is known: closed segments are lost.
 

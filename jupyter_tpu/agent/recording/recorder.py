@@ -122,6 +122,11 @@ class Recorder:
         """Record an event of the agent, such as ``started`` or ``exited``."""
         self.take(Channel.EVENT, [_event(name, content)])
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether no file of the record was removed that `restore` can write."""
+        return self._record.is_whole and self._watermark.is_whole
+
     def restore(self) -> None:
         """Restore removed files of record and watermark; raises OSError if that fails."""
         self._record.restore()

@@ -188,6 +188,11 @@ class Segment:
         at = bisect.bisect_right([start for _, start in self._index], offset) - 1
         return self._index[max(at, 0)][0] if self._index else self.first_seq
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file still exists; True for a closed segment, which could not be restored."""
+        return self._fd == _NO_FILE or self.path.exists()
+
     def restore(self) -> None:
         """Restore the file if it was removed; the content of a segment at rest is lost.
 

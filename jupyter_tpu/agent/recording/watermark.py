@@ -39,6 +39,11 @@ class Watermark:
         self.given = next_seq
         self._memory[:] = _STATE.pack(self.number, self.next_seq, self.given)
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file still exists."""
+        return self._path.exists()
+
     def restore(self) -> None:
         """Restore the file if it was removed.
 
