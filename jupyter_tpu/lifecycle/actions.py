@@ -1,4 +1,4 @@
-"""What the performing loop is told to do: change something in the cloud, or look at it."""
+"""What the fleet's loop does for an intent: requests that change something in the cloud, and reads."""
 
 from __future__ import annotations
 
@@ -9,49 +9,49 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 @dataclass(frozen=True, slots=True)
 class CreateNode:
-    """Ask for a node."""
+    """Request the creation of a node."""
 
     spec: NodeSpec
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteNode:
-    """Ask for the deletion of a node."""
+    """Request the deletion of a node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class StopNode:
-    """Ask to stop a node."""
+    """Request to stop a node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class StartNode:
-    """Ask to start a node."""
+    """Request to start a stopped node."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """Look at the node; answered by `NodeSeen`, `NodeMissing` or `Silent`."""
+    """Read the node; answered by `NodeSeen`, `NodeMissing` or `Silent`."""
 
     name: NodeName
 
 
 @dataclass(frozen=True, slots=True)
 class GetOperation:
-    """Look at the operation; answered by `OperationSeen` or `Silent`."""
+    """Read the operation; answered by `OperationSeen` or `Silent`."""
 
     operation: str
 
 
 @dataclass(frozen=True, slots=True)
 class GetWorkerIdentities:
-    """Look for the workers' host keys; answered by `KeysSeen` or `Silent`."""
+    """Read the workers' published host keys; answered by `KeysSeen` or `Silent`."""
 
     name: NodeName
 

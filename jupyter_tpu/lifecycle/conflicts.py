@@ -1,4 +1,4 @@
-"""What a new wish means for wishes about the same node that are still open."""
+"""Whether a new intent repeats, overrules or contradicts open intents about the same node."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ DOING = {"create": "created", "delete": "deleted", "stop": "stopped", "start": "
 
 
 def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
-    """The intent to perform: an open one that means the same, or else `wanted`.
+    """Return the intent to perform: an open one that means the same, or else `wanted`.
 
-    A double click, two tabs or a retry must not make two nodes. One thing is done to a node at a time, unless one
+    A double click, two tabs or a retry must not create two nodes. One intent at a time changes a node, unless one
     overrules the other, see `overrules`.
 
     Raises:
         NodeExists: the node is being created with other properties, or the name is not free yet.
-        WrongState: something else is being done to the node.
+        WrongState: another intent is changing the node.
     """
     siblings = [each for each in open_intents if _same_node(each, wanted) and not each.settled]
+    # a repetition first: it is no conflict, whatever else is open
     for sibling in siblings:
         if _means_the_same(sibling, wanted):
             return sibling
@@ -32,10 +33,10 @@ def settle_conflict(open_intents: Iterable[Intent], wanted: Intent) -> Intent:
 
 
 def overrules(newer: Intent, older: Intent) -> bool:
-    """Whether a wish puts an end to another one about the same node.
+    """Whether a newer intent cancels an older one about the same node.
 
-    A deletion does so to everything else. A stop does so to a creation or a start whose node is READY, and billed, and
-    only boots still: brakes must not wait for that.
+    A deletion cancels everything else. A stop cancels a creation or a start whose node is READY, thus billed, and still
+    booting: auto-stop and budgets must not wait until it has booted.
     """
     if newer.verb == "delete":
         return older.verb != "delete"
@@ -43,7 +44,7 @@ def overrules(newer: Intent, older: Intent) -> bool:
 
 
 def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
-    """Whether a deletion begins while its node is being created and may not be listed yet."""
+    """Whether a deletion begins while its node is being created, so that the cloud may not list it yet."""
     return wanted.verb == "delete" and any(
         _same_node(each, wanted) and each.verb == "create" and each.phase not in (ROLLING_BACK, BOOTING)
         for each in open_intents
@@ -51,15 +52,16 @@ def may_appear(open_intents: Iterable[Intent], wanted: Intent) -> bool:
 
 
 def _same_node(one: Intent, other: Intent) -> bool:
-    """Of the same name in the same cloud."""
+    """Whether both are about the same name in the same cloud."""
     return (one.endpoint, one.node_name) == (other.endpoint, other.node_name)
 
 
 def _means_the_same(sibling: Intent, wanted: Intent) -> bool:
-    return sibling.verb == wanted.verb and _wish(sibling) == _wish(wanted)
+    return sibling.verb == wanted.verb and _essentials(sibling) == _essentials(wanted)
 
 
-def _wish(intent: Intent) -> tuple[object, ...]:
+def _essentials(intent: Intent) -> tuple[object, ...]:
+    # labels and metadata differ with each request: they carry the intent's own id
     spec = intent.spec
     return (spec.accelerator_type, spec.runtime_version, spec.provisioning, spec.internal_ips) if spec else ()
 
@@ -69,7 +71,7 @@ def _busy(sibling: Intent, wanted: Intent) -> NodeExists | WrongState:
     what = sibling.spec.accelerator_type if sibling.spec else "node"
     return kind(
         f"{wanted.node_name.node_id!r} in {wanted.node_name.zone} cannot be {DOING[wanted.verb]}: "
-        f"a {what} of that name is being {DOING[sibling.verb]} ({sibling.phase}).",
+        f"a {what} with that name is being {DOING[sibling.verb]} ({sibling.phase}).",
         exists="Nothing was asked of the cloud.",
         hint="Wait until that is done." if sibling.verb == "delete" else "Wait until that is done, or delete it first.",
     )

@@ -1,4 +1,8 @@
-"""Create a node: asked for once and never again, adopted by its label when the answer got lost."""
+"""Create a node: requested once, and adopted by its label when the answer got lost.
+
+A second request could create, and bill, a second node, so an unanswered one is never repeated: phase `checking` looks
+for the node instead.
+"""
 
 from __future__ import annotations
 
@@ -23,47 +27,49 @@ from jupyter_tpu.lifecycle.outcomes import Outcome, Table, failed, go_on, missin
 PROVISIONING = "provisioning"
 
 
-def ask(intent: Intent, event: Taken, limits: Limits) -> Outcome:
-    """Ask for the node."""
+def send_request(intent: Intent, event: Taken, limits: Limits) -> Outcome:
+    """Request the node."""
     if intent.spec is None:
-        raise ValueError(f"the intent {intent.intent_id} to create a node does not say which")
-    return moved(intent, event.at, "asking", "Asking for the node.", asked_at=event.at), (CreateNode(intent.spec),)
+        raise ValueError(f"the intent {intent.intent_id} to create a node has no spec")
+    asking = moved(intent, event.at, "asking", "Asking the cloud to create the node.", asked_at=event.at)
+    return asking, (CreateNode(intent.spec),)
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Nobody asked for it before the process died; its user may no longer want it, so it is not asked for now."""
-    error = TpuError(f"jupyter_tpu ended before it asked for the node {intent.node_name.node_id}.")
+    """Fail an intent whose process died before it sent the request: the user may no longer want the node."""
+    error = TpuError(f"jupyter_tpu exited before it requested the node {intent.node_name.node_id}.")
     return failed(intent, event.at, error, exists=words.NOTHING_CREATED, hint="Create it again if you still want it.")
 
 
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
-    """The cloud has begun."""
-    begun = moved(intent, event.at, PROVISIONING, "The cloud is making the node.", operation=event.operation.name)
+    """Follow the operation that the cloud has begun."""
+    begun = moved(intent, event.at, PROVISIONING, "The cloud is creating the node.", operation=event.operation.name)
     return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def refused(intent: Intent, event: Refused, limits: Limits) -> Outcome:
-    """Nothing was made, unless the refusal says that it was made before."""
+    """Fail, unless the refusal says that the node exists: it may be ours, from a request whose answer was lost."""
     if isinstance(event.error, NodeExists):
-        return moved(intent, event.at, "checking", "A node of that name exists; looking whose.", cause=event.error), ()
+        message = "A node with that name exists; checking whether it is this one."
+        return moved(intent, event.at, "checking", message, cause=event.error), ()
     return failed(intent, event.at, event.error, exists=words.NOTHING_CREATED)
 
 
 def unanswered(intent: Intent, event: Unanswered, limits: Limits) -> Outcome:
-    """It may have been made."""
-    message = "The cloud did not answer; looking whether the node was made."
+    """Look for the node: it may have been created."""
+    message = "The cloud did not answer; checking whether the node was created."
     return moved(intent, event.at, "checking", message, cause=event.error), ()
 
 
 def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """It may have been asked for by the process that ended."""
-    return moved(intent, event.at, "checking", "Taken up again; looking whether the node was made."), ()
+    """Look for the node: the process that ended may have requested it."""
+    return moved(intent, event.at, "checking", "Resumed; checking whether the node was created."), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Adopt the node that carries our label; any other is somebody else's."""
+    """Adopt the node that carries our label; any other one was created by someone else."""
     if event.node.intent_id == intent.intent_id:
-        adopted = moved(intent, event.at, PROVISIONING, "The node was made; it is taken over.", cause=None)
+        adopted = moved(intent, event.at, PROVISIONING, "The node was created; waiting until it is READY.", cause=None)
         return rising.node_seen(adopted, event, limits)
     error = NodeExists(
         f"The name {intent.node_name.node_id} is taken in {intent.node_name.zone}.",
@@ -74,7 +80,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Not made, once the cloud has had time to list it."""
+    """Fail, once the cloud has had the time to list the node."""
     intent, missing_s = missing_for(intent, event.at)
     if missing_s <= limits.unsure_s:
         return unchanged(intent)
@@ -83,7 +89,7 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 TABLE: Table = {
-    ("requested", Taken): ask,
+    ("requested", Taken): send_request,
     ("requested", Resumed): close_unasked,
     ("asking", Asked): accepted,
     ("asking", Refused): refused,

@@ -1,4 +1,4 @@
-"""What can happen to an intent. Each event says when (`at`, Unix seconds): the lifecycle has no clock."""
+"""What can happen to an intent. Each event carries its time, because the lifecycle has no clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jupyter_tpu.models import Node, Operation
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """Something that happened."""
+    """Something that happened at a time in Unix seconds."""
 
     at: float
 
@@ -22,12 +22,12 @@ class Taken(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed(Event):
-    """Another process took the intent over; what its old owner did last is unknown."""
+    """Another process claimed the intent; what its previous owner did last is unknown."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Overruled(Event):
-    """The user asked for the node's deletion."""
+    """A newer intent cancels this one, see `jupyter_tpu.lifecycle.conflicts.overrules`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,33 +39,33 @@ class Asked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refused(Event):
-    """The cloud refused the request; it did nothing."""
+    """The cloud refused the request and did nothing."""
 
     error: TpuError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered(Event):
-    """The cloud did not answer the request; it may have done it or not."""
+    """The cloud did not answer the request; it may or may not have carried it out."""
 
     error: TpuError
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSeen(Event):
-    """The cloud has the node."""
+    """The node was read."""
 
     node: Node
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeMissing(Event):
-    """The cloud says that there is no such node (it may lag behind)."""
+    """The cloud has no such node, as far as it knows: its answer may lag behind."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeysSeen(Event):
-    """The workers' guest attributes were read; `published` = every worker of the `node` has shown its host keys."""
+    """The workers' guest attributes were read; `published`: every worker of the `node` has published host keys."""
 
     node: Node
     published: bool
@@ -80,6 +80,6 @@ class OperationSeen(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Silent(Event):
-    """A question about the node got no answer; nothing new is known."""
+    """A read of the node or its operation failed; nothing new is known."""
 
     error: TpuError

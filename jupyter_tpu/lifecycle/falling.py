@@ -1,6 +1,7 @@
-"""A node on its way to STOPPED or out of existence: stop and delete.
+"""Stop or delete a node.
 
-Both may be asked for again without harm, so they are, until the cloud answers: what costs money must not be forgotten.
+Both requests may be repeated without harm, so they are, until the cloud answers: a node that costs money must not be
+forgotten.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from jupyter_tpu.models import NodeName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fall:
-    """What sets stop and delete apart.
+    """How stop and delete differ.
 
     Attributes:
-        action: what is asked of the cloud.
-        phase: while the cloud does it.
+        action: the request to the cloud.
+        phase: the intent's phase while the cloud carries it out.
         under_way: the node's state meanwhile.
-        end: the last phase.
-        end_state: the node's state then; empty = it is gone.
+        end: the intent's last phase.
+        end_state: the node's state then; empty = there is no node.
     """
 
     action: Callable[[NodeName], DeleteNode | StopNode]
@@ -54,14 +55,14 @@ FALLS = {
 }
 
 
-def ask(intent: Intent, event: Event, limits: Limits) -> Outcome:
-    """Ask, for the first time or again."""
-    message = f"Asking to {intent.verb} the node."
+def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
+    """Send the request, for the first time or again."""
+    message = f"Asking the cloud to {intent.verb} the node."
     return moved(intent, event.at, "asking", message, asked_at=event.at), (FALLS[intent.verb].action(intent.node_name),)
 
 
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
-    """The cloud has begun, unless it named no operation: such an answer promises nothing."""
+    """Follow the operation; an answer that names none promises nothing and counts as no answer."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
     fall = FALLS[intent.verb]
@@ -71,30 +72,31 @@ def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Look at the node: it tells what exists, and may be on its way already."""
+    """Check the node: whatever the answer was, the node's state decides."""
     if isinstance(event.error, NodeNotFound):
+        # a creation that is still open may bring the node into existence after this deletion
         if not intent.may_appear:
             return _gone(intent, event)
         intent, _ = missing_for(intent, event.at)
-        return moved(intent, event.at, "checking", "The node was being created; looking whether it appears."), ()
-    return moved(intent, event.at, "checking", f"{event.error.message} Looking at the node.", cause=event.error), ()
+        return moved(intent, event.at, "checking", "The node was being created; checking whether it appears."), ()
+    return moved(intent, event.at, "checking", f"{event.error.message} Checking the node.", cause=event.error), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Judge by the node whether it was asked for."""
+    """Decide by the node's state whether the request was carried out, and repeat or give up if not."""
     fall = FALLS[intent.verb]
     intent = replace(seen(intent), may_appear=False)
     if event.node.state == fall.end_state:
         return _ended(intent, event)
     if event.node.state == fall.under_way:
         return moved(intent, event.at, fall.phase, f"The node is {fall.under_way}.", cause=None), ()
-    # It is given up in time, but not for the time in which nobody asked, as in a sleep of this computer.
+    # the time counts only while requests were sent: after a sleep of this computer there is one more try
     is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
     if not _was_unanswered(intent) or is_late:
         return failed(intent, event.at, _cause(intent), exists=words.node_exists(event.node))
     if event.at - intent.asked_at < limits.ask_again_s:
         return unchanged(intent)
-    return ask(intent, event, limits)
+    return send_request(intent, event, limits)
 
 
 def _was_unanswered(intent: Intent) -> bool:
@@ -102,10 +104,11 @@ def _was_unanswered(intent: Intent) -> bool:
 
 
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Wait for the end that the cloud promised."""
+    """Wait until the node is in its end state; give up when the cloud does not get there in time."""
     intent = seen(intent)
     if event.node.state == FALLS[intent.verb].end_state:
         return _ended(intent, event)
+    # without an operation or the state under way nothing shows that the cloud has begun
     promised = intent.operation or event.node.state == FALLS[intent.verb].under_way
     if event.at - intent.phase_since <= (limits.change_s if promised else limits.unsure_s):
         return unchanged(intent)
@@ -113,7 +116,7 @@ def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """The end of a deletion; for a stop, somebody else's doing."""
+    """Finish a deletion; fail a stop, whose node someone else deleted."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.verb == "stop" and missing_s <= limits.vanished_s:
         return unchanged(intent)
@@ -123,22 +126,20 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """Learn that it failed; that it succeeded only the node can tell."""
+    """Notice a failed operation; success is decided by the node's state."""
     if event.operation.error is not None:
-        return moved(
-            intent, event.at, "checking", "Looking at the node.", operation="", cause=event.operation.error
-        ), ()
+        return moved(intent, event.at, "checking", "Checking the node.", operation="", cause=event.operation.error), ()
     if event.operation.done:
         return replace(intent, operation="", phase_since=event.at), ()
     return unchanged(intent)
 
 
 def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:
-    """Go on asking, unless the request itself was refused and nothing can be seen either."""
+    """Keep polling, unless the cloud refused both the request and the read."""
     if isinstance(intent.cause, CloudRefused) and isinstance(event.error, CloudRefused):
-        exists = f"Whether the node {intent.node_name.node_id} still exists is not known."
+        exists = f"It is not known whether the node {intent.node_name.node_id} still exists."
         return failed(intent, event.at, intent.cause, exists=exists)
-    return moved(intent, event.at, intent.phase, f"{event.error.message} It is asked again."), ()
+    return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
 
 def _ended(intent: Intent, event: NodeSeen) -> Outcome:
@@ -155,26 +156,26 @@ def _gone(intent: Intent, event: Event) -> Outcome:
 
 def _empty_answer(intent: Intent) -> CloudUnavailable:
     return CloudUnavailable(
-        f"The cloud's answer to the {intent.verb} of {intent.node_name.node_id} was empty.",
+        f"The cloud's answer to the request to {intent.verb} {intent.node_name.node_id} was empty.",
         hint=f"Try again with {words.command(intent.verb, intent.node_name)}.",
     )
 
 
 def _cause(intent: Intent) -> TpuError:
     return intent.cause or CloudUnavailable(
-        f"The node {intent.node_name.node_id} was not {FALLS[intent.verb].end}, although the cloud was asked.",
+        f"The cloud was asked to {intent.verb} the node {intent.node_name.node_id} and did not.",
         hint=f"Try again with {words.command(intent.verb, intent.node_name)}.",
     )
 
 
 def _table(phase: str) -> Table:
     return {
-        ("requested", Taken): ask,
-        ("requested", Resumed): ask,
+        ("requested", Taken): send_request,
+        ("requested", Resumed): send_request,
         ("asking", Asked): accepted,
         ("asking", Refused): unsure,
         ("asking", Unanswered): unsure,
-        ("asking", Resumed): ask,
+        ("asking", Resumed): send_request,
         ("checking", Resumed): go_on,
         ("checking", NodeSeen): found,
         ("checking", NodeMissing): node_missing,

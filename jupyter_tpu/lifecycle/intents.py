@@ -1,4 +1,4 @@
-"""What we mean to do to a node, and how far it has come."""
+"""Intents: what the user wants done to a node, and how far it has come."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ FAILED_PHASES = frozenset({"failed", "cancelled"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """One wish about one node, as the journal keeps it.
+    """One request about one node, as the journal stores it.
 
     Attributes:
         intent_id: also the value of the label that a created node carries, so that it can be adopted.
-        endpoint: the cloud it is meant for, as in `CloudSettings.endpoint`; empty = Google's. Another cloud may have a
-            node of the same name.
+        endpoint: the cloud that has the node, as in `CloudSettings.endpoint`; empty = Google's. Another cloud may have
+            a node with the same name.
         spec: what to create; None for other verbs.
         phase: a stable word. create: requested, asking, checking, provisioning, rolling_back, booting, ready;
             delete: requested, asking, checking, deleting, deleted; stop: requested, asking, checking, stopping,
             stopped; start: as create, with starting for provisioning. All: failed, cancelled.
         message: one sentence for people about the present phase.
         error: why it failed; set only when settled.
-        settled: done or failed; nothing more will be asked of the cloud.
+        settled: done or failed; no more requests are sent.
         created_at, updated_at: Unix seconds.
-        owner: the process that performs it, see `jupyter_tpu.journal.owner`; empty when nobody does.
-        operation: the cloud's operation, empty until the cloud has answered.
-        asked_at: when the cloud was asked (Unix seconds); 0 = never.
+        owner: the process that performs it, see `jupyter_tpu.journal.owner`; empty = none.
+        operation: name of the cloud's operation; empty until the cloud has answered.
+        asked_at: when the last request was sent (Unix seconds); 0 = never.
         phase_since: when the present phase began (Unix seconds).
-        missing_since: since when the cloud says that there is no such node (Unix seconds); 0 = it does not.
-        cause: why the operation failed, until it is known what that left behind.
-        may_appear: delete: a creation of the node was under way when this began, and no node has been seen yet.
+        missing_since: since when the cloud has no such node (Unix seconds); 0 = it has one, or was not asked.
+        cause: why the request or operation failed, until it is known what that left behind.
+        may_appear: for delete: a creation of the node was open when this began, and no node has been seen yet.
     """
 
     intent_id: str
@@ -60,11 +60,11 @@ class Intent:
 
     @property
     def succeeded(self) -> bool:
-        """Whether it is settled and came to what was wanted."""
+        """Whether it is settled and reached its goal."""
         return self.settled and self.error is None and self.phase not in FAILED_PHASES
 
     def to_json(self) -> dict[str, Any]:
-        """The intent with all it knows; `from_json` reads it back."""
+        """Return all fields, as the journal stores them; `from_json` is the inverse."""
         return {
             "intent_id": self.intent_id,
             "verb": self.verb,
@@ -90,6 +90,7 @@ class Intent:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Intent:
+        """Read what `to_json` wrote, in this version or an earlier one."""
         return cls(
             intent_id=data["intent_id"],
             verb=data["verb"],

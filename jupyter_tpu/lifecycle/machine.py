@@ -1,7 +1,7 @@
 """The state machine of intents: one table per verb, one function to step through it.
 
-``step(intent, event)`` gives the intent as it is now and what to ask of the cloud. The caller must write the intent
-down before it asks; so whatever happens to the process, the journal knows of everything that may cost money.
+``step(intent, event)`` returns the intent's next state and the requests to send. The caller writes the intent to the
+journal before it sends them: whatever happens to the process, the journal has everything that may cost money.
 """
 
 from __future__ import annotations
@@ -31,11 +31,12 @@ class IllegalEvent(Exception):
 
 
 def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outcome:
-    """What becomes of an intent.
+    """Return the intent after an event, and the requests to send.
 
     Raises:
-        IllegalEvent: the event has no place in the intent's phase.
+        IllegalEvent: the event cannot happen in the intent's phase.
     """
+    # in any phase: a newer deletion or stop must not wait for an answer
     if isinstance(event, Overruled) and intent.verb != "delete" and not intent.settled:
         return cancelled(intent, event.at)
     handler = None if intent.settled else TABLES[intent.verb].get((intent.phase, type(event)))
@@ -45,11 +46,12 @@ def step(intent: Intent, event: Event, limits: Limits = _DEFAULT_LIMITS) -> Outc
 
 
 def looks(intent: Intent) -> tuple[Look, ...]:
-    """What to look at in the next poll, in order."""
+    """Return what to read in the next poll, in order."""
     if intent.settled or intent.phase in _UNASKED:
         return ()
     if intent.phase == rising.BOOTING:
         return GetNode(intent.node_name), GetWorkerIdentities(intent.node_name)
     if intent.operation:
+        # the operation first: when it has failed, the missing node is no surprise
         return GetOperation(intent.operation), GetNode(intent.node_name)
     return (GetNode(intent.node_name),)

@@ -1,4 +1,4 @@
-"""How an intent moves on, is done, or fails."""
+"""What a step returns: an intent that moved on, is done, failed or was cancelled."""
 
 from __future__ import annotations
 
@@ -13,50 +13,51 @@ from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.lifecycle.limits import Limits
 
 Outcome = tuple[Intent, tuple[Change, ...]]
-"""The intent as it is now, to be written down, and then what to ask of the cloud."""
+"""The intent to write down, then the requests to send."""
 
 Table = dict[tuple[str, type[Event]], Callable[[Intent, Any, Limits], Outcome]]
-"""What becomes of an intent, by its phase and the kind of event."""
+"""Phase and kind of event → the handler that returns the outcome."""
 
 
 def moved(intent: Intent, at: float, phase: str, message: str, **changes: Any) -> Intent:
-    """The intent in a phase, perhaps the one it is in already."""
+    """Return the intent in a phase, which may be its present one; `phase_since` changes with the phase only."""
     since = intent.phase_since if phase == intent.phase else at
     return replace(intent, phase=phase, message=message, updated_at=at, phase_since=since, **changes)
 
 
 def go_on(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """What to look for is known: no more than the process has changed."""
+    """Keep polling after another process claimed the intent: its phase says what to look for."""
     return moved(intent, event.at, intent.phase, intent.message), ()
 
 
 def done(intent: Intent, at: float, phase: str, message: str) -> Outcome:
-    """It came to what was wanted."""
+    """Settle the intent as successful."""
     return moved(intent, at, phase, message, settled=True, cause=None), ()
 
 
 def failed(intent: Intent, at: float, error: TpuError, *, exists: str, hint: str = "") -> Outcome:
-    """It did not, and nothing more is asked. `exists` says what is left; `hint` replaces the error's own."""
-    told = type(error)(error.message, exists=exists, hint=hint or error.hint, raw=error.raw)
-    return moved(intent, at, "failed", str(told), settled=True, error=told, cause=None), ()
+    """Settle the intent with an error. `exists` says what is left in the cloud; `hint` replaces the error's own."""
+    full = type(error)(error.message, exists=exists, hint=hint or error.hint, raw=error.raw)
+    return moved(intent, at, "failed", str(full), settled=True, error=full, cause=None), ()
 
 
 def cancelled(intent: Intent, at: float) -> Outcome:
-    """The user changed their mind."""
-    return moved(intent, at, "cancelled", "Cancelled: the node is being ended.", settled=True, cause=None), ()
+    """Settle the intent: a newer one stops or deletes the node."""
+    message = "Cancelled: the node is being stopped or deleted."
+    return moved(intent, at, "cancelled", message, settled=True, cause=None), ()
 
 
 def unchanged(intent: Intent) -> Outcome:
-    """Nothing new."""
+    """Return the intent as it is, with no request."""
     return intent, ()
 
 
 def missing_for(intent: Intent, at: float) -> tuple[Intent, float]:
-    """The intent with the time noted since when the node is missing, and for how long it is."""
+    """Return the intent with `missing_since` set, and for how many seconds its node has been missing."""
     since = intent.missing_since or at
     return replace(intent, missing_since=since), at - since
 
 
 def seen(intent: Intent) -> Intent:
-    """The intent with the node no longer missing."""
+    """Return the intent with `missing_since` cleared."""
     return replace(intent, missing_since=0.0)

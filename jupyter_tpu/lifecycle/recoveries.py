@@ -1,4 +1,4 @@
-"""The standing choice to make a node again, and how far that has come. Values and their words only."""
+"""Auto-recovery of one node: the user's setting, how far a re-creation has come, and its texts. Values only."""
 
 from __future__ import annotations
 
@@ -17,33 +17,34 @@ Phase = Literal["off", "watching", "clearing", "waiting", "making", "given_up"]
 ATTEMPT_LABEL = "jupyter-tpu-attempt"
 """Label of a node that was recreated; its value finds the intent of the attempt in the journal."""
 
+# a loop of pre-emptions must end even when the user is away
 DEFAULT_ATTEMPTS = 3
 
 _THEN = "When it is READY, the kernels of open notebooks are started there again."
 
-# labels of ours tell what made a node, and are not those of the next one
+# our labels name the intent that created a node, so the next node must not inherit them
 _OUR_LABELS = "jupyter-tpu-"
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED", "SUSPENDED"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
-    """The standing choice for one node, and how far making it again has come.
+    """The auto-recovery setting of one node, and how far a re-creation has come.
 
     Attributes:
-        choice_id: tells the attempts of this choice from those of all others.
-        spec: what to make again.
-        max_attempts: how often in all, failed attempts too.
-        max_usd: not made again once it has cost this much since the choice; None = no such cap.
+        choice_id: tells the attempts under this setting from those under earlier ones.
+        spec: the node to recreate.
+        max_attempts: how often in all, failed attempts included.
+        max_usd: give up once the node has cost this much since the setting was made; None = no such cap.
         message: one sentence for people about the phase.
-        uid: the node that is watched, or the husk that is cleared.
-        was_ready: whether that node was READY, so that there is something to make again.
-        is_queued: a queued resource made that node, and must be deleted with it.
+        uid: the node that is watched, or the leftover that is deleted.
+        was_ready: whether that node was READY; only such a node is recreated.
+        is_queued: a queued resource created that node, and must be deleted with it.
         attempts: how many were begun.
         retry_at: when the next one begins, at the earliest (Unix seconds).
-        asked_at: when the husk's deletion was asked for last (Unix seconds); 0 = never.
-        chosen_at, since: when the choice was made, when the phase began (Unix seconds).
-        chosen_at_of_cloud: when the choice was made, by the cloud's clock, as what nodes cost; None = not known.
+        asked_at: when the leftover's deletion was requested last (Unix seconds); 0 = never.
+        chosen_at, since: when the setting was made, when the phase began (Unix seconds, this computer's clock).
+        chosen_at_of_cloud: when the setting was made by the cloud's clock, as costs are dated; None = not known.
         owner: the process that acts on it now, see `jupyter_tpu.journal.owner`; empty = none.
     """
 
@@ -67,27 +68,29 @@ class Recovery:
 
     @property
     def name(self) -> NodeName:
+        """Return the node's name, which all its successors have."""
         return self.spec.name
 
     @property
     def attempt(self) -> str:
-        """The attempt that was begun last, as its node's label says it."""
+        """Return the value of `ATTEMPT_LABEL` for the attempt that was begun last."""
         return f"{self.choice_id}-{self.attempts}"
 
     @property
     def counted(self) -> str:
-        """``attempt 2 of 3``."""
+        """Return a text such as ``attempt 2 of 3``."""
         return f"attempt {self.attempts} of {self.max_attempts}"
 
     @property
     def is_being_made(self) -> bool:
-        """Whether the node was lost and is on its way back."""
+        """Whether the node was lost and is being recreated."""
         return self.is_on and self.phase in ("clearing", "waiting", "making")
 
     def to_json(self) -> dict[str, Any]:
-        """All of it; `from_json` reads it back.
+        """Return all fields; `from_json` is the inverse.
 
-        Journals of versions before have no `chosen_at_of_cloud`: what was read there must be written the same.
+        `Recoveries.swap` compares the stored text, so what an earlier version wrote without `chosen_at_of_cloud` must
+        come out the same.
         """
         of_cloud = {} if self.chosen_at_of_cloud is None else {"chosen_at_of_cloud": self.chosen_at_of_cloud}
         return {
@@ -112,23 +115,24 @@ class Recovery:
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Recovery:
+        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
         return cls(**{**data, "spec": NodeSpec.from_json(data["spec"])})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What is seen of the node now.
+    """One observation of the node, the cloud's and the journal's.
 
     Attributes:
         at: Unix seconds.
-        node: as the cloud shows it; None when it says that there is none.
-        missing_s: for how long it has said so, in seconds.
-        is_witnessed: whether this process has seen the node before, so that it went while somebody looked.
-        queued: the queued resource that made it; None when the cloud has none.
-        deletion: somebody's wish to delete the node, of after the choice.
-        stop: somebody's wish to stop it, of after the choice.
+        node: as the cloud shows it; None when there is none.
+        missing_s: for how many seconds there has been none.
+        is_witnessed: whether this process saw the node shortly before it disappeared.
+        queued: the queued resource that created it; None when the cloud has none.
+        deletion: an intent to delete the node since the setting was made.
+        stop: an intent to stop it since then.
         making: the intent of the attempt that was begun last.
-        spent_usd: what the node has cost since the choice; None when that is not known.
+        spent_usd: what the node has cost since then; None when that is not known.
     """
 
     at: float
@@ -144,17 +148,17 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class DeleteQueued:
-    """Ask for the deletion of a queued resource whose node is gone."""
+    """Request the deletion of a queued resource whose node is gone."""
 
     name: QueuedName
 
 
 Step = tuple[Recovery, DeleteNode | DeleteQueued | CreateNode | None]
-"""What is to be laid down, and then asked."""
+"""The recovery to write down, then the request to send."""
 
 
 def spec_of(node: Node) -> NodeSpec:
-    """What to ask for to get such a node again."""
+    """Return the spec that creates such a node again."""
     labels = {key: value for key, value in node.labels.items() if not key.startswith(_OUR_LABELS)}
     return NodeSpec(
         name=node.name,
@@ -168,19 +172,19 @@ def spec_of(node: Node) -> NodeSpec:
 
 
 def is_taken_back(node: Node) -> bool:
-    """Whether the cloud may take it at any time."""
+    """Whether the cloud may pre-empt the node."""
     return node.spot or node.preemptible
 
 
 def is_lost(node: Node) -> bool:
-    """Whether the cloud has taken it and it can only be deleted. A stopped node on demand keeps its disk."""
+    """Whether the node was pre-empted and can only be deleted. A stopped on-demand node can be started again."""
     return node.state in _TAKEN or (is_taken_back(node) and node.state == "STOPPED")
 
 
 def watching_text(recovery: Recovery) -> str:
-    """What will happen, while nothing does."""
+    """Return the message of the phase ``watching``: what will happen after a pre-emption."""
     left = max(recovery.max_attempts - recovery.attempts, 0)
-    cap = "" if recovery.max_usd is None else f", as long as it has cost less than ${recovery.max_usd:,.2f}"
+    cap = "" if recovery.max_usd is None else f", while it has cost less than ${recovery.max_usd:,.2f}"
     return f"{recovery.name.node_id} is recreated after a pre-emption, {_times(left)}{cap}."
 
 
@@ -189,7 +193,7 @@ def _times(left: int) -> str:
 
 
 def outlook(recovery: Recovery) -> str:
-    """What a user of a kernel that was lost with its node is to expect."""
+    """Return what will happen next, for the user of a kernel that was lost with its node."""
     if recovery.is_being_made:
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return f"The node was pre-empted and is being recreated, attempt {attempt} of {recovery.max_attempts}. {_THEN}"

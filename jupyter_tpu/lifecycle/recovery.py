@@ -1,10 +1,10 @@
-"""Make a node again that the cloud took away, where its user has said so beforehand (the standing choice).
+"""Auto-recovery: recreate a pre-empted node whose user has turned this on.
 
-`decide` takes what is laid down and what is seen now, and gives what is to be laid down next and what to ask of the
-cloud. The caller writes first and asks then. Nothing is recreated that somebody deleted or stopped: a request of ours,
-or, for a node on demand, a disappearance that may have been somebody's act in the cloud's console.
+`decide` takes the stored `Recovery` and what is seen now, and returns the next `Recovery` and the request to send. The
+caller writes it down before it sends the request. A node that someone stopped or deleted is not recreated. An on-demand
+node that disappears counts as deleted: the user may have done it in the Cloud console.
 
-    watching → clearing (the husk is deleted) → waiting → making → watching
+    watching → clearing (the leftover is deleted) → waiting → making → watching
        └──────────────────────────────────────────┴─ off, given_up
 """
 
@@ -39,18 +39,21 @@ from jupyter_tpu.lifecycle.recoveries import (
 )
 from jupyter_tpu.models import Node, QueuedResource
 
-# before the first attempt, the second, …; the last one serves for all that follow
+# before the first attempt, the second, …; the last one holds for all that follow. Our choice: they grow so that a long
+# stock-out costs few requests.
 _DELAYS_S = (0.0, 60.0, 300.0, 900.0)
+# longer than one request takes, so that a deletion under way is not requested at every turn
 _ASK_AGAIN_S = 15.0
 _HALTED = frozenset({"STOPPED", "STOPPING"})
-# waiting mends none of these
+# errors that waiting does not cure
 _HOPELESS = (BadInput, BudgetExceeded, PermissionDenied, ApiDisabled, NotAllowlisted)
 
 
 def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
-    """What to do next; the recovery as it was when there is nothing to do."""
+    """Return what to do next; `recovery` itself when there is nothing to do."""
     if not recovery.is_on or recovery.phase in ("off", "given_up"):
         return recovery, None
+    # before any phase: a node whose deletion was requested must never come back
     if seen.deletion is not None:
         return _turned_off(recovery, seen.at, f"{_id(recovery)} was deleted by request; it is not recreated."), None
     match recovery.phase:
@@ -64,10 +67,10 @@ def decide(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
 
 
 def refused(recovery: Recovery, error: TpuError, at: float) -> Recovery:
-    """The attempt could not even be written down as an intent."""
+    """Return the recovery after the fleet refused to begin the attempt's intent."""
     if isinstance(error, _HOPELESS):
         return _given_up(recovery, at, f"{_id(recovery)} is not recreated: {error.message}")
-    if isinstance(error, NodeExists | WrongState):  # somebody is at work on a node of that name; look again
+    if isinstance(error, NodeExists | WrongState):  # another intent is changing that node
         return replace(recovery, retry_at=at + _ASK_AGAIN_S)
     return replace(recovery, retry_at=at + _ASK_AGAIN_S, message=f"{_being_made(recovery)} {error.message}")
 
@@ -79,27 +82,30 @@ def _watching(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
     node = seen.node
     if node is None:
         return _disappeared(recovery, seen) if seen.missing_s > limits.vanished_s else (recovery, None)
+    # wait until the queued resource is SUSPENDED: before that its deletion is refused
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
     if node.uid != recovery.uid:
         return _watch(recovery, node, seen.at), None
     if node.state == "READY":
         return (recovery if recovery.was_ready else replace(recovery, was_ready=True)), None
+    # stopped by us or, on demand, by anyone: a deliberate stop, so its later loss is not recovered
     if node.state in _HALTED and (seen.stop is not None or not is_taken_back(node)):
         return replace(recovery, was_ready=False), None
     if node.state == "DELETING":
         return _given_up(recovery, seen.at, _not_by_us(recovery, "is being deleted")), None
     if recovery.was_ready and is_lost(node):
-        return _clear(recovery, seen.at, f"{_id(recovery)} was taken away ({node.state}); what is left is deleted.")
+        return _clear(recovery, seen.at, f"{_id(recovery)} was pre-empted ({node.state}); deleting what is left of it.")
     return recovery, None
 
 
 def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     if not recovery.was_ready:
-        message = f"{_id(recovery)} is gone, and was not READY when it was seen last; it is not recreated."
+        message = f"{_id(recovery)} is gone and was not READY when last seen; it is not recreated."
         return _given_up(recovery, seen.at, message), None
     if recovery.is_queued and _is_being_suspended(seen.queued):
         return recovery, None
+    # whoever deleted the queued resource as well did so on purpose
     was_unqueued = recovery.is_queued and (seen.queued is None or not seen.queued.is_husk)
     if not seen.is_witnessed:
         message = f"{_id(recovery)} ended in unmonitored time; its own guard may have ended it. It is not recreated."
@@ -107,9 +113,9 @@ def _disappeared(recovery: Recovery, seen: Seen) -> Step:
     if not (recovery.spec.spot or recovery.spec.preemptible) or was_unqueued:
         return _given_up(recovery, seen.at, _not_by_us(recovery, "has disappeared")), None
     if recovery.is_queued:
-        message = f"{_id(recovery)} was taken away and is gone; its queued resource is deleted."
+        message = f"{_id(recovery)} was pre-empted and is gone; deleting its queued resource."
         return _unqueue(_moved(recovery, "clearing", message, seen.at), seen)
-    return _next_attempt(recovery, seen, f"{_id(recovery)} was taken away and is gone.")
+    return _next_attempt(recovery, seen, f"{_id(recovery)} was pre-empted and is gone.")
 
 
 def _clearing(recovery: Recovery, seen: Seen) -> Step:
@@ -119,6 +125,7 @@ def _clearing(recovery: Recovery, seen: Seen) -> Step:
     if node is None:
         cleared = replace(recovery, is_queued=False)
         return _next_attempt(cleared, seen, f"What was left of {_id(recovery)} is deleted.")
+    # never delete another node with this name, nor one that came back
     if node.uid != recovery.uid or node.state == "READY":
         return _watch(recovery, node, seen.at), None
     if node.state == "DELETING" or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
@@ -127,7 +134,7 @@ def _clearing(recovery: Recovery, seen: Seen) -> Step:
 
 
 def _unqueue(recovery: Recovery, seen: Seen) -> Step:
-    """A queued resource without its node holds quota, and may not be asked for again before it is gone."""
+    """Delete a queued resource without a node: it counts towards the quota, and its name must be free first."""
     queued = seen.queued
     if queued is None or not queued.is_husk or 0 <= seen.at - recovery.asked_at < _ASK_AGAIN_S:
         return recovery, None
@@ -135,7 +142,7 @@ def _unqueue(recovery: Recovery, seen: Seen) -> Step:
 
 
 def _is_being_suspended(queued: QueuedResource | None) -> bool:
-    """The cloud takes the nodes of a queued resource away one by one when it has pre-empted one."""
+    """Whether the cloud is still deleting the nodes of a pre-empted queued resource, one after the other."""
     return queued is not None and queued.state == "SUSPENDING"
 
 
@@ -158,7 +165,7 @@ def _making(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
         return recovery, None
     if intent.succeeded:
         return _made(recovery, seen, limits)
-    if not intent.asked_at:  # the process ended before it asked
+    if not intent.asked_at:  # the process ended before it sent the request: not an attempt
         recovery = replace(recovery, attempts=recovery.attempts - 1)
     why = intent.error.message if intent.error else intent.message
     if seen.node is not None and seen.node.intent_id == intent.intent_id:
@@ -183,15 +190,16 @@ def _made(recovery: Recovery, seen: Seen, limits: Limits) -> Step:
 
 
 def _half_made(recovery: Recovery, node: Node, at: float, why: str) -> Step:
-    husk = replace(recovery, uid=node.uid, was_ready=True)
-    return _clear(husk, at, f"{why} What is left of {_id(recovery)} is deleted.")
+    # was_ready: the node before it was, so the attempts go on
+    leftover = replace(recovery, uid=node.uid, was_ready=True)
+    return _clear(leftover, at, f"{why} Deleting what is left of {_id(recovery)}.")
 
 
 def _next_attempt(recovery: Recovery, seen: Seen, why: str) -> Step:
-    """The name is free: try again, later, or no more."""
+    """Try again now or later, or give up; the name is free."""
     if recovery.attempts >= recovery.max_attempts:
-        told = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
-        return _given_up(recovery, seen.at, told), None
+        message = f"{why} It is not recreated: {recovery.attempts} of {recovery.max_attempts} attempts are used up."
+        return _given_up(recovery, seen.at, message), None
     if _is_over_cap(recovery, seen):
         return _too_dear(recovery, seen), None
     delay_s = _DELAYS_S[min(recovery.attempts, len(_DELAYS_S) - 1)]
@@ -212,16 +220,16 @@ def _create(recovery: Recovery) -> CreateNode:
 
 
 def _watch(recovery: Recovery, node: Node, at: float) -> Recovery:
-    """Another node of that name, which somebody made: from now on this one is meant."""
-    meant = replace(recovery, uid=node.uid, was_ready=node.state == "READY", is_queued=False, spec=spec_of(node))
-    return _moved(meant, "watching", watching_text(meant), at)
+    """Apply the setting to another node with that name, which the user created meanwhile."""
+    watched = replace(recovery, uid=node.uid, was_ready=node.state == "READY", is_queued=False, spec=spec_of(node))
+    return _moved(watched, "watching", watching_text(watched), at)
 
 
-# -- the ends and the words
+# -- the end of a recovery, and its messages
 
 
 def _is_over_cap(recovery: Recovery, seen: Seen) -> bool:
-    """What it has cost is unknown: as if it were too much."""
+    """Whether the cap is reached; an unknown cost counts as too much."""
     return recovery.max_usd is not None and (seen.spent_usd is None or seen.spent_usd >= recovery.max_usd)
 
 
@@ -253,9 +261,9 @@ def _being_made(recovery: Recovery) -> str:
 
 
 def _not_by_us(recovery: Recovery, what: str) -> str:
-    """Nobody knows whose act it was, and nothing is recreated by surprise."""
+    """Return why a node that was perhaps deleted on purpose is not recreated."""
     name = recovery.name
     return (
-        f"{name.node_id} {what}, and not by jupyter_tpu. It may have been deleted on purpose, so it is not recreated; "
+        f"{name.node_id} {what}, and jupyter_tpu did not request that. It may be on purpose, so it is not recreated; "
         f"create it again if you want it."
     )

@@ -1,7 +1,7 @@
-"""A node on its way to READY with its host keys published: the common part of create and start.
+"""Follow a node until it is READY and has published its host keys: the common part of create and start.
 
-The node decides, not the operation: Google sometimes leaves the operation of a creation unfinished long after the node
-is READY. The operation is read to learn early, and why, that it failed.
+The node's state decides, not the operation: Google sometimes leaves the operation of a creation unfinished long after
+the node is READY. The operation is read to learn early that it failed, and why.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _GONE = "The node no longer exists; nothing is billed."
 
 
 def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Decide by the node's state."""
+    """Decide by the node's state: booting, lost, halted or still coming."""
     intent = seen(intent)
     state = event.node.state
     if state == "READY":
@@ -42,6 +42,7 @@ def node_seen(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     exists = words.node_exists(event.node)
     hint = words.delete_hint(event.node.name)
+    # the operation failed and the cloud has not removed the node: the user must delete it
     if intent.phase == ROLLING_BACK and event.at - intent.phase_since > limits.unsure_s:
         return failed(intent, event.at, _cause(intent), exists=exists, hint=hint)
     if event.at - intent.asked_at > limits.create_s:
@@ -52,7 +53,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """STOPPED: somebody else's doing, or a start that has not begun yet or has failed."""
+    """Handle STOPPED: someone else stopped it, or our start has not begun yet or has failed."""
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
         return unchanged(intent)
@@ -63,7 +64,7 @@ def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Gone, rolled back, or not listed yet."""
+    """Decide whether the node was rolled back, disappeared, or is not listed yet."""
     intent, missing_s = missing_for(intent, event.at)
     if intent.phase == ROLLING_BACK:
         exists = words.NOTHING_CREATED if intent.verb == "create" else _GONE
@@ -81,9 +82,9 @@ def _patience(intent: Intent, limits: Limits) -> float:
 
 
 def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outcome:
-    """Learn that it failed; that it succeeded only the node can tell."""
+    """Notice a failed operation; success is decided by the node's state."""
     if event.operation.error is not None:
-        message = f"{event.operation.error.message} Looking at what is left of the node."
+        message = f"{event.operation.error.message} Checking what is left of the node."
         return moved(intent, event.at, ROLLING_BACK, message, operation="", cause=event.operation.error), ()
     if event.operation.done:
         return replace(intent, operation="", phase_since=event.at), ()
@@ -91,10 +92,10 @@ def operation_seen(intent: Intent, event: OperationSeen, limits: Limits) -> Outc
 
 
 def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
-    """Published host keys are what makes a node usable: nothing is trusted without them."""
+    """Finish when all host keys are published: no SSH connection is made without them."""
     if event.published:
         return done(intent, event.at, READY, "The node is ready.")
-    # Not when the node is seen: nobody may have looked at its keys for as long, as in a sleep of this computer.
+    # only a fresh read of the keys counts: after a sleep of this computer the last one is as old as the limit
     if event.node.state != "READY" or event.at - intent.phase_since <= limits.boot_s:
         return unchanged(intent)
     error = WorkerUnreachable(
@@ -106,8 +107,8 @@ def keys_seen(intent: Intent, event: KeysSeen, limits: Limits) -> Outcome:
 
 
 def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:
-    """Go on asking: as long as nothing is known, nothing may be concluded."""
-    return moved(intent, event.at, intent.phase, f"{event.error.message} It is asked again."), ()
+    """Keep polling: without an answer nothing may be concluded."""
+    return moved(intent, event.at, intent.phase, f"{event.error.message} Trying again."), ()
 
 
 def _stock_out_hint(intent: Intent) -> str:
@@ -115,12 +116,12 @@ def _stock_out_hint(intent: Intent) -> str:
 
 
 def _cause(intent: Intent) -> TpuError:
-    return intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} could not be brought up.")
+    return intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} did not become READY.")
 
 
 def _preempted(node: Node) -> TpuError:
     return OutOfCapacity(
-        f"The node {node.name.node_id} was preempted while it came up ({node.state}).",
+        f"The node {node.name.node_id} was pre-empted before it was usable ({node.state}).",
         hint=f"It cannot be used again: delete it with {words.command('delete', node.name)} and create another.",
     )
 
@@ -132,7 +133,7 @@ def _too_late(intent: Intent, limits: Limits) -> TpuError:
 
 
 def table(coming: str) -> Table:
-    """The rows from the answer of the cloud on; `coming` is the phase in which the node is made or started."""
+    """Return the rows from the cloud's acceptance on; `coming` is the phase while it creates or starts the node."""
     common: Table = {
         (phase, event): act
         for phase in (coming, ROLLING_BACK, BOOTING)

@@ -1,7 +1,7 @@
-"""Look for capacity: one candidate after the other, each try an ordinary wish for a node, until one becomes READY.
+"""Search for capacity: try one candidate after the other, each by an ordinary intent, until a node is READY.
 
-Pure: what to do next, and what the end of a try means. A search has at most one try that is open; before the next one
-begins, nothing of it may be left in the cloud (`Try.is_clean`).
+Pure: what to do next, and what the end of a try means. A search has at most one open try, and the next one begins when
+nothing of it is left in the cloud (`Try.is_clean`).
 """
 
 from __future__ import annotations
@@ -29,39 +29,44 @@ from jupyter_tpu.lifecycle.searches import MOST_TRIES, Candidate, Outcome, Phase
 from jupyter_tpu.provisioning import takes_preemptible_quota
 
 PAUSE_S = 30.0
+"""Pause after the first round; it doubles with each round, so that a long search sends few requests."""
+
 LONGEST_PAUSE_S = 300.0
+"""The longest pause; bounds how late free capacity is noticed."""
+
 STALE_S = 900.0
+"""A search that no process has driven for longer than this begins no new try: the user may have given it up."""
+
 MOST_CANDIDATES = 64
+"""Bounds one round; more than all zones of one accelerator type."""
 
 _HOPELESS = (NotAllowlisted, PermissionDenied, ApiDisabled, BadInput)
-_WORDS = {
+_OUTCOME_TEXTS = {
     "quota": "the quota is used up",
     "stockout": "no free machines",
-    "not_allowed": "not open to the project",
+    "not_allowed": "not available to this project",
     "address": "no external IP address is left: --internal-ips needs none",
-    "other": "it failed",
+    "other": "failed",
 }
 
 
 def checked(search: Search) -> Search:
-    """The search, if it can be made.
+    """Return the search if it is valid.
 
     Raises:
-        BadInput: it has no candidates, too many of them, or a name that cannot be.
+        BadInput: it has no candidates, too many of them, or an invalid name.
     """
     if not search.candidates:
-        raise BadInput("A search needs at least one zone and accelerator type.", hint="Name what you would accept.")
+        raise BadInput("A search needs at least one zone and accelerator type.", hint="Give at least one of each.")
     if len(search.candidates) > MOST_CANDIDATES:
-        raise BadInput(
-            f"{len(search.candidates)} candidates are too many.", hint=f"Name at most {MOST_CANDIDATES} of them."
-        )
+        raise BadInput(f"{len(search.candidates)} candidates are too many.", hint=f"Use {MOST_CANDIDATES} or fewer.")
     for index in range(len(search.candidates)):
-        search.name(index)
+        search.name(index)  # raises BadInput
     return search
 
 
 def ordered(candidates: Iterable[Candidate], is_covered: Callable[[Candidate], bool]) -> tuple[Candidate, ...]:
-    """By their cost to the user: those that a grant pays first, then by list price; unknown prices last."""
+    """Sort by cost to the user: candidates that a grant covers first, then by list price; unknown prices last."""
     return tuple(sorted(candidates, key=lambda each: _cost(each, is_covered(each))))
 
 
@@ -72,29 +77,29 @@ def _cost(candidate: Candidate, is_covered: bool) -> tuple[bool, bool, float]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Begin:
-    """Try this candidate now."""
+    """Begin a try of the candidate with this index."""
 
     index: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wait:
-    """Nothing is to be done yet; the search is as given."""
+    """Wait; `search` is its new state."""
 
     search: Search
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """It is over; the search is as given."""
+    """End the search; `search` is its final state."""
 
     search: Search
 
 
 def next_step(search: Search, now: float) -> Begin | Wait | End:
-    """What to do when no try is open."""
+    """Return what to do when no try is open."""
     if search.is_cancelled:
-        return End(search=ended(search, "cancelled", "The search was cancelled; nothing of it is left."))
+        return End(search=ended(search, "cancelled", "The search was cancelled; nothing is left of it."))
     if search.stop:
         return End(search=ended(search, "failed", search.stop))
     if search.until is not None and now >= search.until:
@@ -109,25 +114,25 @@ def _after_a_round(search: Search, now: float) -> Wait | End:
     if search.until is None or len(search.hopeless) == len(search.candidates):
         return End(search=ended(search, "failed", _nothing_found(search)))
     pause_s = min(PAUSE_S * 2**search.round, LONGEST_PAUSE_S)
-    message = f"Nothing is free now; all of it is tried again in {pause_s:.0f} s."
+    message = f"No capacity now; all candidates are tried again in {pause_s:.0f} s."
     again = replace(search, round=search.round + 1, position=0, next_at=now + pause_s, message=message)
     return Wait(search=again)
 
 
 def _nothing_found(search: Search) -> str:
-    times = "once" if search.tried == 1 else f"{search.tried} times"
+    tries = "1 try" if search.tried == 1 else f"{search.tried} tries"
     if len(search.hopeless) == len(search.candidates):
-        return f"Nothing was found in {search.tried or 'no'} tries, and waiting does not help; nothing is billed."
-    return f"Nothing was found; the cloud was asked {times}. Nothing is billed."
+        return f"No capacity found in {tries}, and waiting does not help; nothing is billed."
+    return f"No capacity found in {tries}; nothing is billed."
 
 
 def ended(search: Search, phase: Phase, message: str) -> Search:
-    """It is over."""
+    """Return the search in a final phase."""
     return replace(search, phase=phase, message=message)
 
 
 def begun(search: Search, index: int, now: float) -> Search:
-    """A try begins: to be written down before anything is asked."""
+    """Return the search with a new try, to write down before the request is sent."""
     wanted = search.candidates[index]
     tries = (*search.tries, Try(index=index, at=now))[-MOST_TRIES:]
     message = f"Trying {wanted.accelerator_type} in {wanted.zone}."
@@ -135,12 +140,12 @@ def begun(search: Search, index: int, now: float) -> Search:
 
 
 def with_last(search: Search, **changes: Any) -> Search:
-    """The search with its last try changed."""
+    """Return the search with its last try changed."""
     return replace(search, tries=(*search.tries[:-1], replace(search.tries[-1], **changes)))
 
 
 def won(search: Search) -> Search:
-    """The node of the last try is READY."""
+    """Return the search after the node of its last try became READY."""
     index = search.tries[-1].index
     name = search.name(index)
     found = with_last(search, outcome="won", is_clean=True, message="The node is READY.")
@@ -149,23 +154,24 @@ def won(search: Search) -> Search:
 
 
 def lost(search: Search, error: TpuError) -> Search:
-    """The last try came to nothing; what it left is to be cleaned away."""
+    """Return the search after its last try failed; what the try left in the cloud is cleaned up next."""
     outcome = outcome_of(error)
     index = search.tries[-1].index
     wanted = search.candidates[index]
-    told = with_last(search, outcome=outcome, message=error.message, raw=error.raw)
+    after = with_last(search, outcome=outcome, message=error.message, raw=error.raw)
     hopeless = sorted({*search.hopeless, *_hopeless_with(search, index, error)})
-    message = f"{wanted.accelerator_type} in {wanted.zone}: {_WORDS[outcome]}."
-    told = replace(told, hopeless=tuple(hopeless), message=message)
+    message = f"{wanted.accelerator_type} in {wanted.zone}: {_OUTCOME_TEXTS[outcome]}."
+    after = replace(after, hopeless=tuple(hopeless), message=message)
+    # an interrupted try may have failed with its process only, so the same candidate is tried again
     if search.tries[-1].was_interrupted and outcome == "other":
-        told = replace(told, position=index)
-    # the name is somebody's: under the same name in another zone there would be two nodes
+        after = replace(after, position=index)
+    # NodeExists: someone has a node with this name, and in another zone there would be a second one
     is_over = isinstance(error, BudgetExceeded | NodeExists)
-    return replace(told, stop=error.message) if is_over else told
+    return replace(after, stop=error.message) if is_over else after
 
 
 def outcome_of(error: TpuError) -> Outcome:
-    """Which of the refusals it is."""
+    """Return the outcome that an error means for its try."""
     match error:
         case AddressQuotaExceeded():
             return "address"
@@ -182,10 +188,11 @@ def outcome_of(error: TpuError) -> Outcome:
 
 
 def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
-    """The candidates that the same refusal would meet, however long one waits."""
+    """Return the candidates, by index, that would get the same refusal however long the search waits."""
     outcome = outcome_of(error)
     tried = search.candidates[index]
     if outcome == "quota":
+        # only the text of the refusal says whether the quota is per region or per zone
         in_region = re.search(r"\bin region ", error.raw) is not None
         return {at for at, each in enumerate(search.candidates) if _has_quota_of(tried, each, in_region)}
     if outcome == "address":
@@ -195,7 +202,7 @@ def _hopeless_with(search: Search, index: int, error: TpuError) -> set[int]:
 
 
 def _has_quota_of(tried: Candidate, other: Candidate, in_region: bool) -> bool:
-    """Whether the limit that refused one refuses the other: for one type it is the same, and as much is asked of it."""
+    """Whether the same limit refuses both: it is per accelerator type, and both need as many chips."""
     if (tried.accelerator_type, _quota_kind(tried)) != (other.accelerator_type, _quota_kind(other)):
         return False
     return region_of(tried.zone) == region_of(other.zone) if in_region else tried.zone == other.zone
@@ -206,9 +213,13 @@ def _quota_kind(candidate: Candidate) -> tuple[bool, bool]:
 
 
 def resumed(search: Search, now: float) -> Search:
-    """Taken up by another process; what was begun long ago may not be wanted any more, so nothing new is begun."""
+    """Return the search after another process claimed it; one that was left for long begins nothing new."""
     is_stale = now - search.updated_at > STALE_S
-    stop = "The search was interrupted for long and is over; begin it again if you still want it." if is_stale else ""
+    stop = (
+        "The search was interrupted for too long and has ended; start it again if you still want it."
+        if is_stale
+        else ""
+    )
     taken = replace(search, stop=search.stop or stop, updated_at=now)
     is_open = search.last is not None and search.last.outcome == "trying"
     return with_last(taken, was_interrupted=True) if is_open else taken

@@ -1,4 +1,4 @@
-"""What a search for capacity is: the candidates, the tries so far, and how it stands. Values only."""
+"""A search for capacity: its candidates, its tries so far, and its state. Values only."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, check_flags, flags_of, provisioning_of
 
 SEARCH_LABEL = "jupyter-tpu-search"
-"""Label of a node that a search asked for; its value is the search's id."""
+"""Label of a node that a search created; its value is the search's id."""
 
 Phase = Literal["trying", "found", "failed", "cancelled"]
 Outcome = Literal["trying", "quota", "stockout", "not_allowed", "address", "other", "won"]
 
 MOST_TRIES = 200
+"""Bounds the document in the journal: a search of a week makes thousands of tries."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A node that the user would accept, on one of several terms, see `jupyter_tpu.provisioning`."""
+    """A node that the user would accept, with its provisioning model, see `jupyter_tpu.provisioning`."""
 
     zone: str
     accelerator_type: str
@@ -35,27 +36,28 @@ class Candidate:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """None of its own."""
+        """Return no labels: `provisioning_of` reads them of a node."""
         return {}
 
     @property
     def provisioning(self) -> Provisioning:
+        """Return the provisioning model that the flags stand for."""
         return provisioning_of(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Try:
-    """One candidate tried once.
+    """One try of one candidate.
 
     Attributes:
         index: of the candidate.
         at: when it began (Unix seconds).
-        intent_id: the wish that it made; empty until that is known.
+        intent_id: the intent that creates the node; empty until that is known.
         message: how it ended, in one sentence; empty while it is open.
-        raw: the cloud's own words.
-        is_clean: nothing of it is left in the cloud, or it was won.
-        was_interrupted: its process died while it was open, perhaps before the cloud was asked.
-        deleted_at: when the deletion of what it left was asked for last (Unix seconds); 0 = never.
+        raw: the cloud's own message.
+        is_clean: nothing is left of it in the cloud, or it was won.
+        was_interrupted: its process died while it was open, perhaps before the request was sent.
+        deleted_at: when the deletion of what it left was requested last (Unix seconds); 0 = never.
     """
 
     index: int
@@ -77,16 +79,17 @@ class Search:
         candidates: in the order in which they are tried.
         until: no try begins after that (Unix seconds); None: each candidate is tried once.
         tries: the newest `MOST_TRIES`, oldest first.
-        tried: how many there were.
-        round: how often all candidates were tried.
-        position: of the next candidate in this round.
+        tried: how many there were in all.
+        round: how many rounds over all candidates are complete.
+        position: index of the next candidate in this round.
         next_at: no try before that (Unix seconds).
-        hopeless: candidates that waiting does not help, by index.
-        stop: why no try begins any more, though there is time; empty where that is not so.
-        accept_unknown_price: the user knows that a candidate may have no list price.
-        is_cancelled: the user wants no more of it; once nothing is left, the phase says so.
-        updated_at: when its owner last looked after it (Unix seconds, to about a minute).
-        owner: the process that drives it, see `jupyter_tpu.journal.owner`.
+        hopeless: candidates that are not tried again, by index: waiting does not help them.
+        stop: why no try begins any more, though there is time; empty = tries go on.
+        accept_unknown_price: the user accepts candidates without a list price.
+        is_cancelled: the user cancelled it; the phase says so once nothing is left in the cloud.
+        node_name: full name of the node that was found; empty = none.
+        updated_at: when its owner last worked on it (Unix seconds, to about a minute).
+        owner: the process that drives it, see `jupyter_tpu.journal.owner`; empty = none.
     """
 
     search_id: str
@@ -112,19 +115,20 @@ class Search:
 
     @property
     def has_ended(self) -> bool:
+        """Whether the phase is a final one."""
         return self.phase != "trying"
 
     @property
     def last(self) -> Try | None:
-        """The try that was begun last."""
+        """Return the try that was begun last; None before the first."""
         return self.tries[-1] if self.tries else None
 
     def name(self, index: int) -> NodeName:
-        """Of the node that a candidate would be."""
+        """Return the node's name with the candidate of this index; raises `BadInput` for an invalid one."""
         return NodeName(project=self.project, zone=self.candidates[index].zone, node_id=self.node_id)
 
     def spec(self, index: int) -> NodeSpec:
-        """What to ask for."""
+        """Return the spec of the candidate with this index, labelled with this search."""
         wanted = self.candidates[index]
         return NodeSpec(
             name=self.name(index),
@@ -136,11 +140,12 @@ class Search:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """All of it, as the journal keeps it; `from_json` reads it back."""
+        """Return all fields, as the journal stores them; `from_json` is the inverse."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Search:
+        """Read what `to_json` wrote; raises KeyError, TypeError or ValueError for anything else."""
         return cls(
             **{
                 **data,

@@ -1,4 +1,4 @@
-"""Start a stopped node. It costs, so it is asked for once; a start that got no answer is judged by the node."""
+"""Start a stopped node: requested once because it costs money; without an answer the node's state decides."""
 
 from __future__ import annotations
 
@@ -23,39 +23,40 @@ from jupyter_tpu.lifecycle.outcomes import Outcome, Table, failed, go_on, missin
 STARTING = "starting"
 
 
-def ask(intent: Intent, event: Taken, limits: Limits) -> Outcome:
-    """Ask to start the node."""
-    asking = moved(intent, event.at, "asking", "Asking to start the node.", asked_at=event.at)
+def send_request(intent: Intent, event: Taken, limits: Limits) -> Outcome:
+    """Request the start."""
+    asking = moved(intent, event.at, "asking", "Asking the cloud to start the node.", asked_at=event.at)
     return asking, (StartNode(intent.node_name),)
 
 
 def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """Nobody asked before the process died; the user may no longer want it."""
-    error = TpuError(f"jupyter_tpu ended before it asked to start the node {intent.node_name.node_id}.")
+    """Fail an intent whose process died before it sent the request: the user may no longer want it."""
+    error = TpuError(f"jupyter_tpu exited before it requested to start the node {intent.node_name.node_id}.")
     return failed(intent, event.at, error, exists="The node was not started.", hint="Start it again if you want it.")
 
 
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
-    """The cloud has begun."""
+    """Follow the operation that the cloud has begun."""
     begun = moved(intent, event.at, STARTING, "The node is starting.", operation=event.operation.name)
     return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
 def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outcome:
-    """Look at the node: it tells what exists, and may be starting already."""
-    return moved(intent, event.at, "checking", "Looking at the node.", cause=event.error), ()
+    """Check the node: whatever the answer was, it may be starting."""
+    return moved(intent, event.at, "checking", "Checking the node.", cause=event.error), ()
 
 
 def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
-    """It may have been asked for by the process that ended."""
-    return moved(intent, event.at, "checking", "Taken up again; looking at the node."), ()
+    """Check the node: the process that ended may have requested the start."""
+    return moved(intent, event.at, "checking", "Resumed; checking the node."), ()
 
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
-    """Judge by the node whether it was started."""
+    """Decide by the node's state whether it was started."""
     if event.node.state in ("STARTING", "READY"):
         begun = moved(seen(intent), event.at, STARTING, "The node is starting.", cause=None)
         return rising.node_seen(begun, event, limits)
+    # an unanswered request may still take effect, so STOPPED means nothing for a while
     unanswered = intent.cause is None or isinstance(intent.cause, CloudUnavailable)
     if event.node.state == "STOPPED" and unanswered and event.at - intent.phase_since <= limits.unsure_s:
         return unchanged(seen(intent))
@@ -64,7 +65,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
-    """Nothing to start."""
+    """Fail: there is no node to start."""
     intent, missing_s = missing_for(intent, event.at)
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):
         return unchanged(intent)
@@ -73,7 +74,7 @@ def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 TABLE: Table = {
-    ("requested", Taken): ask,
+    ("requested", Taken): send_request,
     ("requested", Resumed): close_unasked,
     ("asking", Asked): accepted,
     ("asking", Refused): unsure,

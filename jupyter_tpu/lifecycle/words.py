@@ -1,4 +1,4 @@
-"""Sentences about what exists and what it costs, for the messages of intents."""
+"""Sentences for the user about what exists, what it costs and what to do."""
 
 from __future__ import annotations
 
@@ -27,26 +27,27 @@ _NOT_BILLED = {
 
 
 def cost(accelerator_type: str, zone: str, provisioning: Provisioning) -> str:
-    """``$9.60 per hour``, or that nobody knows."""
+    """Return the price such as ``$9.60 per hour``, or that it is not known."""
     if provisioning == "reserved":
-        return "what its reservation costs (no list tells)"
+        return "what its reservation costs (not in the price list)"
     price = price_on_terms(accelerator_type, zone, provisioning)
     return f"${price.usd_per_hour:,.2f} per hour" if price else "an unknown amount per hour (no list price is known)"
 
 
 def terms(spec: NodeSpec) -> str:
-    """``a spot v6e-8 in us-east1-d``."""
+    """Return a description such as ``a spot v6e-8 in us-east1-d``."""
+    # 70 characters: the type may be the user's typing error of any length
     article = "an" if spec.provisioning == "on-demand" else "a"
     return f"{article} {spec.provisioning} {spec.accelerator_type[:70]} in {spec.name.zone}"
 
 
 def billing(node: Node) -> str:
-    """Whether the node as it is now is billed: a clause that needs no price."""
+    """Return a clause without a price that says whether the node is billed in its present state."""
     return "it is billed now" if node.state == "READY" else _NOT_BILLED.get(node.state, "it may be billed")
 
 
 def node_exists(node: Node) -> str:
-    """What exists, and what it costs now."""
+    """Return a sentence that the node exists, with its state and what it costs now."""
     if node.state == "READY":
         state = f"and costs {cost(node.accelerator_type, node.name.zone, node.provisioning)}"
     else:
@@ -55,17 +56,17 @@ def node_exists(node: Node) -> str:
 
 
 def command(verb: str, name: NodeName) -> str:
-    """The command line that does it; names are safe in a shell by the API's own rules."""
+    """Return the command line for a verb. Names need no quoting: the API allows letters, digits and hyphens only."""
     return f"`jupyter tpu {verb} {name.node_id} --zone {name.zone}`"
 
 
 def delete_hint(name: NodeName) -> str:
-    """How to get rid of a node."""
+    """Return how to delete the node."""
     return f"Delete it with {command('delete', name)} if you do not need it."
 
 
 def elsewhere_hint(spec: NodeSpec) -> str:
-    """What to do when a zone has run out: try other zones, or wait in the cloud's queue."""
+    """Return what to do about a stock-out: search other zones, or wait in the cloud's queue."""
     kind, node_id = find_accelerator(spec.accelerator_type), spec.name.node_id
     model = "" if spec.provisioning == "on-demand" else f" --provisioning {spec.provisioning}"
     queue = f"`jupyter tpu queue add {node_id} --type {spec.accelerator_type} --zone {spec.name.zone}{model}`"

@@ -100,7 +100,7 @@ def test_a_search_that_is_interrupted_undoes_what_it_began(terminal: Terminal) -
         terminal.cloud.set_time_scale(200)
         _, said = searching.communicate(timeout=100)
     assert searching.returncode == 130, said
-    assert "The search was cancelled; nothing of it is left." in said
+    assert "The search was cancelled; nothing is left of it." in said
     assert terminal.cloud.state()["nodes"] == []
 
 
