@@ -1,6 +1,10 @@
-"""What we mean to do, written down before it is asked for: intents and their events, in SQLite.
+"""The journal: one SQLite file with everything that must survive a process.
 
-The journal itself is imported when it is used: a kernel's start only asks where its folder is.
+Start with `journal` (intents, written down before their requests are sent) and `schema` (the tables). `ledger`, `audit`
+and `documents` are its other tables; `grants`, `recoveries` and `searches` are documents with a type. `opening`,
+`mending`, `salvage` and `losses` deal with a damaged file. Knows nothing of the cloud, and decides nothing.
+
+`Journal` is imported on demand: the start of a kernel needs `data_dir` only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Who did what with money and access, and why: a list that only grows. Every method may block on the disk."""
+"""The audit log: who did what with money and access, and why. It only grows. Every method may block on the disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Entry:
         action: a stable word, such as ``stop``, ``delete``, ``keep``, ``budget``, ``grant``, ``recreate``.
         subject: what it was done to: a node's full name, a budget's name.
         reason: one sentence for people.
-        detail: what else is to be kept of it.
+        detail: more facts about it, as JSON.
     """
 
     at: float
@@ -31,11 +31,12 @@ class Entry:
 
     @property
     def error(self) -> str | None:
-        """Why it failed, for people; None where it did not, as far as is known."""
-        told = self.detail.get("error")
-        return str(told.get("message") or "unknown") if isinstance(told, Mapping) else None
+        """Return why it failed, for people; None where no failure is known."""
+        error = self.detail.get("error")
+        return str(error.get("message") or "unknown") if isinstance(error, Mapping) else None
 
     def to_json(self) -> dict[str, Any]:
+        """Return all fields, as the REST API and the CLI show them."""
         return {
             "at": self.at,
             "action": self.action,
@@ -56,13 +57,13 @@ class Audit:
         """Add a line.
 
         Raises:
-            JournalUnwritable: it is not written down.
+            JournalUnwritable: the line was not written.
         """
         with self._journal.writing() as database:
             self.insert(database, entry)
 
     def note_once(self, entry: Entry) -> bool:
-        """Add a line unless there is one with the same action, subject and detail; whether it was added.
+        """Add a line unless there is one with the same action, subject and detail; return whether it was added.
 
         Of several processes that try, one adds it. Raises as `note` does.
         """
@@ -76,14 +77,14 @@ class Audit:
         return known is None
 
     def insert(self, database: sqlite3.Connection, entry: Entry) -> None:
-        """Add a line as a part of a transaction of the same journal."""
+        """Add a line within a transaction of the same journal."""
         database.execute(
             "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail) VALUES (?, ?, ?, ?, ?, ?, ?)",
             (*self._place, entry.at, entry.action, entry.subject, entry.reason, json.dumps(dict(entry.detail))),
         )
 
     def newest(self, limit: int = 100) -> tuple[Entry, ...]:
-        """The newest lines, newest first."""
+        """Return the newest lines, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(
                 "SELECT at, action, subject, reason, detail FROM audit WHERE endpoint = ? AND project = ?"
@@ -96,9 +97,9 @@ class Audit:
 
 
 def _detail(text: str) -> dict[str, Any]:
-    """What cannot be read does not hide the line."""
+    """Return the detail, or a placeholder where it is damaged: the line itself must still be shown."""
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
         found = None
-    return found if isinstance(found, dict) else {"damaged": text[:500]}
+    return found if isinstance(found, dict) else {"damaged": text[:500]}  # enough to recognise it

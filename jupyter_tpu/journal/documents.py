@@ -1,4 +1,4 @@
-"""What the user has set, by kind and name: budgets, grants, auto-stop rules, recovery.
+"""User settings by kind and name: budgets, grants, auto-stop rules, recovery.
 
 Shared by server and CLI, for one project of one cloud. Every method may block on the disk.
 """
@@ -17,10 +17,10 @@ from jupyter_tpu.journal.journal import Journal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Document:
-    """One of them.
+    """One setting.
 
     Attributes:
-        body: a JSON object; its kind says what it holds.
+        body: a JSON object; its kind says what it contains.
         updated_at: Unix seconds.
     """
 
@@ -37,10 +37,10 @@ class Documents:
         self._place = (endpoint, project)
 
     def put(self, kind: str, name: str, body: Mapping[str, Any], *, now: float) -> None:
-        """Write one down, in place of what had this name.
+        """Write a document, in place of the one with this name.
 
         Raises:
-            JournalUnwritable: it is as it was.
+            JournalUnwritable: nothing has changed.
         """
         with self._journal.writing() as database:
             database.execute(
@@ -50,7 +50,7 @@ class Documents:
             )
 
     def get(self, kind: str, name: str) -> Document | None:
-        """One by its name.
+        """Return the document with this name; None when there is none.
 
         Raises:
             JournalUnwritable: the journal, or this document in it, cannot be read.
@@ -58,11 +58,11 @@ class Documents:
         return next((each for each in self.all(kind) if each.name == name), None)
 
     def all(self, kind: str) -> tuple[Document, ...]:
-        """All of a kind, by name; raises as `get` does: one that cannot be read is never left out silently."""
+        """Return all documents of a kind, by name. Raises as `get` does: an unreadable one is never left out."""
         return tuple(_read(kind, row) for row in self._rows(kind))
 
     def each(self, kind: str) -> tuple[Document | tuple[str, JournalUnwritable], ...]:
-        """All of a kind; one that cannot be read is given as its name and the reason, so the others still can be.
+        """Return all documents of a kind; in place of an unreadable one, its name and the reason.
 
         Raises:
             JournalUnwritable: the journal cannot be read.
@@ -78,7 +78,7 @@ class Documents:
             ).fetchall()
 
     def remove(self, kind: str, name: str) -> bool:
-        """Take one away; whether there was one."""
+        """Remove a document; return whether there was one. Raises `JournalUnwritable`."""
         with self._journal.writing() as database:
             removed: sqlite3.Cursor = database.execute(
                 "DELETE FROM documents WHERE endpoint = ? AND project = ? AND kind = ? AND name = ?",

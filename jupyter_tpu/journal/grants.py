@@ -1,4 +1,4 @@
-"""The user's grants on disk, each change of them with a line in the audit log. Every method may block on the disk."""
+"""Store the user's grants, each change with a line in the audit log. Every method may block on the disk."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _KIND = "grant"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenGrants:
-    """What is written down; `broken` has those that make no sense (any more), by name."""
+    """The stored grants; `broken` has those that are invalid in this version, by name."""
 
     grants: tuple[Grant, ...] = ()
     broken: Mapping[str, TpuError]
@@ -33,7 +33,7 @@ class Grants:
         self._audit = Audit(journal, endpoint=endpoint, project=project)
 
     def read(self) -> WrittenGrants:
-        """All of them, by name.
+        """Return all grants, by name.
 
         Raises:
             JournalUnwritable: the journal cannot be read.
@@ -53,25 +53,26 @@ class Grants:
             broken[document.name] = problem
 
     def put(self, grant: Grant, *, now: float) -> None:
-        """Write one down, in place of what had this name.
+        """Write a grant, in place of the one with this name.
 
         Raises:
-            BadInput: the project can have no such id.
-            JournalUnwritable: it is as it was.
+            BadInput: the project's id is invalid.
+            JournalUnwritable: nothing has changed.
         """
+        # a project number or a misspelt id would store a grant that covers nothing
         check_project(self._project)
         self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
         self._note(grant.name, f"The user entered the grant: {_summary(grant)}.", grant.to_json(), now)
 
     def remove(self, name: str, *, now: float) -> None:
-        """Take one away.
+        """Remove a grant.
 
         Raises:
-            BadInput: there is none of that name.
-            JournalUnwritable: it is as it was.
+            BadInput: there is none with that name.
+            JournalUnwritable: nothing has changed.
         """
         if not self._documents.remove(_KIND, checked_name(name)):
-            raise BadInput(f"There is no grant {name}.", hint="`jupyter tpu grant list` shows those that there are.")
+            raise BadInput(f"There is no grant {name}.", hint="`jupyter tpu grant list` lists the grants.")
         reason = "The user removed the grant: what it covered counts as billed, also in the past."
         self._note(name, reason, {}, now)
 

@@ -1,7 +1,8 @@
-"""Intents on disk: written down before anything is asked of the cloud, shared by server and CLI.
+"""Store intents: each is written before its request is sent, so that nothing that costs money is ever unknown.
 
-An intent is performed by one process, its owner. Only the owner may change it; when the owner is gone, whoever comes
-first takes the intent over. Every method may block on the disk: call them off the event loop.
+Server and CLI share the file. An intent is performed by one process, its owner, and only the owner may change it; when
+the owner's process is gone, the first other one claims the intent. Every method may block on the disk: call them off
+the event loop.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ FILE_NAME = "journal.db"
 
 
 class ClaimLost(Exception):
-    """Another process performs this intent now."""
+    """Raised to a process that no longer owns an intent or a search: another one performs it now."""
 
 
 class Journal:
-    """The journal of one user. Make it with `Journal.open`.
+    """The journal of one user; create it with `Journal.open` or `Journal.of_user`.
 
     Attributes:
         notices: what happened while opening that the user should know.
@@ -53,7 +54,7 @@ class Journal:
 
     @classmethod
     def open(cls, folder: Path) -> Journal:
-        """Open the journal in a folder. Never raises: without it nodes can still be looked at, only not asked for."""
+        """Open the journal in a folder. Never raises: without it nodes can be listed and deleted, but not created."""
         path = folder / FILE_NAME
         try:
             database, notice = _opened(path)
@@ -65,7 +66,7 @@ class Journal:
 
     @classmethod
     def of_user(cls) -> Journal:
-        """The one in the user's folder; never raises, as `open`: what costs must end also where there can be none."""
+        """Open the journal in the user's folder. Never raises: without a folder nodes must still be deletable."""
         try:
             return cls.open(data_dir())
         except JournalUnwritable as problem:
@@ -79,12 +80,13 @@ class Journal:
             self._database = None
 
     def begin(self, wanted: Intent) -> Intent:
-        """Write down a new intent as ours, or give the open one that means the same.
+        """Write a new intent as ours, or return the open one that means the same.
 
         Raises:
             NodeExists, WrongState: see `settle_conflict`.
-            JournalUnwritable: it is not written down, so it must not be performed.
+            JournalUnwritable: it is not written, so it must not be performed.
         """
+        # one transaction: between the check and the insertion no other process may begin the same
         with self.writing() as database:
             known = _open_intents(database)
             chosen = settle_conflict(known, wanted)
@@ -94,33 +96,34 @@ class Journal:
             return chosen
 
     def save(self, intent: Intent) -> None:
-        """Write down how far an intent of ours has come.
+        """Write the progress of an intent of ours.
 
         Raises:
-            ClaimLost: it is no longer ours; nothing more may be done about it here.
+            ClaimLost: it is no longer ours; this process must not perform it any more.
+            JournalUnwritable: nothing was written.
         """
         with self.writing() as database:
             if not _update(database, intent, self.owner):
                 raise ClaimLost(intent.intent_id)
 
     def claim(self, intent_id: str) -> Intent | None:
-        """Take over an open intent whose process is gone; None when it is not to be had."""
+        """Become the owner of an open intent whose process is gone; None when it is settled or has a living owner."""
         intent = self.find(intent_id)
         if intent is None or intent.settled or not is_gone(intent.owner):
             return None
         with self.writing() as database:
             # only from the owner that was found dead: another process may have been faster
-            _take(database, intent_id, intent.owner, self.owner)
+            _change_owner(database, intent_id, intent.owner, self.owner)
             taken = _find(database, intent_id)
         return taken if taken and taken.owner == self.owner and not taken.settled else None
 
     def release(self, intent_id: str) -> None:
-        """Let an open intent of ours go, for another process or a later one to take over."""
+        """Give up an open intent of ours, so that another process can claim it at once."""
         with self.writing() as database:
-            _take(database, intent_id, self.owner, "")
+            _change_owner(database, intent_id, self.owner, "")
 
     def dismiss(self, intent_id: str) -> None:
-        """List a settled intent no longer.
+        """Hide a settled intent from the lists.
 
         Raises:
             WrongState: it is still open.
@@ -128,18 +131,19 @@ class Journal:
         with self.writing() as database:
             intent = _find(database, intent_id)
             if intent is not None and not intent.settled:
-                raise WrongState("What is still being done cannot be dismissed.", hint="Wait until it is done.")
+                raise WrongState("An open intent cannot be dismissed.", hint="Wait until it is done.")
             database.execute("UPDATE intents SET dismissed = 1 WHERE intent_id = ?", (intent_id,))
 
     def find(self, intent_id: str) -> Intent | None:
-        """One intent, settled or not."""
+        """Return one intent, settled or not; None when there is none."""
         with self.reading() as database:
             return _find(database, intent_id)
 
     def listed(self, failed_since: float, *, endpoint: str, project: str) -> tuple[Intent, ...]:
-        """Open intents of a project in a cloud, and those that failed since then and were not dismissed, oldest first.
+        """Return a project's open intents, and the failed ones since then that were not dismissed, oldest first.
 
-        Those of other clouds are for other fleets: a node of the same name there is another node.
+        `failed_since` is in Unix seconds. Another cloud (`endpoint`) may have another node with the same name, so its
+        intents are left out.
         """
         with self.reading() as database:
             rows = database.execute(
@@ -152,7 +156,7 @@ class Journal:
         return tuple(each for each in ours if not each.settled or each.error)
 
     def meant(self, name: NodeName, *, endpoint: str, since: float) -> tuple[Intent, ...]:
-        """What was meant for a node and not over before that time, settled or not, newest first."""
+        """Return all intents about a node that were updated since then (Unix seconds), settled or not, newest first."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND updated_at >= ?"
@@ -162,7 +166,7 @@ class Journal:
         return tuple(intents_of(rows))
 
     def history(self, intent_id: str) -> tuple[dict[str, Any], ...]:
-        """What happened to an intent, oldest first."""
+        """Return the events of an intent, oldest first."""
         with self.reading() as database:
             rows = database.execute(
                 "SELECT at, phase, message, error_code FROM events WHERE intent_id = ? ORDER BY seq", (intent_id,)
@@ -171,10 +175,10 @@ class Journal:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """The database, to be read.
+        """Give the database for reading, to one thread at a time.
 
         Raises:
-            JournalUnwritable: it cannot be.
+            JournalUnwritable: it cannot be read.
         """
         with self._lock:
             if self._database is None:
@@ -187,7 +191,7 @@ class Journal:
                 raise opening.unwritable(self._path, error) from error
 
     def _current(self, database: sqlite3.Connection) -> sqlite3.Connection:
-        """The database, opened anew where another process has put a mended one in the place of a damaged one."""
+        """Return the database, reopened when another process has replaced a damaged file by a repaired one."""
         found = opening.identity_of(self._path)
         if found is None or found == self._file:
             return database
@@ -198,24 +202,25 @@ class Journal:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it is on disk at the end, or nothing.
+        """Give the database for one transaction: at the end all of it is on disk, or nothing.
 
         Raises:
             JournalUnwritable: nothing was written.
         """
         with self.reading() as database:
+            # IMMEDIATE: what is read within the transaction must still hold when it is committed
             database.execute("BEGIN IMMEDIATE")
             try:
                 yield database
                 database.execute("COMMIT")
             except BaseException:
-                with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back by itself
+                with contextlib.suppress(sqlite3.Error):  # SQLite may have rolled back already
                     database.execute("ROLLBACK")
                 raise
 
 
 def _opened(path: Path) -> tuple[sqlite3.Connection, str]:
-    """The file, and what the user should know of it; raises as `opening.open_mended` does."""
+    """Open the file, repaired if need be, with a notice for the user; raises as `opening.open_mended` does."""
     try:
         return opening.open_database(path), ""
     except opening.Damaged:
@@ -233,12 +238,12 @@ def _find(database: sqlite3.Connection, intent_id: str) -> Intent | None:
 
 
 def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
-    """Of bodies and owners. One that is damaged is left out: it must keep nobody from what the others are about."""
+    """Yield the intents of rows of body and owner. A damaged one is left out, so that the others can be performed."""
     for row in rows:
         try:
             yield _read(row)
         except (ValueError, LookupError, TypeError, AttributeError, RecursionError, TpuError):
-            log.exception("an intent in the journal is damaged, and left out: %s", row[0][:200])
+            log.exception("Left out a damaged intent in the journal: %s", row[0][:200])
 
 
 def _read(row: tuple[str, str]) -> Intent:
@@ -274,7 +279,7 @@ def _update(database: sqlite3.Connection, intent: Intent, owner: str) -> bool:
     return bool(found.rowcount)
 
 
-def _take(database: sqlite3.Connection, intent_id: str, old_owner: str, new_owner: str) -> None:
+def _change_owner(database: sqlite3.Connection, intent_id: str, old_owner: str, new_owner: str) -> None:
     database.execute(
         "UPDATE intents SET owner = ? WHERE intent_id = ? AND owner = ? AND settled = 0",
         (new_owner, intent_id, old_owner),

@@ -1,7 +1,7 @@
-"""The spans in which nodes were READY, on disk, for all processes of the user. Every method may block on the disk.
+"""Store the spans in which nodes were READY, shared by all processes of the user. Every method may block on the disk.
 
-Each node has at most one open span, and a look moves its end only forwards, so two processes that both look count
-nothing twice. What a killed process left open goes on with the next look, if the node is still the same.
+Each node has at most one open span, and an observation moves its end only forwards, so two processes that both observe
+count nothing twice. The next observation extends a span that a killed process left open, if the node is still the same.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ class Ledger:
         self._prefix = f"projects/{project}/"
 
     def take_in(self, look: Look) -> Accrual:
-        """Write down what a look means; older looks than those that were taken in change nothing.
+        """Write what an observation means for the spans; one older than the last changes nothing.
 
         Raises:
-            JournalUnwritable: nothing was written down; a later look makes up for it.
+            JournalUnwritable: nothing was written; a later observation makes up for it.
         """
         with self._journal.writing() as database:
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
@@ -47,13 +47,13 @@ class Ledger:
         return accrual
 
     def outcome(self, look: Look) -> Accrual:
-        """What a look would mean now; raises `JournalUnwritable`: the spans cannot be read."""
+        """Return what an observation would mean now, without writing it; raises `JournalUnwritable`."""
         with self._journal.reading() as database:
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
             return accrue(spans, self._gone_at(database), look)
 
     def spans(self) -> tuple[Span, ...]:
-        """All of them, in the order in which they began.
+        """Return all spans, in the order in which they began.
 
         Raises:
             JournalUnwritable: they cannot be read.
@@ -62,14 +62,14 @@ class Ledger:
             return tuple(self._read(database, "ORDER BY began_at, rowid"))
 
     def spans_with(self, look: Look) -> tuple[Span, ...]:
-        """The same, and what a look means that cannot be written down."""
+        """Return all spans as if `look` had been written; for when the disk is full. Raises as `spans` does."""
         accrual = self.outcome(look)
         moved = {span.name: span for span in (*accrual.extended, *accrual.closed)}
         known = (moved.get(span.name, span) if span.is_open else span for span in self.spans())
         return (*known, *accrual.opened)
 
     def readable_spans(self) -> tuple[Span, ...]:
-        """The same without those that cannot be read, for what is no matter of money."""
+        """Return all spans but the unreadable ones; never use it to add up money."""
         with self._journal.reading() as database:
             found = list[Span]()
             for row in self._rows(database, "ORDER BY began_at, rowid"):
@@ -87,7 +87,7 @@ class Ledger:
         )
 
     def _gone_at(self, database: sqlite3.Connection) -> dict[NodeName, float]:
-        """When nodes that have no open span were last seen not READY."""
+        """Return when nodes without an open span were last seen not READY (Unix seconds)."""
         rows = database.execute(
             "SELECT node_name, max(json_extract(body, '$.gone_at')) FROM spans"
             " WHERE endpoint = ? AND is_open = 0 AND substr(node_name, 1, ?) = ? GROUP BY node_name",
@@ -101,7 +101,7 @@ class Ledger:
             " WHERE endpoint = ? AND node_name = ? AND is_open = 1",
             [
                 (
-                    span.began_at,  # an earlier one where it was written while the clock was ahead
+                    span.began_at,  # moved to an earlier time where it was written while the clock was ahead
                     span.ended_at,
                     span.is_open,
                     _body(span, look.seen_at(span.name)),
@@ -150,15 +150,15 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
         )
     except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:
         raise JournalUnwritable(
-            f"The ledger has an entry of {row[0][:100]!r} that cannot be read.",
+            f"The ledger entry of {row[0][:100]!r} cannot be read.",
             exists="Nothing was asked of the cloud.",
-            hint="What nodes have cost is not known. Put the journal aside, and a new one is begun.",
+            hint="What nodes have cost is not known. Move the journal file away to start a new one.",
             raw=repr(error),
         ) from error
 
 
 def _unwatched_after_s(body: dict[str, Any], ended_at: float) -> float:
-    """Versions before wrote one number for both sides; when it was seen not READY bounds what came after."""
+    """Return the unobserved time after a span. Earlier versions wrote one sum for both sides: `gone_at` bounds it."""
     if "unwatched_after_s" in body:
         return float(body["unwatched_after_s"])
     gone_at = body.get("gone_at")

@@ -1,6 +1,6 @@
-"""What damage may have taken of the budgets: until the user has looked, nothing is asked for that costs money.
+"""Budgets that damage to the journal may have lost. Until the user confirms them, nothing that costs is requested.
 
-Noted in the journal that took the place of the damaged one, for all projects; each is confirmed by itself. Every method
+The repaired journal has a document about each loss, for all projects; each project confirms on its own. Every method
 may block on the disk.
 """
 
@@ -20,31 +20,31 @@ _SEEN = "loss_seen"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """One damage.
+    """One repair after which budgets may be missing.
 
     Attributes:
-        copy: where the damaged file is kept.
-        at: when it was found, in Unix seconds.
+        copy: path of the damaged file.
+        at: when the damage was found (Unix seconds).
     """
 
     copy: str
     at: float
 
     def error(self) -> JournalUnwritable:
-        """Why nothing may be asked for."""
+        """Return why nothing that costs money may be requested."""
         found = time.strftime("%Y-%m-%d %H:%M", time.localtime(self.at))
         return JournalUnwritable(
             f"The journal was found damaged on {found}, and not all of it could be read: budgets, or what was spent of "
             "them, may be lost.",
             exists=f"The damaged file is kept as {self.copy}. Until you confirm, nothing is asked of the cloud that "
             "costs money.",
-            hint="Look at the budgets with `jupyter tpu budget`, set those that are missing, and say that they are "
-            "right with `jupyter tpu budget confirm`. Setting one says so as well.",
+            hint="Check the budgets with `jupyter tpu budget` and set those that are missing. Then confirm them with "
+            "`jupyter tpu budget confirm`; setting a budget confirms them too.",
         )
 
 
 class Losses:
-    """Those of a project in a cloud."""
+    """The losses of a project in a cloud."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
         self._everywhere = Documents(journal, endpoint=EVERYWHERE, project=EVERYWHERE)
@@ -52,24 +52,25 @@ class Losses:
         self._audit = Audit(journal, endpoint=endpoint, project=project)
 
     def open(self) -> tuple[Loss, ...]:
-        """Those that the user has not confirmed, oldest first; raises `JournalUnwritable`."""
+        """Return the losses that the user has not confirmed, oldest first; raises `JournalUnwritable`."""
         lost = self._everywhere.all(LOSS)
         seen = {each.name for each in self._seen.all(_SEEN)} if lost else set[str]()
         return tuple(Loss(copy=each.name, at=each.updated_at) for each in lost if each.name not in seen)
 
     def note(self) -> None:
-        """See to it that the audit log of the project has them; raises `JournalUnwritable`."""
+        """Add the open losses to the project's audit log, once each; raises `JournalUnwritable`."""
         for loss in self.open():
             self._audit.note_once(Entry(at=loss.at, action=DAMAGE, subject=loss.copy, reason=DAMAGE_REASON))
 
     def confirm(self, *, now: float) -> bool:
-        """The user has looked at the budgets; whether there was anything to confirm.
+        """Record that the user has checked the budgets; return whether there was anything to confirm.
 
         Raises:
-            JournalUnwritable: it is not written down.
+            JournalUnwritable: it is not confirmed.
         """
         losses = self.open()
         for loss in losses:
+            # the audit log first: a process that dies here leaves the loss open
             reason = "The user confirmed the budgets after the journal was damaged."
             self._audit.note_once(Entry(at=now, action="budget", subject=loss.copy, reason=reason))
             self._seen.put(_SEEN, loss.copy, {}, now=now)

@@ -1,7 +1,8 @@
-"""A journal in the place of a damaged one: what can still be read is carried over, the damaged file is kept.
+"""Repair a damaged journal: copy what can still be read to a new file that replaces it, and keep the damaged file.
 
-The new one is made whole beside it, and then put in its place step by step. A process may die at any of them: as long
-as the new one waits, the next process puts it in its place, and opens nothing before.
+The new file is completed beside the damaged one, with the suffix ``.mended``, and then replaces it step by step. A
+process may die at any step: while a ``.mended`` file exists, the next process finishes the replacement before it opens
+anything.
 """
 
 from __future__ import annotations
@@ -23,16 +24,16 @@ if sys.platform != "win32":
     import fcntl
 
 EVERYWHERE = "*"
-"""In the place of endpoint and project: holds for all of them."""
+"""Stands for every endpoint and project."""
 
 LOSS = "loss"
-"""The kind of the documents that say that budgets may be lost; their names say where the damaged file is."""
+"""Kind of the documents that say that budgets may be lost; their names are the paths of the damaged files."""
 
 DAMAGE = "journal_damaged"
-DAMAGE_REASON = "The journal was damaged. A new one took its place, with all that could still be read."
+DAMAGE_REASON = "The journal was damaged. A new one replaced it, with everything that could still be read."
 
 COMPANIONS = ("-wal", "-shm")
-"""What SQLite keeps beside a database; they hold of its content what is not in it yet."""
+"""Suffixes of the files that SQLite has beside a database; they contain what is not in it yet."""
 
 _WAITING = ".mended"
 _SCRATCH = ".journal-"
@@ -40,7 +41,7 @@ _SCRATCH = ".journal-"
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """One process at a time makes a journal or mends it; raises OSError."""
+    """Hold the lock under which one process at a time creates or repairs a journal; raises OSError."""
     with os.fdopen(os.open(f"{path}.lock", os.O_WRONLY | os.O_CREAT, 0o600), "w") as lock:
         if sys.platform != "win32":
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -49,8 +50,8 @@ def locked(path: Path) -> Iterator[None]:
 
 @contextmanager
 def _scratch(path: Path) -> Iterator[Path]:
-    """A folder beside it; those of processes that died are removed."""
-    if sys.platform != "win32":  # where nothing is locked another process may be at work
+    """Give a temporary folder beside the journal, on the same file system; remove those of processes that died."""
+    if sys.platform != "win32":  # without the lock another process may be using its folder
         for left in path.parent.glob(f"{_SCRATCH}*"):
             shutil.rmtree(left, ignore_errors=True)
     with tempfile.TemporaryDirectory(prefix=_SCRATCH, dir=path.parent, ignore_cleanup_errors=True) as folder:
@@ -58,10 +59,10 @@ def _scratch(path: Path) -> Iterator[Path]:
 
 
 def make_new(path: Path) -> None:
-    """Make an empty journal, whole or not at all: an empty file is never a new one. Call it `locked`.
+    """Create an empty journal, complete or not at all: an empty file is never a new one. Call it `locked`.
 
     Raises:
-        OSError, sqlite3.Error: the disk forbids it.
+        OSError, sqlite3.Error: it could not be written.
     """
     with _scratch(path) as folder:
         with _new(folder / path.name) as database:
@@ -70,7 +71,7 @@ def make_new(path: Path) -> None:
 
 
 def is_cut_off(path: Path) -> bool:
-    """Whether a mended journal waits to be put in its place: who was at it has died, or is at it still."""
+    """Whether a repair is unfinished: its process has died, or is still at work."""
     return _waiting(path) is not None
 
 
@@ -79,13 +80,14 @@ def _waiting(path: Path) -> Path | None:
 
 
 def mend(path: Path) -> tuple[Path, bool]:
-    """Put a journal with what can be read of a damaged one in its place. Call it `locked`.
+    """Replace a damaged journal by a new one with everything that can be read. Call it `locked`.
 
-    Returns where the damaged one is kept, and whether all of it is known to have been carried over.
+    Returns the path of the damaged file, and whether everything is known to have been copied.
 
     Raises:
-        OSError, sqlite3.Error: the disk forbids it; the damaged one is where it was, or the next call goes on.
+        OSError, sqlite3.Error: a write failed; the damaged file is unchanged, or the next call continues.
     """
+    # after an interrupted repair nobody knows whether everything was copied
     waiting, is_whole = _waiting(path), False
     if waiting is None:
         waiting, is_whole = _mended(path)
@@ -93,10 +95,11 @@ def mend(path: Path) -> tuple[Path, bool]:
 
 
 def _mended(path: Path) -> tuple[Path, bool]:
-    """A new journal that waits, and whether it has all."""
+    """Write the new journal under its waiting name; return its path, and whether it has everything."""
     with _scratch(path) as folder:
         copy, new = folder / "damaged", folder / path.name
         for suffix in ("", "-wal"):
+            # without the -shm file, which SQLite rebuilds
             with suppress(FileNotFoundError):
                 shutil.copyfile(f"{path}{suffix}", f"{copy}{suffix}")
         found, aside = salvage(copy), _free_name(path)
@@ -107,10 +110,11 @@ def _mended(path: Path) -> tuple[Path, bool]:
 
 
 def _put_in_place(path: Path, waiting: Path) -> Path:
-    """Also after a process has died half-way; what it has done already is not done again."""
+    """Replace the damaged file by the waiting one; also after a process died half-way: done steps are skipped."""
     aside = waiting.with_name(waiting.name.removesuffix(_WAITING))
     if path.exists() and not (aside.exists() and aside.samefile(path)):
         _keep(path, _free_name(path) if aside.exists() else aside)
+    # away before the new file comes: SQLite would apply the old write-ahead log to it
     for suffix in COMPANIONS:
         with suppress(FileNotFoundError):
             Path(f"{path}{suffix}").replace(f"{aside}{suffix}")
@@ -120,9 +124,9 @@ def _put_in_place(path: Path, waiting: Path) -> Path:
 
 @contextmanager
 def _new(path: Path) -> Iterator[sqlite3.Connection]:
-    """A file that nobody else knows yet; it is on the disk at the end, and not before."""
+    """Give a new database that no other process knows yet; at the end it is safely on the disk."""
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute("PRAGMA synchronous = OFF")
+        database.execute("PRAGMA synchronous = OFF")  # one fsync at the end is enough: a torn file is never used
         yield database
         database.execute("PRAGMA journal_mode = WAL")
     with path.open("r+b") as file:
@@ -138,7 +142,7 @@ def _free_name(path: Path) -> Path:
 
 
 def _keep(path: Path, aside: Path) -> None:
-    """Under another name as well: at no moment is there no journal, which the next process would begin anew."""
+    """Give the damaged file a second name; it keeps its own too, else another process would create an empty journal."""
     try:
         os.link(path, aside)
     except OSError:  # a file system without links
@@ -149,14 +153,16 @@ def _keep(path: Path, aside: Path) -> None:
 
 
 def _carry_over(database: sqlite3.Connection, found: Salvage, copy: str, now: float) -> frozenset[str]:
-    """All in one transaction; which tables are not whole."""
+    """Copy all rows in one transaction; return the tables that are incomplete."""
     database.execute("BEGIN")
     lost = set(found.lost)
     for table, rows in found.rows.items():
         names = [column.name for column in schema.columns_of(database, table)]
         statement = f"INSERT OR IGNORE INTO {table} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+        # a row that the new table ignores, as a duplicate, is a loss too
         if database.executemany(statement, rows).rowcount < len(rows):
             lost.add(table)
+    # budgets are documents, and spans are what was spent of them
     if "documents" in lost or ("spans" in lost and _has_budgets(database)):
         _note_loss(database, copy, now)
     _note_damage(database, copy, now)
@@ -176,7 +182,7 @@ def _note_loss(database: sqlite3.Connection, copy: str, now: float) -> None:
 
 
 def _note_damage(database: sqlite3.Connection, copy: str, now: float) -> None:
-    """In the audit log of each project that is known still."""
+    """Add a line to the audit log of each project that the new journal knows."""
     database.execute(
         "INSERT INTO audit (endpoint, project, at, action, subject, reason, detail)"
         " SELECT endpoint, project, ?, ?, ?, ?, '{}' FROM"

@@ -1,4 +1,4 @@
-"""Open the journal's file: a damaged one is kept and mended, never overwritten; a newer one is left alone."""
+"""Open the journal's file. A damaged one is kept and repaired, never overwritten; a newer version's is refused."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pathlib import Path
 from jupyter_tpu.errors import JournalUnwritable
 from jupyter_tpu.journal import mending, schema
 
-# how long one process waits for another's write
+# how long one process waits for another's write: our choice, far more than a write takes on a healthy disk
 _BUSY_S = 10.0
-# how long settled intents are kept
+# how long settled intents are stored: our choice, it bounds the file
 _KEEP_S = 90 * 24 * 3600.0
-# what the disk, its permissions and other processes do to a file that is whole (sqlite.org/rescode.html)
+# result codes caused by the disk, its permissions or other processes, not by damage (sqlite.org/rescode.html)
 _OUTSIDE = frozenset(
     {
         sqlite3.SQLITE_PERM,
@@ -32,15 +32,15 @@ _OUTSIDE = frozenset(
 
 
 class Damaged(Exception):
-    """The file is not a whole SQLite database, or not the one that it says it is."""
+    """The file is not a complete SQLite database, or its tables are not those of its version."""
 
 
 def open_database(path: Path) -> sqlite3.Connection:
-    """Open and check the file, making it on demand.
+    """Open and check the file; create it if there is none.
 
     Raises:
-        Damaged: it must be mended first.
-        JournalUnwritable: the disk or its permissions forbid it, or a newer jupyter_tpu wrote it.
+        Damaged: it must be repaired first.
+        JournalUnwritable: the disk or its permissions prevent it, or a newer jupyter_tpu wrote it.
     """
     try:
         if mending.is_cut_off(path):
@@ -58,15 +58,15 @@ def open_database(path: Path) -> sqlite3.Connection:
 
 
 def open_mended(path: Path) -> tuple[sqlite3.Connection, str]:
-    """Open the file after it was found damaged, with what happened in words; of several processes one mends it.
+    """Repair and open a damaged file; return it with a notice for the user. Of several processes one repairs it.
 
     Raises:
-        Damaged, JournalUnwritable: it could not be mended.
+        Damaged, JournalUnwritable: it could not be repaired.
     """
     notice = ""
     try:
         with mending.locked(path):
-            try:
+            try:  # another process may have repaired it while this one waited for the lock
                 return open_database(path), notice
             except Damaged:
                 notice = _notice(*mending.mend(path))
@@ -76,13 +76,13 @@ def open_mended(path: Path) -> tuple[sqlite3.Connection, str]:
 
 
 def _notice(aside: Path, is_whole: bool) -> str:
-    whole = "All that it said was carried over into a new one."
-    part = "What could be read was carried over into a new one; nodes are found again by their labels."
+    whole = "Everything in it was copied to a new one."
+    part = "What could be read was copied to a new one; nodes are found by their labels."
     return f"The journal was damaged. It is kept as {aside}. {whole if is_whole else part}"
 
 
 def _make_first(path: Path) -> None:
-    """A file is made whole or not at all, so an empty one was cut off."""
+    """Create the file if there is none. It is created complete or not at all, so an empty one is damaged."""
     if not _is_there(path):
         with mending.locked(path):
             if not _is_there(path):
@@ -99,7 +99,7 @@ def _is_damage(path: Path, error: sqlite3.DatabaseError) -> bool:
     code = getattr(error, "sqlite_errorcode", None)
     if code in (None, sqlite3.SQLITE_IOERR_SHORT_READ):
         return True
-    if code & 0xFF == sqlite3.SQLITE_READONLY:  # also what a file says that is written as of a later format
+    if code & 0xFF == sqlite3.SQLITE_READONLY:  # also the answer to a damaged format version in the header
         return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
     return code & 0xFF not in _OUTSIDE
 
@@ -116,17 +116,19 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(database: sqlite3.Connection, path: Path) -> None:
+    # (1): one problem is enough to call it damaged
     problem = database.execute("PRAGMA integrity_check(1)").fetchone()[0]
     if problem != "ok":
         raise Damaged(problem)
     if path.stat().st_size % database.execute("PRAGMA page_size").fetchone()[0]:
-        raise Damaged("its last page is not whole")
+        raise Damaged("its last page is incomplete")
     found = schema.version_of(database)
     if found > schema.VERSION:
         raise _newer(path, found)
     if not schema.is_as_it_says(database):
         raise Damaged(f"its tables are not those of layout {found}")
     database.execute("PRAGMA journal_mode = WAL")
+    # FULL: an intent must be on the disk before its request is sent
     database.execute("PRAGMA synchronous = FULL")
     database.execute("PRAGMA foreign_keys = ON")
     schema.make_tables(database)
@@ -134,9 +136,9 @@ def _prepare(database: sqlite3.Connection, path: Path) -> None:
 
 
 def _close_to_others(path: Path) -> None:
-    """Before it is opened: SQLite gives what it keeps beside a database the database's permissions.
+    """Make the files private before they are opened: SQLite gives the files beside a database its permissions.
 
-    Where that fails, SQLite says in a moment what is wrong with the file.
+    A failure is ignored here: opening the file reports what is wrong with it.
     """
     for file in (Path(f"{path}{name}") for name in ("", *mending.COMPANIONS)):
         with suppress(OSError):
@@ -145,7 +147,7 @@ def _close_to_others(path: Path) -> None:
 
 
 def identity_of(path: Path) -> tuple[int, int] | None:
-    """Which file has this name now; None where there is none, or it cannot be looked at."""
+    """Return which file has this name now; None where there is none, or it cannot be read."""
     try:
         found = path.stat()
     except OSError:
@@ -154,13 +156,13 @@ def identity_of(path: Path) -> tuple[int, int] | None:
 
 
 def unwritable(path: Path, error: Exception) -> JournalUnwritable:
-    """Why nothing can be written down now, in words."""
+    """Return the error for the user that says why the journal cannot be written."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return JournalUnwritable(
             f"The journal {path} is damaged ({error}).",
             exists="Nothing was asked of the cloud.",
-            hint="It is repaired the next time it is opened: start again.",
+            hint="The next start repairs it: restart the server, or run the command again.",
             raw=str(error),
         )
     return JournalUnwritable(

@@ -1,4 +1,4 @@
-"""Which process performs an intent, and whether it still lives."""
+"""Identify the process that performs an intent, and find out whether it is still alive."""
 
 from __future__ import annotations
 
@@ -7,33 +7,33 @@ import os
 
 import psutil
 
-# start times are computed from the clock, which may be set while a process runs
+# start times are computed from the clock, which may be set while a process runs; how far is our guess
 _TOLERANCE_S = 5.0
 
 _numbers = itertools.count()
 
 
 def new_owner() -> str:
-    """A new owner in this process as ``pid:start time:number``.
+    """Return a new owner in this process as ``pid:start time:number``.
 
-    The start time tells the process from a later one with the same pid.
+    The start time distinguishes the process from a later one with the same pid.
     """
     pid = os.getpid()
     return f"{pid}:{psutil.Process(pid).create_time():.0f}:{next(_numbers)}"
 
 
 def is_gone(owner: str) -> bool:
-    """Whether an owner's process has ended; nobody (an empty owner) counts as ended."""
+    """Whether an owner's process has ended; an empty owner counts as ended."""
     pid, _, rest = owner.partition(":")
     started = rest.partition(":")[0]
     if not (pid.isdecimal() and started.isdecimal()):
         return True
     try:
         process = psutil.Process(int(pid))
-        if process.status() == psutil.STATUS_ZOMBIE:  # it has ended, and nobody has asked how
+        if process.status() == psutil.STATUS_ZOMBIE:  # it has ended; its parent has not read the exit status
             return True
         return abs(process.create_time() - int(started)) > _TOLERANCE_S
     except psutil.NoSuchProcess:
         return True
-    except psutil.AccessDenied:  # it lives, as somebody else
+    except psutil.AccessDenied:  # it is alive and belongs to another user
         return False

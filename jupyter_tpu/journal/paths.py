@@ -1,4 +1,4 @@
-"""Where our state lies on this machine."""
+"""Find the folder of our state on this machine."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ DATA_DIR_VARIABLE = "JUPYTER_TPU_DATA_DIR"
 
 
 def data_path() -> Path:
-    """Where that folder is, whether or not it exists."""
+    """Return the path of our data folder, whether or not it exists."""
     return Path(os.environ.get(DATA_DIR_VARIABLE) or Path(jupyter_data_dir()) / "tpu")
 
 
 def data_dir() -> Path:
-    """The folder of journal, key and known hosts, made on demand and closed to other users.
+    """Return the folder of journal, key and known hosts, created on demand and closed to other users.
 
     ``$JUPYTER_TPU_DATA_DIR``, or ``tpu`` in Jupyter's data directory.
 
     Raises:
-        JournalUnwritable: it cannot be made, or is somebody else's.
+        JournalUnwritable: it cannot be created, or belongs to another user.
     """
     path = data_path()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.chmod(0o700)
     except OSError as error:
-        if error.errno == errno.EROFS and path.is_dir():  # nobody writes there any more; what is there can be read
+        if error.errno == errno.EROFS and path.is_dir():  # a read-only file system: the state can still be read
             return path
         raise JournalUnwritable(
-            f"The folder {path} cannot be made or closed to other users ({error.strerror}).",
-            hint=f"Free disk space or fix its permissions, or name another folder in {DATA_DIR_VARIABLE}.",
+            f"The folder {path} cannot be created or made private ({error.strerror}).",
+            hint=f"Free disk space, fix its permissions, or set {DATA_DIR_VARIABLE} to another folder.",
             raw=str(error),
         ) from error
     return path

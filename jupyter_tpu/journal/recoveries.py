@@ -1,7 +1,7 @@
-"""Standing choices to make nodes again, with what the journal knows of their nodes. Every method may block on the disk.
+"""Store auto-recovery settings, with what the journal knows of their nodes. Every method may block on the disk.
 
-A choice is changed only from what it was when it was read: of two processes that decide at the same time one wins, and
-the other reads again. The line in the audit log is written with the change, or neither is.
+A setting is changed only if it is still what was read: of two processes that decide at the same time one wins, and the
+other reads again. The line in the audit log is written in the same transaction.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ KIND = "recovery"
 
 
 class Recoveries:
-    """Those of a project in a cloud."""
+    """The auto-recovery settings of a project in a cloud."""
 
     def __init__(self, journal: Journal, *, endpoint: str, project: str) -> None:
         self._journal = journal
@@ -38,7 +38,7 @@ class Recoveries:
         self._grants = Grants(journal, endpoint=endpoint, project=project)
 
     def all(self) -> tuple[Recovery, ...]:
-        """All of them, by node.
+        """Return all of them, by node.
 
         Raises:
             JournalUnwritable: one cannot be read.
@@ -46,15 +46,15 @@ class Recoveries:
         return tuple(_read(each.name, each.body) for each in self._documents.all(KIND))
 
     def get(self, name: NodeName) -> Recovery | None:
-        """The choice for a node."""
+        """Return the setting of a node; None when there is none. Raises as `all` does."""
         found = self._documents.get(KIND, str(name))
         return _read(found.name, found.body) if found else None
 
     def put(self, recovery: Recovery, entry: Entry) -> None:
-        """Lay down what the user chose, whatever it was before.
+        """Write what the user chose, whatever it was before.
 
         Raises:
-            JournalUnwritable: it is as it was.
+            JournalUnwritable: nothing has changed.
         """
         with self._journal.writing() as database:
             database.execute(
@@ -65,10 +65,10 @@ class Recoveries:
             self._audit.insert(database, entry)
 
     def swap(self, old: Recovery, new: Recovery, entries: Iterable[Entry] = (), *, now: float) -> bool:
-        """Lay down `new` where it still is `old`; whether it was.
+        """Replace `old` by `new` if it is still stored so; return whether it was.
 
         Raises:
-            JournalUnwritable: it is as it was.
+            JournalUnwritable: nothing has changed.
         """
         with self._journal.writing() as database:
             changed = database.execute(
@@ -82,14 +82,14 @@ class Recoveries:
             return bool(changed.rowcount)
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
-        """Make it ours to act on; None when another process that lives is at it, or it is no longer what it was."""
+        """Become its owner; None when another living process is, or when it has changed since it was read."""
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
         claimed = replace(recovery, owner=self._journal.owner)
         return claimed if self.swap(recovery, claimed, now=now) else None
 
     def wishes(self, recovery: Recovery) -> tuple[Intent, ...]:
-        """What was meant for the node since the choice was made, settled or not, newest first."""
+        """Return the intents about the node since the setting was made, settled or not, newest first."""
         with self._journal.reading() as database:
             rows = database.execute(
                 "SELECT body, owner FROM intents WHERE endpoint = ? AND node_name = ? AND created_at >= ?"
@@ -99,9 +99,9 @@ class Recoveries:
         return tuple(intents_of(rows))
 
     def spent_usd(self, name: NodeName, since: float) -> float | None:
-        """What nodes of that name have cost the user since then by the cloud's clock; None where that is not known.
+        """Return what nodes with that name have cost the user since then, by the cloud's clock; None = not known.
 
-        Times for which a TRC grant paid cost nothing.
+        Time that a TRC grant covers costs nothing.
         """
         try:
             spans = [replace(span, is_open=False) for span in self._ledger.spans()]
@@ -126,6 +126,6 @@ def _read(name: str, body: object) -> Recovery:
     raise JournalUnwritable(
         f"The recovery {name[:100]!r} in the journal is damaged.",
         exists="The node is as it was.",
-        hint="Choose again with `jupyter tpu recover`.",
+        hint="Set it again with `jupyter tpu recover`.",
         raw=str(body)[:500],
     )

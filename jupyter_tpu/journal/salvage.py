@@ -1,4 +1,4 @@
-"""What can still be read of a damaged journal, table by table. Reads a copy, which it may change; keeps nothing."""
+"""Read what can still be read of a damaged journal, table by table. Works on a copy, which it may change."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from jupyter_tpu.journal import schema
 from jupyter_tpu.lifecycle.intents import Intent
 from jupyter_tpu.models import NodeName
 
+# the page size of every journal: SQLite's default since 3.12, which we never change
 _PAGE = 4096
 _TYPES: Mapping[str, tuple[type, ...]] = {"TEXT": (str,), "REAL": (float, int), "INTEGER": (int,)}
-# SQLite's own words quote what is damaged, so they may be no text either
+# SQLite's messages quote damaged bytes, so even they may not be valid UTF-8
 _UNREADABLE = (sqlite3.Error, UnicodeDecodeError)
 
 Row = tuple[Any, ...]
@@ -25,10 +26,10 @@ Row = tuple[Any, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Salvage:
-    """Rows by table, as `schema.columns` has their columns.
+    """What was read: rows by table, with the columns of `schema.columns`.
 
     Attributes:
-        lost: the tables of which something is missing, or may be.
+        lost: the tables of which rows are missing, or may be.
     """
 
     rows: Mapping[str, tuple[Row, ...]]
@@ -36,7 +37,7 @@ class Salvage:
 
 
 def salvage(path: Path) -> Salvage:
-    """Read what can be read of a database and its write-ahead log. Never raises for their contents."""
+    """Read what can be read of a database and its write-ahead log. Damaged contents never raise."""
     _mend_header(path)
     with closing(sqlite3.connect(path, isolation_level=None)) as database:
         database.text_factory = lambda raw: raw.decode(errors="replace")
@@ -48,7 +49,7 @@ def salvage(path: Path) -> Salvage:
 
 
 def _mend_header(path: Path) -> None:
-    """Put into the file's first 100 bytes what all journals have there (sqlite.org/fileformat2.html, 1.3)."""
+    """Write into the file's first 100 bytes what all journals have there (sqlite.org/fileformat2.html, 1.3)."""
     if not path.exists() or path.stat().st_size < _PAGE:
         return
     with path.open("r+b") as file:
@@ -64,14 +65,14 @@ def _mend_header(path: Path) -> None:
 
 
 def _read(database: sqlite3.Connection, table: str, columns: tuple[schema.Column, ...]) -> tuple[tuple[Row, ...], bool]:
-    """The rows that make sense, and whether these are all."""
+    """Return the valid rows, and whether these are all."""
     named = f"SELECT rowid, {', '.join(column.name for column in columns)} FROM {table}"
     found: dict[int, Row] = {}
     is_whole = _is_whole(database, table) and _scan(database, f"{named} NOT INDEXED ORDER BY rowid", found)
-    if not is_whole:  # from both sides of what is damaged, and from where rows are kept a second time
+    if not is_whole:  # from both ends up to the damage, and from the index that has each row a second time
         for rest in ("NOT INDEXED ORDER BY rowid", "NOT INDEXED ORDER BY rowid DESC", f"INDEXED BY whole_{table}"):
             _scan(database, f"{named} {rest}", found)
-    rows = tuple(found[rowid] for rowid in sorted(found) if _makes_sense(table, columns, found[rowid]))
+    rows = tuple(found[rowid] for rowid in sorted(found) if _is_valid(table, columns, found[rowid]))
     return rows, is_whole and len(rows) == len(found)
 
 
@@ -83,7 +84,7 @@ def _is_whole(database: sqlite3.Connection, table: str) -> bool:
 
 
 def _scan(database: sqlite3.Connection, query: str, found: dict[int, Row]) -> bool:
-    """Add the rows that are not there yet; whether the scan came to its end."""
+    """Add the rows that were not found before; return whether the scan reached its end."""
     seen = set[int]()
     try:
         for rowid, *row in database.execute(query):
@@ -96,7 +97,7 @@ def _scan(database: sqlite3.Connection, query: str, found: dict[int, Row]) -> bo
     return True
 
 
-def _makes_sense(table: str, columns: tuple[schema.Column, ...], row: Row) -> bool:
+def _is_valid(table: str, columns: tuple[schema.Column, ...], row: Row) -> bool:
     for column, value in zip(columns, row, strict=True):
         if not (isinstance(value, _TYPES[column.kind]) or (value is None and column.may_be_null)):
             return False
@@ -112,7 +113,7 @@ def _check_intent(row: Mapping[str, Any]) -> None:
 
 
 def _check_event(_row: Mapping[str, Any]) -> None:
-    """Words for people."""
+    """Accept any: events are shown to people only."""
 
 
 def _check_span(row: Mapping[str, Any]) -> None:
@@ -122,7 +123,7 @@ def _check_span(row: Mapping[str, Any]) -> None:
 
 
 def _check_document(row: Mapping[str, Any]) -> None:
-    """A budget that makes no sense is kept: it stands, is shown, and allows nothing."""
+    """Accept any budget: an invalid one must stay, because it forbids all spending until the user sets it again."""
     if row["kind"] != "budget":
         _object(row["body"])
 

@@ -1,4 +1,4 @@
-"""The journal's tables and their version."""
+"""The journal's tables, and the steps from each earlier version."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 VERSION = 4
 
-# layout 1, of before the first release, does not say which cloud an intent is meant for; to perform it in another one
-# could delete a node that nobody meant, so it is forgotten (nodes are found by listing them)
+# layout 1, from before the first release, does not say which cloud an intent is for. Performed in another cloud it
+# could delete the wrong node, so these intents are dropped; nodes are found by listing them.
 _INTENTS = """
 DROP TABLE IF EXISTS events;
 DROP TABLE IF EXISTS intents;
@@ -36,7 +36,7 @@ CREATE TABLE events (
 );
 """
 
-# since layout 3: money and what the user has laid down
+# since layout 3: spending, and the user's settings
 _MONEY = """
 CREATE TABLE spans (
     endpoint TEXT NOT NULL,
@@ -73,7 +73,7 @@ CREATE TRIGGER audit_is_not_changed BEFORE UPDATE ON audit BEGIN SELECT RAISE(AB
 CREATE TRIGGER audit_is_not_shortened BEFORE DELETE ON audit BEGIN SELECT RAISE(ABORT, 'append only'); END;
 """
 
-# since layout 4: each row of money a second time, so that the check of a file finds any byte of them that has changed
+# since layout 4: an index has each row about money a second time, so that the integrity check finds any changed byte
 _TWICE = """
 CREATE INDEX whole_documents ON documents (endpoint, project, kind, name, body, updated_at);
 CREATE INDEX whole_spans ON spans (endpoint, node_name, uid, began_at, ended_at, is_open, usd_per_hour, body);
@@ -86,7 +86,7 @@ TABLES = ("intents", "events", "spans", "documents", "audit")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One of a table; `kind` is ``TEXT``, ``REAL`` or ``INTEGER``."""
+    """A column of a table; `kind` is ``TEXT``, ``REAL`` or ``INTEGER``."""
 
     name: str
     kind: str
@@ -94,13 +94,13 @@ class Column:
 
 
 def columns_of(database: sqlite3.Connection, table: str) -> tuple[Column, ...]:
-    """Those that a table has, in their order; none where there is no such table."""
+    """Return a table's columns in their order; none where there is no such table."""
     rows = database.execute(f"PRAGMA table_info({table})").fetchall()
     return tuple(Column(name=row[1], kind=row[2], may_be_null=not row[3] and not row[5]) for row in rows)
 
 
 def columns() -> dict[str, tuple[Column, ...]]:
-    """Table → its columns in this layout."""
+    """Return the columns of each table in this layout."""
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as database:
         make_tables(database)
         return {table: columns_of(database, table) for table in TABLES}
@@ -116,17 +116,17 @@ def is_as_it_says(database: sqlite3.Connection) -> bool:
 
 
 def version_of(database: sqlite3.Connection) -> int:
-    """The version of the tables in a file; 0 when there are none yet."""
+    """Return the version of the tables in a file; 0 when there are none yet."""
     return int(database.execute("PRAGMA user_version").fetchone()[0])
 
 
 def forget(database: sqlite3.Connection, before: float) -> None:
-    """Drop settled intents, with their history, that nobody has touched since then (Unix seconds)."""
+    """Delete settled intents, with their events, that were last updated before then (Unix seconds)."""
     database.execute("DELETE FROM intents WHERE settled = 1 AND updated_at < ?", (before,))
 
 
 def make_tables(database: sqlite3.Connection) -> None:
-    """Make the tables where there are none of this layout; two processes may try at the same time."""
+    """Create the tables, or upgrade those of an earlier layout; two processes may try at the same time."""
     database.execute("BEGIN IMMEDIATE")
     try:
         if version_of(database) < VERSION:
@@ -139,7 +139,7 @@ def make_tables(database: sqlite3.Connection) -> None:
 
 
 def _bring_up(database: sqlite3.Connection, found: int) -> None:
-    """Every step from the layout that was found; what the last layouts wrote stays."""
+    """Run each step after the layout that was found; rows of layouts 2 and later stay."""
     for version, tables in _STEPS:
         if found < version:
             for statement in tables.split(";\n"):

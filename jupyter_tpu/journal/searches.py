@@ -1,6 +1,7 @@
-"""Searches on disk: written down before their tries are, shared by server and CLI, driven by one process at a time.
+"""Store searches for capacity: shared by server and CLI, driven by one process at a time.
 
-They are documents of kind ``search``. Every method may block on the disk: call them off the event loop.
+A search is written before the intents of its tries. Searches are documents of kind ``search``. Every method may block
+on the disk: call them off the event loop.
 """
 
 from __future__ import annotations
@@ -29,24 +30,24 @@ class Searches:
         self._place = (endpoint, project, _KIND)
 
     def begin(self, wanted: Search) -> Search:
-        """Write down a new search as ours, or give the one that means the same and is open, or was when this began.
+        """Write a new search as ours, or return the same one if it is open or has just found its node.
 
         Raises:
-            NodeExists: another search for a node of that name goes on.
-            JournalUnwritable: it is not written down, so it must not be performed.
+            NodeExists: another search for a node with that name is running.
+            JournalUnwritable: it is not written, so it must not be performed.
         """
         with self._journal.writing() as database:
             for search in self._all(database):
                 if search.node_id == wanted.node_id and _is_at_work(search, wanted.created_at):
                     if set(search.candidates) == set(wanted.candidates):
                         return search
-                    raise _goes_on(search)
+                    raise _other_running(search)
             chosen = replace(wanted, owner=self._journal.owner)
             self._put(database, chosen)
             return chosen
 
     def save(self, search: Search) -> Search:
-        """Write down how far a search of ours has come, and give it; the user may have cancelled it meanwhile.
+        """Write the progress of a search of ours and return it; the user may have cancelled it meanwhile.
 
         Raises:
             ClaimLost: another process drives it now.
@@ -60,7 +61,7 @@ class Searches:
             return saved
 
     def ours(self, now: float) -> tuple[Search, ...]:
-        """Those that this process drives, among them those that it takes over now from a process that is gone."""
+        """Return the searches that this process drives; claims those whose process is gone."""
         return tuple(each for each in (self._claimed(known, now) for known in self.all()) if each is not None)
 
     def _claimed(self, known: Search, now: float) -> Search | None:
@@ -78,7 +79,7 @@ class Searches:
             return taken
 
     def cancel(self, search_id: str) -> Search:
-        """Say that no more is wanted of a search; whoever drives it undoes what it began.
+        """Mark a search as cancelled; the process that drives it cleans up and ends it.
 
         Raises:
             IntentNotFound: there is none.
@@ -94,23 +95,23 @@ class Searches:
             return cancelled
 
     def release(self) -> None:
-        """Let those of ours go, for another process or a later one to take over."""
+        """Give up the searches of ours, so that another process can claim them at once."""
         with self._journal.writing() as database:
             for search in self._all(database):
                 if search.owner == self._journal.owner:
                     self._put(database, replace(search, owner=""))
 
     def all(self) -> tuple[Search, ...]:
-        """Open ones and those that ended lately, oldest first."""
+        """Return the open searches and those that ended lately, oldest first."""
         with self._journal.reading() as database:
             return self._all(database)
 
     def find(self, search_id: str) -> Search | None:
-        """One by its id."""
+        """Return the search with this id; None when there is none."""
         return next((each for each in self.all() if each.search_id == search_id), None)
 
     def forget(self, before: float) -> None:
-        """Drop those that ended and were not touched since then (Unix seconds)."""
+        """Delete searches that ended and were last updated before then (Unix seconds)."""
         over = [each for each in self.all() if each.has_ended and each.updated_at < before]
         if over:
             with self._journal.writing() as database:
@@ -145,7 +146,7 @@ def _is_at_work(search: Search, since: float) -> bool:
     return not search.has_ended or (search.phase == "found" and search.updated_at >= since)
 
 
-def _goes_on(search: Search) -> NodeExists:
+def _other_running(search: Search) -> NodeExists:
     return NodeExists(
         f"A search for a node {search.node_id} is already running, with other candidates.",
         exists=search.message,
@@ -154,9 +155,9 @@ def _goes_on(search: Search) -> NodeExists:
 
 
 def _read(name: str, text: str) -> Search | None:
-    """One that is damaged is left out: what it asked for is in the journal as wishes of their own."""
+    """Return the search; None for a damaged one, whose tries are in the journal as intents of their own."""
     try:
         return Search.from_json(json.loads(text))
     except (ValueError, TypeError, KeyError, RecursionError):
-        log.warning("Left out: the damaged search %.100s in the journal", name)
+        log.warning("Left out the damaged search %.100s in the journal", name)
         return None
