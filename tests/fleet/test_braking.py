@@ -236,7 +236,7 @@ async def test_a_clock_that_leaps_ahead_makes_no_node_idle_that_was_not_asked_si
     assert (await ready.brake()).verdict.verdict == "idle"
     agents.is_silent, clocks.wall_s = True, 2 * HOUR
     leapt = await ready.brake()
-    assert leapt.activity.human.detail == "the clock of this machine was set since the node was last heard of"
+    assert leapt.activity.human.detail == "this computer's clock was changed since the node's last report"
     assert leapt.verdict.verdict == "unknown"
     agents.is_silent, clocks.steady_s = False, 60.0
     asked = await ready.brake()
@@ -256,9 +256,9 @@ async def test_nodes_that_others_have_made_have_no_rules(make_ready: Any, bench:
 @pytest.mark.parametrize(
     ("agents", "detail"),
     [
-        (Failing(BadInput("The agent has no method 'activity'.")), "the agent on the node cannot tell"),
+        (Failing(BadInput("The agent has no method 'activity'.")), "the agent on the node gave no valid answer"),
         (Failing(LinkDown("cut")), "no client has connected to the node yet"),
-        (Saying(sources=7), "the agent on the node cannot tell"),
+        (Saying(sources=7), "the agent on the node gave no valid answer"),
         (Saying(revision="new"), ""),
     ],
     ids=["older agent", "no answer", "nonsense", "nonsense in numbers"],

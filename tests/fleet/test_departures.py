@@ -68,7 +68,8 @@ async def test_what_a_guard_did_while_the_laptop_was_off_is_said_with_its_orders
     entry = await ended(bench, journal)
     assert entry.subject == str(node.name)
     assert entry.detail["uid"] == node.uid
-    assert f"and nothing here asked for that. Its guard was due to {verb} it after 30 min without use" in entry.reason
+    due = f"Its guard was due to {verb} it after 30 min without use"
+    assert f"and this computer did not request that. {due}" in entry.reason
     assert "It was last seen READY at 20" in entry.reason
 
 
@@ -77,7 +78,7 @@ async def test_a_node_that_the_cloud_has_taken_is_not_laid_to_its_guard(bench: A
     fleet = await watched(bench, journal)
     node = await ready(bench, fleet, journal)
     bench.emulator.control.preempt(str(node.name))
-    assert (await ended(bench, journal)).reason.startswith("The cloud has taken the node: it is PREEMPTED.")
+    assert (await ended(bench, journal)).reason.startswith("The cloud has pre-empted the node: it is PREEMPTED.")
 
 
 async def test_what_was_asked_for_here_is_not_said_to_have_ended_by_itself(bench: Any) -> None:
@@ -116,7 +117,7 @@ async def test_what_was_asked_for_here_and_refused_is_not_taken_for_its_end(benc
     audit.note(Entry(at=time.time(), action="delete", subject=str(node.name), reason="The user asked for it."))
     audit.note(Entry(at=time.time(), action="stop", subject=str(node.name), reason="A budget.", detail=failed))
     await bench.cloud.delete_node(node.name)
-    assert "nothing here asked for that" in (await ended(bench, journal)).reason
+    assert "this computer did not request that" in (await ended(bench, journal)).reason
 
 
 async def test_a_node_in_a_state_that_nobody_knows_has_not_ended(bench: Any) -> None:

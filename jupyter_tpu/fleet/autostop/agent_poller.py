@@ -1,4 +1,4 @@
-"""What the agents say of their nodes, and what they are told: asked over links that are there, never over new ones."""
+"""Poll the agents for activity, and send them newer rules; over open links only, never over new ones."""
 
 from __future__ import annotations
 
@@ -28,20 +28,28 @@ from jupyter_tpu.fleet.autostop.history_view import NO_LINK, OLDER
 from jupyter_tpu.fleet.autostop.settings import NodeSettings
 from jupyter_tpu.models import Node
 
+# Our choices. An older report may miss what has begun since, so it stops no node.
 _FRESH_S = 30.0
+# an agent that did not answer is polled less often, because each poll may cost the loop `answer_s`
 _AFTER_SILENCE_S = 30.0
+# reports are dated by the wall clock; after a leap of this size they are too old or too new, and are read again
 _CLOCK_SET_S = 10.0
-"""What the node has said is kept by the wall clock; after a leap of that the node is asked again."""
+# the agent and this computer may differ by this about how long the node has been READY before it is corrected
 _READY_DIFFERS_S = 120.0
+# the agent's texts are shown to people
+_LONGEST_TEXT = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentReport:
-    """One answer; `at` is when it came.
+    """One agent's answer.
 
     Attributes:
-        activity: None where the agent is older than this question.
-        rules: revision and rules that its guard goes by, without a deadline; None where it has not been told any.
+        at: when it came.
+        activity: None where the agent is too old to report it, or the answer is invalid.
+        keep: the node's “keep running” setting, as the agent has it.
+        guard: state and detail of the guard on the node.
+        rules: revision and rules that the guard applies, without a deadline; None where it has none.
     """
 
     at: Moment
@@ -52,10 +60,10 @@ class AgentReport:
     rules: tuple[float, Rules] | None = None
 
 
-def heard(said: Mapping[str, Any], at: Moment) -> AgentReport:
-    """Read an answer; one that makes no sense tells nothing."""
+def heard(answer: Mapping[str, Any], at: Moment) -> AgentReport:
+    """Parse an answer; an invalid one gives an empty report, and the node counts as busy."""
     try:
-        sources, keep = said["sources"], said["keep"]
+        sources, keep = answer["sources"], answer["keep"]
         missing = [name for name in OLDEST_SOURCES if name not in sources]
         if missing:
             raise KeyError(missing[0])
@@ -64,56 +72,57 @@ def heard(said: Mapping[str, Any], at: Moment) -> AgentReport:
             at=at,
             activity=Activity(**{name: _source(sources[name], at.wall) for name in SOURCES if name in sources}),
             keep=Keep(until=until, while_busy=keep["while_busy"]),
-            keep_revision=float(said["keep_revision"]),
-            guard={name: plain(said["guard"][name], 500) for name in ("state", "detail")},
-            rules=_rules(said),
+            keep_revision=float(answer["keep_revision"]),
+            guard={name: plain(answer["guard"][name], _LONGEST_TEXT) for name in ("state", "detail")},
+            rules=_rules(answer),
         )
     except (KeyError, TypeError, ValueError, BadInput):
         return AgentReport(at=at)
 
 
 class AgentPoller:
-    """Remembers the last answer of each node, by full name and uid.
+    """Stores the last report of each node, by full name and uid.
 
     Args:
-        every_s: how often an agent is asked.
-        answer_s: how long it may take.
+        agents: the way to the agents; None: there is none.
+        every_s: how often an agent is polled.
+        answer_s: how long it may take to answer.
     """
 
     def __init__(self, agents: Agents | None, *, every_s: float, answer_s: float) -> None:
         self._agents = agents
         self._every_s = every_s
         self._answer_s = answer_s
-        self._heard: dict[tuple[str, str], AgentReport] = {}
-        self._ask_at: dict[tuple[str, str], float] = {}
+        self._reports: dict[tuple[str, str], AgentReport] = {}
+        self._due_at: dict[tuple[str, str], float] = {}
 
-    async def listen(self, nodes: Iterable[Node], laid: Mapping[str, NodeSettings], now: Moment) -> None:
-        """Ask those whose time has come, and tell them what they do not know; never raises for one of them."""
-        due = [node for node in nodes if node.is_billed and now.steady >= self._ask_at.get(_key(node), 0.0)]
-        await asyncio.gather(*(self._ask(node, laid[str(node.name)], now) for node in due))
+    async def listen(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings], now: Moment) -> None:
+        """Poll the agents that are due, and send them newer settings; never raises for one of them."""
+        due = [node for node in nodes if node.is_billed and now.steady >= self._due_at.get(_key(node), 0.0)]
+        await asyncio.gather(*(self._poll(node, settings[str(node.name)], now) for node in due))
 
-    async def _ask(self, node: Node, laid: NodeSettings, now: Moment) -> None:
+    async def _poll(self, node: Node, settings: NodeSettings, now: Moment) -> None:
         if self._agents is None:
             return
-        self._ask_at[_key(node)] = now.steady + self._every_s
+        self._due_at[_key(node)] = now.steady + self._every_s
         try:
             async with asyncio.timeout(self._answer_s):
-                said = await self._exchange(self._agents, node, laid, now)
-        except BadInput:
-            self._heard[_key(node)] = AgentReport(at=now)
+                answer = await self._exchange(self._agents, node, settings, now)
+        except BadInput:  # an agent that is too old to know the method
+            self._reports[_key(node)] = AgentReport(at=now)
         except (TpuError, TimeoutError):
-            self._ask_at[_key(node)] = now.steady + _AFTER_SILENCE_S
+            self._due_at[_key(node)] = now.steady + _AFTER_SILENCE_S
         else:
-            if said is not None:
-                self._heard[_key(node)] = heard(said, now)
+            if answer is not None:
+                self._reports[_key(node)] = heard(answer, now)
 
-    async def _exchange(self, agents: Agents, node: Node, laid: NodeSettings, now: Moment) -> dict[str, Any] | None:
-        said = await agents.call(node.name, "activity", {})
-        news = _news(said, laid, now) if said is not None else {}
-        return await agents.call(node.name, "set_brakes", news) if news else said
+    async def _exchange(self, agents: Agents, node: Node, settings: NodeSettings, now: Moment) -> dict[str, Any] | None:
+        answer = await agents.call(node.name, "activity", {})
+        news = _news(answer, settings, now) if answer is not None else {}
+        return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def past(self, node: Node) -> Mapping[str, Any] | str:
-        """What the agent says when it is asked for the last hour too; or why it says nothing."""
+        """Return the agent's answer with its history of the last hour; or why there is none, for people."""
         if self._agents is None:
             return NO_LINK
         try:
@@ -127,44 +136,47 @@ class AgentPoller:
             return error.message
 
     def hurry(self, node: Node) -> None:
-        """Ask that node at the next occasion."""
-        self._ask_at.pop(_key(node), None)
+        """Poll the node at the next turn, though it is not due yet."""
+        self._due_at.pop(_key(node), None)
 
-    def activity(self, node: Node, laid: NodeSettings, now: Moment) -> Activity:
-        """What is known now; what is too old is not. A node that others have made may be used by them."""
-        if not node.is_billed:  # whatever was heard of it before
+    def activity(self, node: Node, settings: NodeSettings, now: Moment) -> Activity:
+        """Return the node's activity; unknown, thus busy, where the last report is missing, invalid or too old."""
+        if not node.is_billed:  # whatever it reported before
             return not_running(node.state)
-        last = self._heard.get(_key(node))
-        if last is None and laid.is_ours and self._agents is not None and not self._agents.was_reached(node):
+        last = self._reports.get(_key(node))
+        # only for our own nodes: others may be using a node that this computer never reached
+        if last is None and settings.is_ours and self._agents is not None and not self._agents.was_reached(node):
             return never_connected()
         if last is None or last.activity is None:
-            return unknown("the agent on the node cannot tell" if last else "the node cannot be asked now")
+            return unknown("the agent on the node gave no valid answer" if last else NO_LINK)
         if abs((now.wall - last.at.wall) - (now.steady - last.at.steady)) > _CLOCK_SET_S:
-            return unknown("the clock of this machine was set since the node was last heard of")
+            return unknown("this computer's clock was changed since the node's last report")
         if last.at.age_s(now) > _FRESH_S:
-            return unknown(f"the node was last heard of {span_text(last.at.age_s(now))} ago")
+            return unknown(f"the node's last report is {span_text(last.at.age_s(now))} old")
         return last.activity
 
     def last_human_at(self, node: Node) -> float | None:
-        """When a person acted last, as far as was ever heard."""
-        last = self._heard.get(_key(node))
+        """Return when a person used the node last (Unix seconds); None where no report says so."""
+        last = self._reports.get(_key(node))
         return last.activity.human.last_at if last is not None and last.activity is not None else None
 
-    def keep(self, node: Node, laid: NodeSettings) -> Keep:
-        """The agent's, who may have been asked in a notebook, unless it has not heard of a newer wish from here."""
-        last = self._heard.get(_key(node))
-        is_newer = last is not None and last.activity is not None and last.keep_revision >= laid.keep_revision
-        return last.keep if last is not None and is_newer else laid.keep
+    def keep(self, node: Node, settings: NodeSettings) -> Keep:
+        """Return the “keep running” setting: the agent's, which a notebook may have changed, or ours if newer."""
+        last = self._reports.get(_key(node))
+        is_newer = last is not None and last.activity is not None and last.keep_revision >= settings.keep_revision
+        return last.keep if last is not None and is_newer else settings.keep
 
-    def rules(self, node: Node, laid: NodeSettings) -> Rules:
-        """What is laid down, or what its guard goes by where that is newer: the journal may have been lost."""
-        last = self._heard.get(_key(node))
-        revision, rules = last.rules if last is not None and last.rules else (0.0, laid.rules)
-        return replace(rules, deadline_at=laid.rules.deadline_at) if revision > laid.revision else laid.rules
+    def rules(self, node: Node, settings: NodeSettings) -> Rules:
+        """Return the rules of the journal, or those of the guard if newer: the journal may have been lost."""
+        last = self._reports.get(_key(node))
+        revision, rules = last.rules if last is not None and last.rules else (0.0, settings.rules)
+        return (
+            replace(rules, deadline_at=settings.rules.deadline_at) if revision > settings.revision else settings.rules
+        )
 
     def guard(self, node: Node) -> Mapping[str, str]:
-        """``{"state", "detail"}`` of the guard on the node."""
-        last = self._heard.get(_key(node))
+        """Return ``state`` and ``detail`` of the guard on the node."""
+        last = self._reports.get(_key(node))
         if last is None or not last.guard:
             return {"state": "unknown", "detail": "its agent has no guard" if last else "no agent has answered yet"}
         return last.guard
@@ -174,38 +186,41 @@ def _key(node: Node) -> tuple[str, str]:
     return str(node.name), node.uid
 
 
-def _source(said: Mapping[str, Any], heard_at: float) -> Source:
-    age_s = said["age_s"]
-    last_at = None if age_s is None else heard_at - float(age_s)
-    return Source(state=str(said["state"]), last_at=last_at, detail=plain(said["detail"], 500))
+def _source(answer: Mapping[str, Any], at: float) -> Source:
+    age_s = answer["age_s"]
+    last_at = None if age_s is None else at - float(age_s)
+    return Source(state=str(answer["state"]), last_at=last_at, detail=plain(answer["detail"], _LONGEST_TEXT))
 
 
-def _rules(said: Mapping[str, Any]) -> tuple[float, Rules] | None:
+def _rules(answer: Mapping[str, Any]) -> tuple[float, Rules] | None:
     try:
-        return (float(said["revision"]), Rules.from_json(said["rules"])) if said["has_rules"] else None
+        return (float(answer["revision"]), Rules.from_json(answer["rules"])) if answer["has_rules"] else None
     except (KeyError, TypeError, ValueError, BadInput):
         return None
 
 
-def _news(said: Mapping[str, Any], laid: NodeSettings, now: Moment) -> dict[str, Any]:
-    """What the agent must be told; newer rules win, whoever laid them down."""
+def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dict[str, Any]:
+    """Return what the agent must get; the newer revision wins, whichever computer set it."""
     try:
-        revision, keep_revision = float(said["revision"]), float(said["keep_revision"])
-        agent_ready_s, has_rules = float(said["ready_for_s"] or 0.0), bool(said["has_rules"])
+        revision, keep_revision = float(answer["revision"]), float(answer["keep_revision"])
+        agent_ready_s, has_rules = float(answer["ready_for_s"] or 0.0), bool(answer["has_rules"])
     except (KeyError, TypeError, ValueError):
         return {}
     news: dict[str, Any] = {}
-    if laid.revision > revision or not (has_rules or laid.rules.is_off):
-        rules = laid.rules
+    if settings.revision > revision or not (has_rules or settings.rules.is_off):
+        rules = settings.rules
         deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall
         lengths = {name: getattr(rules, name) for name in LENGTHS}
-        told = {**lengths, "deadline_in_s": deadline_in_s, "action": rules.action}
-        news |= {"rules": told, "revision": laid.revision}
-    if laid.keep_revision > keep_revision:
-        for_s = None if laid.keep.until is None else laid.keep.until - now.wall
-        keep = {"for_s": for_s, "while_busy": laid.keep.while_busy}
-        news |= {"keep": keep, "keep_revision": laid.keep_revision}
-    ready_s = None if laid.ready_since is None else now.wall - laid.ready_since
+        # a deadline as a distance, because the node's clock may differ
+        news |= {
+            "rules": {**lengths, "deadline_in_s": deadline_in_s, "action": rules.action},
+            "revision": settings.revision,
+        }
+    if settings.keep_revision > keep_revision:
+        for_s = None if settings.keep.until is None else settings.keep.until - now.wall
+        keep = {"for_s": for_s, "while_busy": settings.keep.while_busy}
+        news |= {"keep": keep, "keep_revision": settings.keep_revision}
+    ready_s = None if settings.ready_since is None else now.wall - settings.ready_since
     if ready_s is not None and abs(ready_s - agent_ready_s) > _READY_DIFFERS_S:
         news |= {"ready_for_s": max(0.0, ready_s)}
     return news

@@ -1,6 +1,6 @@
-"""The local brake: judges every node by its rules, tells the guards on the nodes, and ends what is due.
+"""The auto-stop controller: judge every node by its rules, send them to the guards, and stop or delete what is due.
 
-It is one of three: a guard on each node does the same without us, and a budget stops what costs too much.
+Two others end nodes: the guard on each node does the same without this computer, and budgets stop what costs too much.
 """
 
 from __future__ import annotations
@@ -38,24 +38,30 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# all our choices: how often an agent is polled, and how long the fleet's loop waits for it
 _ASK_EVERY_S = 5.0
 _ANSWER_S = 3.0
+# between two requests to end a node: the cloud needs time, and the same request again would do nothing
 _AGAIN_AFTER_S = 30.0
-_NOTE_ACTS_EVERY_S = 600.0
+# coarse, because each is a write to the disk
+_RECORD_ACTS_EVERY_S = 600.0
+# reading the whole ledger is slow when it is long
 _COST_EVERY_S = 60.0
 _ENDING = ("STOPPING", "DELETING")
 
 
 def this_moment() -> Moment:
-    """Both clocks of this machine."""
+    """Return the time of both clocks of this computer."""
     return Moment(wall=time.time(), steady=time.monotonic())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brake:
-    """How one node stands with its brakes; `rules.action` is what the node allows.
+    """The auto-stop status of one node.
 
-    `reminder` is there where the node was billed for a day or more without a human act.
+    Attributes:
+        rules: those that apply; `rules.action` is one that the cloud allows for this node.
+        reminder: set when the node was billed for a day or more and nobody used it.
     """
 
     node: Node
@@ -71,11 +77,11 @@ class AutostopController:
     """See `Controller`.
 
     Args:
-        agents: the way to the agents; None: nothing is known of what goes on, so the idle rule ends nothing.
-        every_s: how often an agent is asked.
-        answer_s: how long it may take; the loop of the fleet waits for it.
-        look_at_clocks: gives both clocks.
-        login_key: the user's public key line, by which nodes are known that the journal does not know.
+        agents: the way to the agents; None: activity is unknown, so the idle timeout stops nothing.
+        every_s: how often an agent is polled.
+        answer_s: how long it may take to answer; the fleet's loop waits for it.
+        look_at_clocks: returns the time of both clocks.
+        login_key: the user's public key line; a node that has it is ours even if the journal was lost.
     """
 
     def __init__(
@@ -91,12 +97,12 @@ class AutostopController:
     ) -> None:
         self._cloud = cloud
         self._owner = journal.owner
-        self._book = AutostopSettings(journal, cloud.settings, login_key)
+        self._settings = AutostopSettings(journal, cloud.settings, login_key)
         self.saving = CheckpointHooks(agents, journal, cloud.settings) if agents else None
-        self._hearing = AgentPoller(self.saving, every_s=every_s, answer_s=answer_s)
+        self._poller = AgentPoller(self.saving, every_s=every_s, answer_s=answer_s)
         self._cloud_clock = cloud.clock
         self._clocks = look_at_clocks
-        self._books = SpendLedger(journal, cloud.settings)
+        self._ledger = SpendLedger(journal, cloud.settings)
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf
         self._first_seen: dict[tuple[object, ...], Moment] = {}
@@ -104,177 +110,188 @@ class AutostopController:
         self._warned: set[tuple[str, str]] = set()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Judge all nodes, and begin to end those that are due; the fault of one is not the others'."""
-        for brake in await self.look(fleet.snapshot().nodes):
-            if await self._is_ready(brake) and _is_due(brake):
+        """Judge all nodes, and stop or delete those that are due; a failure of one does not affect the others."""
+        for status in await self.look(fleet.snapshot().nodes):
+            if await self._is_ready(status) and _is_due(status):
                 try:
-                    await self._end(fleet, brake, now)
+                    await self._end(fleet, status, now)
                 except TpuError as error:
-                    log.warning("%s could not be ended by its rules: %s", brake.node.name, error)
+                    log.warning("Auto-stop could not end %s: %s", status.node.name, error)
 
     async def look(self, nodes: Iterable[Node]) -> list[Brake]:
-        """How each of these nodes stands now.
+        """Return the present status of each of these nodes.
 
         Raises:
-            JournalUnwritable: the journal cannot be read. Where only something of one node cannot, its verdict says so.
+            JournalUnwritable: the journal cannot be read. A damaged entry of one node is named in its verdict.
         """
         nodes = tuple(nodes)
-        laid = await asyncio.to_thread(self._book.read, nodes)
-        laid = {str(node.name): self._here(self._possible(node, laid[str(node.name)])) for node in nodes}
-        self._tell_damage(laid)
-        await self._hearing.listen(nodes, laid, self._clocks())
-        await asyncio.to_thread(self._note_acts, nodes, laid)
-        brakes = [self._brake(node, laid[str(node.name)]) for node in nodes]
-        return await self._with_costs(brakes) if any(brake.reminder for brake in brakes) else brakes
+        # the rules first: what is newer than the agents' goes to them with the poll
+        settings = await asyncio.to_thread(self._settings.read, nodes)
+        settings = {
+            str(node.name): self._by_local_clock(self._with_possible_action(node, settings[str(node.name)]))
+            for node in nodes
+        }
+        self._log_damage(settings)
+        await self._poller.listen(nodes, settings, self._clocks())
+        await asyncio.to_thread(self._record_acts, nodes, settings)
+        statuses = [self._status(node, settings[str(node.name)]) for node in nodes]
+        return await self._with_costs(statuses) if any(status.reminder for status in statuses) else statuses
 
-    async def _with_costs(self, brakes: list[Brake]) -> list[Brake]:
-        """What the nodes have cost of which the user is reminded; the ledger is read once a minute."""
+    async def _with_costs(self, statuses: list[Brake]) -> list[Brake]:
+        """Add the cost of the node to each reminder; the ledger is read once a minute."""
         now = self._clocks()
         if now.steady >= self._cost_again_at:
             self._cost_again_at = now.steady + _COST_EVERY_S
-            self._costs = await asyncio.to_thread(self._books.node_costs, self._cloud_clock.now())
+            self._costs = await asyncio.to_thread(self._ledger.node_costs, self._cloud_clock.now())
         return [
-            replace(brake, reminder=replace(brake.reminder, usd=node_cost(self._costs, brake.node)))
-            if brake.reminder
-            else brake
-            for brake in brakes
+            replace(status, reminder=replace(status.reminder, usd=node_cost(self._costs, status.node)))
+            if status.reminder
+            else status
+            for status in statuses
         ]
 
-    def _note_acts(self, nodes: Iterable[Node], laid: Mapping[str, NodeSettings]) -> None:
-        """For processes that have no link: when somebody acted on each node. That it fails is no reason to end less."""
+    def _record_acts(self, nodes: Iterable[Node], settings: Mapping[str, NodeSettings]) -> None:
+        """Store when each node was last used, for processes without a link. A failure must not prevent auto-stop."""
         for node in nodes:
-            acted_at = self._hearing.last_human_at(node)
-            if acted_at is not None and acted_at - (laid[str(node.name)].acted_at or 0.0) >= _NOTE_ACTS_EVERY_S:
+            acted_at = self._poller.last_human_at(node)
+            if acted_at is not None and acted_at - (settings[str(node.name)].acted_at or 0.0) >= _RECORD_ACTS_EVERY_S:
                 with suppress(JournalUnwritable):
-                    self._book.put_act(node, acted_at)
+                    self._settings.put_act(node, acted_at)
 
-    def _tell_damage(self, laid: Mapping[str, NodeSettings]) -> None:
-        """Each is logged once."""
-        damaged = {(name, each.damage) for name, each in laid.items() if each.damage}
+    def _log_damage(self, settings: Mapping[str, NodeSettings]) -> None:
+        """Log each damaged entry once."""
+        damaged = {(name, each.damage) for name, each in settings.items() if each.damage}
         for name, damage in sorted(damaged - self._warned):
             log.warning("%s: %s", name, damage)
         self._warned |= damaged
 
     async def set_rules(self, node: Node, changes: Mapping[str, Any]) -> Brake:
-        """Lay down other rules; what is not named stays.
+        """Change the rules that `changes` names; the others stay. Returns the new status.
 
         Raises:
-            BadInput: they make no sense; the rules are as they were.
-            JournalUnwritable: they cannot be written down.
+            BadInput: a rule is invalid; nothing has changed.
+            JournalUnwritable: they could not be written; nothing has changed.
         """
-        laid = (await asyncio.to_thread(self._book.read, (node,)))[str(node.name)]
-        rules = replace(self._hearing.rules(node, laid), **changes)
-        await asyncio.to_thread(self._book.put_rules, node, rules, now=self._clocks().wall)
-        return await self._told(node)
+        settings = (await asyncio.to_thread(self._settings.read, (node,)))[str(node.name)]
+        rules = replace(self._poller.rules(node, settings), **changes)
+        await asyncio.to_thread(self._settings.put_rules, node, rules, now=self._clocks().wall)
+        return await self._after_change(node)
 
     async def keep(self, node: Node, keep: Keep) -> Brake:
-        """Hold the idle rule off and the end of the session out, or no longer; raises as `set_rules`."""
-        await asyncio.to_thread(self._book.put_keep, node, keep, now=self._clocks().wall)
-        return await self._told(node)
+        """Suspend the idle timeout and move the session's end, or cancel that; returns the new status.
+
+        Raises as `set_rules`.
+        """
+        await asyncio.to_thread(self._settings.put_keep, node, keep, now=self._clocks().wall)
+        return await self._after_change(node)
 
     async def past(self, node: Node) -> JSON:
-        """What its guard saw in the last hour, see `past_view`; asked over a link that is there, never over a new one.
+        """Return the guard's history of the last hour, see `past_view`; over an open link only.
 
         Raises:
             JournalUnwritable: the rules cannot be read.
         """
-        laid = (await asyncio.to_thread(self._book.read, (node,)))[str(node.name)]
-        said = await self._hearing.past(node)
-        idle_after_s = self._hearing.rules(node, laid).idle_after_s
-        return past_view(said, idle_after_s=idle_after_s, now=self._clocks().wall)
+        settings = (await asyncio.to_thread(self._settings.read, (node,)))[str(node.name)]
+        answer = await self._poller.past(node)
+        idle_after_s = self._poller.rules(node, settings).idle_after_s
+        return past_view(answer, idle_after_s=idle_after_s, now=self._clocks().wall)
 
-    async def _told(self, node: Node) -> Brake:
-        self._hearing.hurry(node)
+    async def _after_change(self, node: Node) -> Brake:
+        self._poller.hurry(node)
         return (await self.look((node,)))[0]
 
-    def _possible(self, node: Node, laid: NodeSettings) -> NodeSettings:
-        """The cloud does not stop every node; what is stopped already need not be deleted for that."""
+    def _with_possible_action(self, node: Node, settings: NodeSettings) -> NodeSettings:
+        """Replace the action stop by delete where the cloud cannot stop the node; a STOPPED node needs no deletion."""
         return (
-            laid
+            settings
             if can_stop(node) or node.state == "STOPPED"
-            else replace(laid, rules=replace(laid.rules, action="delete"))
+            else replace(settings, rules=replace(settings.rules, action="delete"))
         )
 
-    def _here(self, laid: NodeSettings) -> NodeSettings:
-        """What the ledger knows is by the cloud's clock, all else by this computer's."""
-        since = laid.ready_since
-        return laid if since is None else replace(laid, ready_since=self._cloud_clock.of_here(since))
+    def _by_local_clock(self, settings: NodeSettings) -> NodeSettings:
+        """Convert the ledger's time, by the cloud's clock, to this computer's, which dates everything else."""
+        since = settings.ready_since
+        return settings if since is None else replace(settings, ready_since=self._cloud_clock.of_here(since))
 
-    def _brake(self, node: Node, laid: NodeSettings) -> Brake:
+    def _status(self, node: Node, settings: NodeSettings) -> Brake:
         now = self._clocks()
-        rules, keep = self._hearing.rules(node, laid), self._hearing.keep(node, laid)
-        activity = self._hearing.activity(node, laid, now)
+        rules, keep = self._poller.rules(node, settings), self._poller.keep(node, settings)
+        activity = self._poller.activity(node, settings, now)
+        # both ends are fixed when first seen, so that setting the clock back postpones neither
         if rules.deadline_at is not None:
             rules = replace(rules, deadline_at=self._earliest(node, "deadline", rules.deadline_at, now))
         if keep.until is not None:
             keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
-        ready_since = self._ready_since(node, laid, now)
+        ready_since = self._ready_since(node, settings, now)
         verdict = judge(rules, activity, keep, ready_since, now.wall)
-        if laid.damage:
-            verdict = replace(verdict, reason=f"{laid.damage}; {verdict.reason}")
+        if settings.damage:
+            verdict = replace(verdict, reason=f"{settings.damage}; {verdict.reason}")
         return Brake(
             node=node,
             rules=rules,
             keep=keep,
             activity=activity,
             verdict=verdict,
-            guard=self._hearing.guard(node),
-            reminder=reminder_of(laid, ready_since, self._hearing.last_human_at(node), now.wall),
+            guard=self._poller.guard(node),
+            reminder=reminder_of(settings, ready_since, self._poller.last_human_at(node), now.wall),
         )
 
     def _earliest(self, node: Node, what: str, end_at: float, now: Moment) -> float:
-        # a keep that an agent tells of differs a little each time
+        # rounded to a minute, because an agent's answer differs a little each time
         first = self._first_seen.setdefault((str(node.name), node.uid, what, round(end_at / 60)), now)
         return earliest_end(end_at, first, now)
 
-    def _ready_since(self, node: Node, laid: NodeSettings, now: Moment) -> float | None:
-        """A clock that was set back makes no node younger."""
-        if laid.ready_since is None:
+    def _ready_since(self, node: Node, settings: NodeSettings, now: Moment) -> float | None:
+        """Return since when the node has been READY; a clock that was set back makes no node younger."""
+        if settings.ready_since is None:
             return None
-        # by minutes: how wrong our clock is becomes known more closely with each answer of the cloud
-        first = self._first_seen.setdefault((str(node.name), node.uid, "ready", round(laid.ready_since / 60)), now)
-        counted_s = (first.wall - laid.ready_since) + first.age_s(now)
-        return now.wall - max(now.wall - laid.ready_since, counted_s)
+        # rounded to a minute, because the offset of our clock becomes more exact with each answer of the cloud
+        first = self._first_seen.setdefault((str(node.name), node.uid, "ready", round(settings.ready_since / 60)), now)
+        counted_s = (first.wall - settings.ready_since) + first.age_s(now)
+        return now.wall - max(now.wall - settings.ready_since, counted_s)
 
-    # The end
+    # stopping and deleting
 
-    async def _is_ready(self, brake: Brake) -> bool:
-        """Whether the hooks on the node have had their seconds; those before an end that nothing moves come first."""
-        left_s = math.inf if brake.verdict.ends_at is None else brake.verdict.ends_at - self._clocks().wall
-        is_near = left_s <= (0.0 if brake.verdict.ends_why == "idle" else HOOK_S)
-        if self.saving is None or not is_near or not brake.node.is_billed:
+    async def _is_ready(self, status: Brake) -> bool:
+        """Whether the checkpoint hooks have had their time; before a fixed end they are called ahead of it."""
+        left_s = math.inf if status.verdict.ends_at is None else status.verdict.ends_at - self._clocks().wall
+        is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
+        if self.saving is None or not is_near or not status.node.is_billed:
             return True
-        deadline_at = brake.rules.deadline_at
+        deadline_at = status.rules.deadline_at
         ends_in_s = math.inf if deadline_at is None else deadline_at - self._clocks().wall
-        return await self.saving.is_ready(brake.node, why_text(brake), ends_in_s=ends_in_s)
+        return await self.saving.is_ready(status.node, why_text(status), ends_in_s=ends_in_s)
 
-    async def _end(self, fleet: Fleet, brake: Brake, now: float) -> None:
-        node, key = brake.node, (str(brake.node.name), brake.node.uid)
+    async def _end(self, fleet: Fleet, status: Brake, now: float) -> None:
+        node, key = status.node, (str(status.node.name), status.node.uid)
         open_intents = [each for each in fleet.snapshot().intents if each.node_name == node.name and not each.settled]
-        if any(not _can_overrule(brake.rules.action, each) for each in open_intents):
+        # another intent is changing the node: judge it again when that is done
+        if any(not _can_overrule(status.rules.action, each) for each in open_intents):
             return
         asked, steady = self._asked.get(key, NEVER_ASKED), self._clocks().steady
         if asked.times and steady - asked.at < _AGAIN_AFTER_S:
             return
-        asked = await self._heard(fleet, asked)
+        # repeated refusals turn a stop into a deletion
+        asked = await self._with_outcome(fleet, asked)
         why_delete = asked.why_delete(steady)
-        verb = "delete" if why_delete else brake.rules.action
-        reason = f"{why_text(brake)} {why_delete}".strip()
+        verb = "delete" if why_delete else status.rules.action
+        reason = f"{why_text(status)} {why_delete}".strip()
         try:
             intent = await (fleet.delete(node.name) if verb == "delete" else fleet.stop(node.name))
-        except JournalUnwritable:  # what ends a charge must not wait for a disk
-            log.warning("%s ends by its rules: %s", node.name, reason)
+        except JournalUnwritable:  # a full disk must not keep a node billed
+            log.warning("Auto-stop ends %s: %s", node.name, reason)
             self._asked[key] = await ask_directly(self._cloud, verb, node.name, asked, steady)
             return
         self._asked[key] = replace(asked, intent_id=intent.intent_id, at=steady, times=asked.times + 1)
-        log.warning("%s ends by its rules: %s", node.name, reason)
+        log.warning("Auto-stop ends %s: %s", node.name, reason)
+        # another process may have begun the same intent, and then it writes the line
         if intent.owner == self._owner:
             entry = Entry(at=now, action=verb, subject=str(node.name), reason=reason)
-            await asyncio.to_thread(self._book.note, entry)
+            await asyncio.to_thread(self._settings.note, entry)
 
     @staticmethod
-    async def _heard(fleet: Fleet, asked: Asked) -> Asked:
-        """With what became of the last request."""
+    async def _with_outcome(fleet: Fleet, asked: Asked) -> Asked:
+        """Add the outcome of the last request."""
         intent = await fleet.intent(asked.intent_id) if asked.intent_id else None
         if intent is None or intent.verb == "delete":
             return asked
@@ -284,23 +301,23 @@ class AutostopController:
 
 
 def _can_overrule(action: str, intent: Intent) -> bool:
-    """Whether the node can be ended now although something else is being done to it."""
+    """Whether stopping or deleting the node overrules this open intent."""
     is_rising = intent.verb in ("create", "start")
     return is_rising and (action == "delete" or intent.phase == BOOTING)
 
 
-def why_text(brake: Brake) -> str:
-    """Why a node ends, for people."""
-    rules = brake.rules
-    if brake.verdict.ends_why == "idle" and brake.verdict.idle_limit_s is not None:
-        return f"It was idle for longer than {span_text(brake.verdict.idle_limit_s)}: {brake.verdict.reason}."
-    if brake.verdict.ends_why == "session" and rules.session_s is not None:
+def why_text(status: Brake) -> str:
+    """Return why a node ends, for people."""
+    rules = status.rules
+    if status.verdict.ends_why == "idle" and status.verdict.idle_limit_s is not None:
+        return f"It was idle for longer than {span_text(status.verdict.idle_limit_s)}: {status.verdict.reason}."
+    if status.verdict.ends_why == "session" and rules.session_s is not None:
         return f"Its session of {span_text(rules.session_s)} is over."
     return "Its deadline has passed."
 
 
-def _is_due(brake: Brake) -> bool:
-    """A node that is not READY costs no more than its disk, so only a deadline ends it, and by deletion."""
-    if not brake.verdict.is_due or brake.node.state in _ENDING:
+def _is_due(status: Brake) -> bool:
+    """Whether to end the node now. One that is not READY costs only its disk, so only a deadline deletes it."""
+    if not status.verdict.is_due or status.node.state in _ENDING:
         return False
-    return brake.node.is_billed or (brake.verdict.ends_why == "deadline" and brake.rules.action == "delete")
+    return status.node.is_billed or (status.verdict.ends_why == "deadline" and status.rules.action == "delete")

@@ -1,7 +1,7 @@
-"""Nodes that ended and were not asked to from here, most often by their guards while the laptop was off: said once.
+"""Add a line to the audit log for each node that ended without a request from this computer, most often by its guard.
 
-Nobody tells us why. So the audit log says what is known: since when the node is no longer seen READY, and what its
-guard was told last.
+The cloud does not say who ended it. So the line says what is known: when the node was last seen READY, and the rules
+that its guard had.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ACTION = "ended"
+# spans that ended earlier are not reported: our choice
 _LATELY_S = 30 * 86400.0
 _COMES_BACK = frozenset({"CREATING", "STARTING", "RESTARTING", "REPAIRING"})
 _TAKEN = frozenset({"PREEMPTED", "TERMINATED"})
@@ -36,7 +37,7 @@ _ASKED_HERE = frozenset({"stop", "delete", "preempted"})
 
 
 class ExternalDeletions:
-    """See `Controller`. It comes after the `BudgetEnforcer`, whose ledger says what is no longer READY."""
+    """See `Controller`. Runs after the `BudgetEnforcer`, which writes to the ledger which nodes are no longer READY."""
 
     def __init__(self, cloud: CloudApi, journal: Journal, login_key: str = "") -> None:
         settings = cloud.settings
@@ -46,19 +47,19 @@ class ExternalDeletions:
         self._journal = journal
         self._ledger = Ledger(journal, **place)
         self._audit = Audit(journal, **place)
-        self._book = AutostopSettings(journal, settings, login_key)
+        self._settings = AutostopSettings(journal, settings, login_key)
         self._settled: set[tuple[str, str, float]] = set()
         self._seen: tuple[object, ...] = ()
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Raises `JournalUnwritable`: it is said at a later look."""
+        """Look for such nodes when the list of nodes has changed; raises `JournalUnwritable`, and then tries again."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
         if snapshot.as_of and seen != self._seen:
-            await asyncio.to_thread(self._look, snapshot, now)
+            await asyncio.to_thread(self._check, snapshot, now)
             self._seen = seen
 
-    def _look(self, snapshot: FleetSnapshot, now: float) -> None:
+    def _check(self, snapshot: FleetSnapshot, now: float) -> None:
         last = {span.name: span for span in self._ledger.readable_spans()}
         for span in last.values():
             key = (str(span.name), span.uid, span.ended_at)
@@ -66,25 +67,26 @@ class ExternalDeletions:
                 continue
             node = snapshot.node(span.name)
             if node is None or node.uid != span.uid or not (node.is_billed or node.state in _COMES_BACK):
-                self._say(span, node, now)
+                self._report(span, node, now)
                 self._settled.add(key)
 
-    def _say(self, span: Span, node: Node | None, now: float) -> None:
-        laid = self._laid(span, node)
-        is_none_of_ours = laid.rules.is_off and not laid.is_ours
+    def _report(self, span: Span, node: Node | None, now: float) -> None:
+        settings = self._settings_of(span, node)
+        is_none_of_ours = settings.rules.is_off and not settings.is_ours
         if is_none_of_ours or self._was_asked_here(span):
             return
-        reason = f"{self._how(span, node, laid.rules)} It was last seen READY at {_moment(span.ended_at)}."
+        reason = f"{self._how(span, node, settings.rules)} It was last seen READY at {_moment(span.ended_at)}."
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
         if self._audit.note_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
 
     def _was_asked_here(self, span: Span) -> bool:
-        """And was not refused; whether a wish failed, the journal knows better than the audit log."""
-        since = self._clock.of_here(span.began_at)  # wishes are dated by this computer's clock
+        """Whether a process of this user requested the end, and the cloud did not refuse."""
+        since = self._clock.of_here(span.began_at)  # intents are dated by this computer's clock
         meant = self._journal.meant(span.name, endpoint=self._endpoint, since=since)
         if any(each.verb in _ASKED_HERE and not each.error for each in meant):
             return True
+        # then the audit log, for requests without an intent: on a full disk the cloud is asked directly
         done = _ASKED_HERE - {each.verb for each in meant}
         noted = (each for each in self._audit.newest(1000) if each.subject == str(span.name))
         return any(each.action in done and each.error is None and each.at >= since for each in noted)
@@ -92,15 +94,15 @@ class ExternalDeletions:
     def _how(self, span: Span, node: Node | None, rules: Rules) -> str:
         state = node.state if node is not None and node.uid == span.uid else ""
         if state in _TAKEN:
-            return f"The cloud has taken the node: it is {state}."
-        ended = f"The node {f'is {state}' if state else 'is gone'}, and nothing here asked for that."
+            return f"The cloud has pre-empted the node: it is {state}."
+        ended = f"The node {f'is {state}' if state else 'is gone'}, and this computer did not request that."
         whoever = "it was pre-empted, or someone else ended it" if span.spot else "someone else ended it"
         if rules.is_off:
-            return f"{ended} No rule of ours was to end it: {whoever}."
-        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; if not that, {whoever}."
+            return f"{ended} No auto-stop rule applied to it: {whoever}."
+        return f"{ended} Its guard was due to {rules.action} it {_when(rules, span)}; otherwise {whoever}."
 
-    def _laid(self, span: Span, node: Node | None) -> NodeSettings:
-        """What its guard was told; for a node that is gone, by what the journal knows of it."""
+    def _settings_of(self, span: Span, node: Node | None) -> NodeSettings:
+        """Return the settings that the guard had; for a node that is gone, by what the journal knows of it."""
         made_by = next(
             (
                 each.intent_id
@@ -118,11 +120,11 @@ class ExternalDeletions:
             labels={INTENT_LABEL: made_by} if made_by else {},
         )
         known = replace(node, state="") if node is not None and node.uid == span.uid else gone
-        return self._book.read((known,))[str(span.name)]
+        return self._settings.read((known,))[str(span.name)]
 
 
 def _when(rules: Rules, span: Span) -> str:
-    """``at 2026-11-22 12:00 (session) or after 1 h 0 min without use``."""
+    """Return when the rules end a node, such as ``at 2026-11-22 12:00 (session) or after 1 h 0 min without use``."""
     unattended_s = rules.unattended_after_s if rules.idle_after_s is not None else None
     ends = [
         *([f"at {_moment(rules.deadline_at)} (deadline)"] if rules.deadline_at is not None else []),

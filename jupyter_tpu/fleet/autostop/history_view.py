@@ -1,4 +1,4 @@
-"""What the guard of a node saw in the last hour, as JSON for the REST API."""
+"""The guard's history of a node's last hour, as JSON for the REST API. Pure."""
 
 from __future__ import annotations
 
@@ -8,20 +8,21 @@ from typing import Any
 
 JSON = dict[str, Any]
 
-OLDER = "the agent on the node is older than this question"
-NO_LINK = "the node cannot be asked now"
+OLDER = "the agent on the node is too old to report this"
+NO_LINK = "there is no connection to the node now"
 _NONSENSE = "the answer of the agent on the node is invalid"
 _VERDICTS = ("busy", "idle", "unknown")
+# the texts come from the node, which is not trusted
 _LONGEST_TEXT = 500
 
 
 def past_view(said: Mapping[str, Any] | str, *, idle_after_s: float | None, now: float) -> JSON:
-    """Stretches of time, the oldest first.
+    """Return the stretches of time with the same verdict, oldest first.
 
     Args:
-        said: by the agent; or why nothing is known.
-        idle_after_s: by the rule that holds now; None: the node does not end when it is idle.
-        now: when that was said; the agent tells only how long ago things were.
+        said: the agent's answer; or why there is none, for people.
+        idle_after_s: the present idle timeout in seconds; None: there is none.
+        now: when the answer came (Unix seconds); the agent gives ages, because its clock may differ.
     """
     why, stretches = said if isinstance(said, str) else "", list[JSON]()
     if not isinstance(said, str):

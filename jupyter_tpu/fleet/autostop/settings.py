@@ -1,4 +1,4 @@
-"""What is written of the brakes of nodes: rules and wishes to keep, by the node's full name. Blocks on the disk."""
+"""Store the auto-stop settings of nodes by full name: rules and “keep running”. Every method may block on the disk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from jupyter_tpu.models import Node
 from jupyter_tpu.money.spans import ready_since
 
 DEADLINE_LABEL = "jupyter-tpu-deadline"
-"""A node that carries it ends then (Unix seconds), whichever server sees it."""
+"""Label with a deadline in Unix seconds; every server that sees the node enforces it."""
 
 RULES_DAMAGED = (
-    "its rules in the journal are damaged: until you set them again with `jupyter tpu autostop`, those hold that "
-    "its guard goes by, or the default ones"
+    "its auto-stop rules in the journal are damaged: until you set them again with `jupyter tpu autostop`, its guard's "
+    "rules apply, or the default ones"
 )
-KEEP_DAMAGED = "the wish to keep it is damaged in the journal, and does not hold"
+KEEP_DAMAGED = "its “keep running” setting in the journal is damaged and ignored"
 
 _RULES, _KEEP, _ACT = "brakes", "keep", "human"
 T = TypeVar("T")
@@ -33,14 +33,14 @@ Found = Document | tuple[str, JournalUnwritable]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeSettings:
-    """What is laid down for one node.
+    """The stored auto-stop settings of one node.
 
     Attributes:
-        revision, keep_revision: when that was; 0 for what nobody has said.
-        acted_at: the last human act on the node that any process here has heard of.
-        ready_since: since when the node has been READY, as far as this journal knows.
-        is_ours: this user had the node made, on this machine.
-        damage: what of it cannot be read and what holds instead, for people; empty where all can be.
+        revision, keep_revision: when `rules` and `keep` were set (Unix seconds); 0 = never.
+        acted_at: when a person last used the node, as any process here knows (Unix seconds).
+        ready_since: since when the node has been READY, by the ledger; None = not known.
+        is_ours: this user created the node.
+        damage: what cannot be read and what applies instead, for people; empty = all can be read.
     """
 
     rules: Rules = field(default_factory=Rules)
@@ -54,7 +54,7 @@ class NodeSettings:
 
 
 class AutostopSettings:
-    """Of the nodes of a project in a cloud. `login_key` is the user's public key line, as it is put on nodes."""
+    """The auto-stop settings of a project in a cloud. `login_key` is the public key line that we put on nodes."""
 
     def __init__(self, journal: Journal, settings: CloudSettings, login_key: str = "") -> None:
         place = {"endpoint": settings.endpoint, "project": settings.project}
@@ -66,16 +66,16 @@ class AutostopSettings:
         self._ours: dict[str, bool] = {}
 
     def read(self, nodes: Iterable[Node]) -> dict[str, NodeSettings]:
-        """Full name → what is laid down; what cannot be read of one node is in its `NodeSettings.damage`.
+        """Return the settings by full name; what cannot be read of one node is in its `NodeSettings.damage`.
 
         Raises:
-            JournalUnwritable: the journal cannot be read, so nothing is known of any.
+            JournalUnwritable: the journal cannot be read at all.
         """
         rules, keeps, acts = self._found(_RULES), self._found(_KEEP), self._found(_ACT)
         ready = ready_since(self._ledger.readable_spans())
         return {
             str(node.name): replace(
-                self._laid(
+                self._settings_of(
                     node, rules.get(str(node.name)), keeps.get(str(node.name)), ready.get((node.name, node.uid))
                 ),
                 acted_at=_acted_at(acts.get(str(node.name)), node),
@@ -87,24 +87,26 @@ class AutostopSettings:
         each = self._documents.each(kind)
         return {found.name if isinstance(found, Document) else found[0]: found for found in each}
 
-    def _laid(self, node: Node, rules: Found | None, keep: Found | None, ready_since: float | None) -> NodeSettings:
-        said, said_at, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
-        wish, wished_at, no_wish = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
+    def _settings_of(
+        self, node: Node, rules: Found | None, keep: Found | None, ready_since: float | None
+    ) -> NodeSettings:
+        own, revision, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
+        kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
         default = _by_default(node) if no_rules or self._is_ours(node) else Rules()
         return NodeSettings(
-            rules=_with_label(said or default, node),
-            revision=said_at,
-            keep=wish or NO_KEEP,
-            keep_revision=wished_at,
+            rules=_with_label(own or default, node),
+            revision=revision,
+            keep=kept or NO_KEEP,
+            keep_revision=keep_revision,
             ready_since=ready_since if node.is_billed else None,
             is_ours=self._is_ours(node),
-            damage="; ".join(filter(None, (no_rules, no_wish))),
+            damage="; ".join(filter(None, (no_rules, no_keep))),
         )
 
     def _is_ours(self, node: Node) -> bool:
-        """Whether this user had it made: what others have made has no rules until somebody says so.
+        """Whether this user created the node; other people's nodes have no rules until the user sets some.
 
-        The journal tells, and the node itself where the journal was lost: by our label and our login key.
+        Known from the journal or, where that was lost, from our label and our login key on the node.
         """
         intent_id = node.intent_id
         if intent_id and not self._ours.get(intent_id):
@@ -115,35 +117,36 @@ class AutostopSettings:
         return bool(self._login_key) and self._login_key in node.metadata.get("ssh-keys", "")
 
     def put_rules(self, node: Node, rules: Rules, *, now: float) -> None:
-        """Raises `JournalUnwritable`: they are as they were."""
+        """Write the rules, with a line in the audit log; raises `JournalUnwritable`."""
+        # the uid: a deadline must not hold for the next node with this name
         self._documents.put(_RULES, str(node.name), {**rules.to_json(), "uid": node.uid}, now=now)
         self.note(Entry(at=now, action="brakes", subject=str(node.name), reason=rules_text(rules)))
 
     def put_keep(self, node: Node, keep: Keep, *, now: float) -> None:
-        """Raises `JournalUnwritable`: it is as it was."""
+        """Write the “keep running” setting, with a line in the audit log; raises `JournalUnwritable`."""
         self._documents.put(_KEEP, str(node.name), {**keep.to_json(), "uid": node.uid}, now=now)
         detail = keep.to_json()
-        reason = "The user no longer keeps the node." if keep.is_none else "The user wants to keep the node."
+        reason = "The user cancelled “keep running”." if keep.is_none else "The user chose to keep the node running."
         self.note(Entry(at=now, action="keep", subject=str(node.name), reason=reason, detail=detail))
 
     def put_act(self, node: Node, acted_at: float) -> None:
-        """Note when somebody acted on the node; raises `JournalUnwritable`."""
+        """Write when a person used the node last (Unix seconds); raises `JournalUnwritable`."""
         self._documents.put(_ACT, str(node.name), {"uid": node.uid}, now=acted_at)
 
     def note(self, entry: Entry) -> None:
-        """A line of the audit log; raises `JournalUnwritable`."""
+        """Add a line to the audit log; raises `JournalUnwritable`."""
         self._audit.note(entry)
 
 
 def rules_text(rules: Rules) -> str:
-    """``Idle after 3600 s, session 43200 s: stop.``"""
+    """Return the rules as a sentence for the audit log."""
     parts = [
-        f"idle after {rules.idle_after_s:g} s" if rules.idle_after_s else "never for being idle",
+        f"idle timeout {rules.idle_after_s:g} s" if rules.idle_after_s else "no idle timeout",
         *([f"unattended after {rules.unattended_after_s:g} s"] if rules.unattended_after_s else []),
-        f"session {rules.session_s:g} s" if rules.session_s else "no end of the session",
+        f"maximum session {rules.session_s:g} s" if rules.session_s else "no maximum session",
         *([f"deadline {rules.deadline_at:.0f}"] if rules.deadline_at else []),
     ]
-    return f"The node ends {', '.join(parts)}: {rules.action}."
+    return f"Auto-stop: {', '.join(parts)}; action: {rules.action}."
 
 
 def _by_default(node: Node) -> Rules:
@@ -151,20 +154,20 @@ def _by_default(node: Node) -> Rules:
 
 
 def _read(found: Found | None, read: Callable[[Document], T | None], damaged: str) -> tuple[T | None, float, str]:
-    """What a document says, when that was laid down, and what is wrong with it; a revision of 0 is older than any."""
+    """Return a document's contents, its revision (0 = older than any) and what is wrong with it."""
     if found is None:
         return None, 0.0, ""
     if not isinstance(found, Document):
         return None, 0.0, damaged
     try:
-        said = read(found)
+        body = read(found)
     except (BadInput, KeyError, TypeError):
         return None, 0.0, damaged
-    return said, 0.0 if said is None else found.updated_at, ""
+    return body, 0.0 if body is None else found.updated_at, ""
 
 
 def _rules(document: Document, node: Node) -> Rules:
-    """A deadline is for the node that it was laid down for, not for the next of its name."""
+    """Return the rules; a deadline holds only for the node that it was set for, not for the next with its name."""
     body = {name: value for name, value in document.body.items() if name != "uid"}
     if document.body.get("uid") != node.uid:
         body.pop("deadline_at", None)
@@ -172,7 +175,7 @@ def _rules(document: Document, node: Node) -> Rules:
 
 
 def _keep(document: Document, node: Node) -> Keep | None:
-    """A wish is for one node as well."""
+    """Return the “keep running” setting, if it was set for this very node."""
     body: Mapping[str, Any] = document.body
     return Keep(until=body["until"], while_busy=body["while_busy"]) if body.get("uid") == node.uid else None
 
@@ -182,19 +185,22 @@ def _acted_at(found: Found | None, node: Node) -> float | None:
     return found.updated_at if is_read and isinstance(found, Document) else None
 
 
-def reminder_of(laid: NodeSettings, ready_since: float | None, heard_at: float | None, now: float) -> Reminder | None:
-    """Whether the user is told that the node is billed though nobody acts; other people's nodes are not their matter.
+def reminder_of(
+    settings: NodeSettings, ready_since: float | None, human_at: float | None, now: float
+) -> Reminder | None:
+    """Return the reminder that the node is billed though nobody uses it; None where none is due.
 
-    What was laid down here is an act as well, also of a node that cannot be asked.
+    Nodes that others created and for which the user set no rules give none. Setting rules counts as using the node,
+    because a node without a connection cannot report its use.
     """
-    if not laid.is_ours and not laid.revision:
+    if not settings.is_ours and not settings.revision:
         return None
-    return reminder(ready_since, (heard_at, laid.acted_at, laid.revision, laid.keep_revision), now)
+    return reminder(ready_since, (human_at, settings.acted_at, settings.revision, settings.keep_revision), now)
 
 
 def _with_label(rules: Rules, node: Node) -> Rules:
     text = node.labels.get(DEADLINE_LABEL, "")
-    if not text.isdecimal() or len(text) > 12:
+    if not text.isdecimal() or len(text) > 12:  # 12 digits last beyond the year 30000
         return rules
     at = float(text) if rules.deadline_at is None else min(float(text), rules.deadline_at)
     return replace(rules, deadline_at=at)

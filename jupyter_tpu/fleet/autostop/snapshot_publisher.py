@@ -1,7 +1,6 @@
-"""Tells nodes what only this machine knows of them: price and cost, quota, grants, budgets. Their notebooks show it.
+"""Send nodes what only this computer knows of them, for their notebooks: price and cost, quota, grants, budgets.
 
-Only over links that are up, to nodes that are billed; no credential is among it. What is told is what the REST API
-shows, with the moment at which it was so.
+Over open links only, to billed nodes only; never a credential. The data is what the REST API shows, with its time.
 """
 
 from __future__ import annotations
@@ -34,16 +33,22 @@ log = logging.getLogger(__name__)
 JSON = dict[str, Any]
 Key = tuple[str, str]
 
+# all our choices
 AT_LEAST_EVERY_S = 60.0
-_LOOK_EVERY_S = 5.0
+"""How often data is sent that has not changed, so that a notebook can tell old data from current."""
+
+# how often this computer checks for news
+_CHECK_EVERY_S = 5.0
+# how long an agent that refused or did not answer is left alone
 _REST_S = 60.0
 _ANSWER_S = 3.0
+# limits change rarely, and each reading is several calls
 _QUOTA_S = 300.0
-# what agents take is 64 KiB of each kind
+# agents accept 64 KiB of each kind (`jupyter_tpu.agent.autostop.snapshots.LARGEST_BYTES`)
 _MOST_LIMITS, _MOST_USERS = 40, 5
 _MOST_BUDGETS = 100
 _MOST_GRANTS, _MOST_ROWS = 20, 20
-# what grows by itself is told at its time; what is left when it is taken away says whether there is news
+# fields that change with time alone; the others decide whether there is news
 _GROWING = frozenset(
     {"as_of", "cost_usd", "fraction", "known_usd", "ready_s", "runs_out_at", "unwatched_s", "usd", "usd_left"}
     | {"usd_used", "used"}
@@ -52,13 +57,13 @@ _GROWING = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class View:
-    """What is told of one kind; `as_of` in Unix seconds."""
+    """The data of one kind; `as_of` in Unix seconds."""
 
     data: JSON
     as_of: float
 
     def steady(self) -> str:
-        """What does not change while nothing happens."""
+        """Return the part that does not change with time alone, as text to compare."""
         return json.dumps(_steady(self.data), sort_keys=True)
 
 
@@ -70,7 +75,7 @@ def _steady(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """All that this machine knows at one moment."""
+    """Everything that this computer knows at one moment."""
 
     snapshot: FleetSnapshot
     account: Account
@@ -79,10 +84,10 @@ class Known:
 
 
 class SnapshotPublisher:
-    """See `Controller`; it publishes beside the fleet's loop, which waits for nothing here.
+    """See `Controller`; it sends in a task of its own, so that the fleet's loop never waits for an agent.
 
     Args:
-        agents: the way to the agents; None: there is none, and nothing is told.
+        agents: the way to the agents; None: there is none, and nothing is sent.
         clock: gives Unix seconds; None: the cloud's.
     """
 
@@ -93,46 +98,46 @@ class SnapshotPublisher:
         self._journal = journal
         self._agents = agents
         self._clock = clock or cloud.clock.now
-        self._books = SpendLedger(journal, cloud.settings)
+        self._ledger = SpendLedger(journal, cloud.settings)
         self._quota = QuotaService(cloud, keep_s=_QUOTA_S)
-        self._told: dict[tuple[Key, str], tuple[str, float]] = {}
+        self._sent: dict[tuple[Key, str], tuple[str, float]] = {}
         self._rest_until: dict[Key, float] = {}
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._task: asyncio.Task[None] | None = None
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Begin to tell what is due, unless that goes on already."""
+        """Begin to send what is due, unless the last round is still running."""
         now = self._clock()
         is_busy = self._task is not None and not self._task.done()
-        if self._agents is None or is_busy or now < self._look_at:
+        if self._agents is None or is_busy or now < self._check_at:
             return
         snapshot = fleet.snapshot()
         nodes = [node for node in snapshot.nodes if node.is_billed]
         if nodes:
-            self._look_at = now + _LOOK_EVERY_S
-            self._task = asyncio.create_task(self._tell_all(self._agents, snapshot, nodes))
+            self._check_at = now + _CHECK_EVERY_S
+            self._task = asyncio.create_task(self._send_all(self._agents, snapshot, nodes))
 
     async def close(self) -> None:
-        """Tell no more."""
+        """Stop sending."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])
 
-    async def _tell_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
-        """Nothing is read or reckoned while no link is up. The fault of one node is not the others'."""
+    async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
+        """Send to all nodes; reads nothing while no link is up. A failure of one node does not affect the others."""
         try:
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
             if any(is_up):
                 known = await self._known(snapshot)
                 up = [node for node, answers in zip(nodes, is_up, strict=True) if answers]
-                await asyncio.gather(*(self._tell_one(agents, node, known) for node in up))
+                await asyncio.gather(*(self._send_one(agents, node, known) for node in up))
         except TpuError as error:
-            log.info("The nodes were not told what is known of them: %s", error)
+            log.info("Costs and quota could not be sent to the nodes: %s", error)
         except Exception:
-            log.exception("The nodes were not told what is known of them")
+            log.exception("Costs and quota could not be sent to the nodes")
 
     async def _has_answer(self, agents: Agents, node: Node, method: str, params: Mapping[str, Any]) -> bool:
-        """Whether the agent answers; one that refuses or is silent has rest for a while."""
+        """Whether the agent answers; one that refuses or does not is left alone for a while."""
         if self._clock() < self._rest_until.get(_key(node), 0.0):
             return False
         try:
@@ -140,26 +145,26 @@ class SnapshotPublisher:
                 return await agents.call(node.name, method, params) is not None
         except (TpuError, TimeoutError) as error:
             self._rest_until[_key(node)] = self._clock() + _REST_S
-            log.info("%s cannot be told what is known of it: %s", node.name, str(error) or "no answer in time")
+            log.info("Costs and quota could not be sent to %s: %s", node.name, str(error) or "no answer in time")
             return False
 
-    async def _tell_one(self, agents: Agents, node: Node, known: Known) -> None:
+    async def _send_one(self, agents: Agents, node: Node, known: Known) -> None:
         views = await asyncio.to_thread(_views, known, node)  # a ledger may be long
         for kind, view in views.items():
-            await self._tell(agents, node, kind, view)
+            await self._send(agents, node, kind, view)
 
-    async def _tell(self, agents: Agents, node: Node, kind: str, view: View) -> None:
+    async def _send(self, agents: Agents, node: Node, kind: str, view: View) -> None:
         key, now, steady = (_key(node), kind), self._clock(), view.steady()
-        before, told_at = self._told.get(key, ("", 0.0))
-        if steady == before and now - told_at < AT_LEAST_EVERY_S:
+        before, sent_at = self._sent.get(key, ("", 0.0))
+        if steady == before and now - sent_at < AT_LEAST_EVERY_S:
             return
         params = {"kind": kind, "as_of": view.as_of, "age_s": max(0.0, now - view.as_of), "data": view.data}
         if await self._has_answer(agents, node, "tell", params):
-            self._told[key] = (steady, now)
+            self._sent[key] = (steady, now)
 
     async def _known(self, snapshot: FleetSnapshot) -> Known:
-        """Raises `JournalUnwritable`: the books cannot be read."""
-        account = await asyncio.to_thread(self._books.account, self._clock())
+        """Read everything once for all nodes; raises `JournalUnwritable`."""
+        account = await asyncio.to_thread(self._ledger.account, self._clock())
         grants = await read_grant_book(self._journal, self._cloud.settings, snapshot)
         quota = await self._quota.report(tuple((each.name, each.state, each.uid) for each in snapshot.nodes))
         return Known(snapshot=snapshot, account=account, grants=grants, quota=quota)
@@ -167,7 +172,7 @@ class SnapshotPublisher:
 
 def _views(known: Known, node: Node) -> Mapping[str, View]:
     account, snapshot = known.account, known.snapshot
-    quota_at = known.quota.as_of - snapshot.clock_ahead_s  # it alone is dated by this computer's clock
+    quota_at = known.quota.as_of - snapshot.clock_ahead_s  # dated by this computer's clock, unlike the others
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
         "node": View(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
@@ -179,7 +184,7 @@ def _views(known: Known, node: Node) -> Mapping[str, View]:
 
 
 def cost_of_node(account: Account, snapshot: FleetSnapshot, node: Node) -> JSON:
-    """What the server shows of spending, with no other node's row."""
+    """Return the spending view of the REST API without the rows of other nodes."""
     is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
     view = spend_view(account, as_of=snapshot.as_of or None, is_complete=is_complete)
     rows = [row for row in view["nodes"] if row["name"] == str(node.name)]
@@ -192,7 +197,7 @@ def _first_grants(view: JSON) -> JSON:
 
 
 def quota_of_node(view: JSON, node: Node) -> JSON:
-    """The limits that this node counts against, then others of its zone and region that something counts against."""
+    """Return the limits that this node counts against, then others in use in its zone and region."""
     places = (node.name.zone, region_of(node.name.zone))
     near = [row for row in view["limits"] if row["location"] in places and row["used"]]
     near.sort(key=lambda row: not any(user["name"] == str(node.name) for user in row["users"]))

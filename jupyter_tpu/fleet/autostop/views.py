@@ -1,4 +1,4 @@
-"""How brakes look as JSON, in the REST API and in the CLI's ``--json`` alike. Pure."""
+"""Auto-stop as JSON, for the REST API and the CLI's ``--json``. Pure."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 JSON = dict[str, Any]
 
 
-def brake_view(brake: Brake) -> JSON:
-    """One node's; what its agent said stays text."""
-    verdict, rules, name = brake.verdict, brake.rules, brake.node.name
+def brake_view(status: Brake) -> JSON:
+    """Return the auto-stop status of one node. Texts from its agent must be escaped by whoever shows them."""
+    verdict, rules, name = status.verdict, status.rules, status.node.name
     return {
         "name": str(name),
         "node_id": name.node_id,
@@ -23,20 +23,20 @@ def brake_view(brake: Brake) -> JSON:
         "reason": verdict.reason,
         "sources": [
             {"source": source, "state": each.state, "age_s": verdict.ages_s[source], "detail": each.detail}
-            for source, each in brake.activity
+            for source, each in status.activity
         ],
         "ends_at": verdict.ends_at,
         "ends_why": verdict.ends_why,
         "is_warning": verdict.is_warning,
         "idle_s": verdict.idle_s,
         "idle_limit_s": verdict.idle_limit_s,
-        "reminder": brake.reminder and brake.reminder.to_json(name.node_id),
-        "kept_until": brake.keep.until,
-        "kept_while_busy": brake.keep.while_busy,
-        "guard": dict(brake.guard),
+        "reminder": status.reminder and status.reminder.to_json(name.node_id),
+        "kept_until": status.keep.until,
+        "kept_while_busy": status.keep.while_busy,
+        "guard": dict(status.guard),
     }
 
 
-def brakes_view(brakes: Iterable[Brake], *, as_of: float | None) -> JSON:
-    """All of them; `as_of` is when the nodes were listed."""
-    return {"as_of": as_of, "nodes": [brake_view(brake) for brake in brakes]}
+def brakes_view(statuses: Iterable[Brake], *, as_of: float | None) -> JSON:
+    """Return the status of all nodes; `as_of` is when they were listed (Unix seconds)."""
+    return {"as_of": as_of, "nodes": [brake_view(status) for status in statuses]}
