@@ -1,6 +1,10 @@
-"""The nodes of a project: what exists, what is being done to them, and the one loop that does it.
+"""The nodes of a project: what exists, what is being changed, and the loop that changes it.
 
-The loop and what it needs are imported when they are used: a command that only lists nodes does without.
+Start with `reconciler.fleet` (the loop) and `assembly` (how its parts are put together). `autostop`, `capacity`,
+`cleanup`, `spend` and `termination` are controllers that the loop calls, and the services around them. Decisions are in
+`jupyter_tpu.lifecycle` and `jupyter_tpu.money`, which are pure. Knows nothing of HTTP, kernels or SSH connections.
+
+The names below are imported on demand: a command that only lists nodes does not need the loop.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the fleet reaches the agents on nodes; the owner of the links passes it in."""
+"""How the fleet reaches the agents on nodes; the package that has the links implements it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class Agents(Protocol):
-    """The way to the agents that the process has; handed in by whoever has links."""
+    """Calls agents over the links that this process has open."""
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Ask the agent of the node's first worker; None where there is no link to it now.
+        """Call a method of the agent on the node's first worker; None where there is no link to it now.
 
         Raises:
-            TpuError: it refuses.
+            BadInput: the agent is too old to know the method, or rejects `params`.
+            TpuError: the call failed.
         """
 
     def was_reached(self, node: Node) -> bool:
-        """Whether this machine has ever come in to the node."""
+        """Whether this computer has ever connected to the node."""

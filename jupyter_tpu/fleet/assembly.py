@@ -1,7 +1,7 @@
-"""Put a fleet together: cloud, journal, SSH key. The server does it lazily; each CLI command for itself.
+"""Assemble a fleet from cloud, journal and SSH key: the server on first use, each CLI command for itself.
 
-Imports happen inside: a Jupyter server must not wait for Google's client and asyncssh at its start, nor a command that
-only lists nodes for the fleet.
+Imports happen inside the functions: neither the start of a Jupyter server nor a command that only lists nodes may wait
+for Google's client and asyncssh.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ OnChange = Callable[["FleetChange"], None]
 
 
 def _ignore(change: FleetChange) -> None:
-    """For callers who only wait for results."""
+    """Do nothing, for callers who only wait for results."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenFleet:
-    """A running fleet with the cloud it asks and the journal it writes; `settings` has the project filled in."""
+    """A running fleet with its cloud, journal and services."""
 
     fleet: Fleet
     cloud: CloudApi
@@ -50,15 +50,16 @@ class OpenFleet:
 
     @property
     def settings(self) -> CloudSettings:
+        """Return the cloud's settings, with the project filled in."""
         return self.cloud.settings
 
 
 @asynccontextmanager
 async def open_cloud(settings: CloudSettings) -> AsyncIterator[CloudApi]:
-    """A connected cloud, closed at the end.
+    """Connect to the cloud, and close it at the end.
 
     Raises:
-        CredentialsMissing: nobody is signed in.
+        CredentialsMissing: there are no Google credentials.
     """
     from jupyter_tpu.cloud.connect import connect_cloud
 
@@ -78,16 +79,18 @@ async def open_fleet(
     limits: Limits | None = None,
     agents: Agents | None = None,
 ) -> AsyncIterator[OpenFleet]:
-    """A started fleet; what it has not finished at the end stays in the journal for the next process.
+    """Start a fleet; intents that are open at the end stay in the journal for the next process.
 
-    `agents` is the way to the agents, for a process that has links to them.
-
-    Without a journal or an SSH key that can be used nothing is created, but all can be looked at, and ended by
+    Without a usable journal or SSH key no node can be created, but nodes can be listed, and stopped or deleted by
     `jupyter_tpu.fleet.termination.executor`.
 
+    Args:
+        ssh_user: login name to put on new nodes; empty: derived from the local user.
+        agents: the way to the agents, for a process that has links to them.
+
     Raises:
-        BadInput: `ssh_user` can be no login name.
-        CredentialsMissing: nobody is signed in.
+        BadInput: `ssh_user` is not a valid login name.
+        CredentialsMissing: there are no Google credentials.
     """
     from jupyter_tpu.fleet.autostop.controller import AutostopController
     from jupyter_tpu.fleet.autostop.snapshot_publisher import SnapshotPublisher
@@ -97,12 +100,15 @@ async def open_fleet(
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
         stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
-        key = await asyncio.to_thread(_Key.of_user)  # first: unlike the journal it leaves nothing on a full disk
+        # before the journal, because unlike it the key leaves nothing behind on a full disk
+        key = await asyncio.to_thread(_Key.of_user)
         journal = await asyncio.to_thread(_open_journal, cloud, stack)
         braking = AutostopController(cloud, journal, agents, login_key=key.public_line)
-        telling = SnapshotPublisher(cloud, journal, agents)
-        stack.push_async_callback(telling.close)
-        fleet = await asyncio.to_thread(_assembled, cloud, journal, key, ssh_user, on_change, limits, braking, telling)
+        publisher = SnapshotPublisher(cloud, journal, agents)
+        stack.push_async_callback(publisher.close)
+        fleet = await asyncio.to_thread(
+            _assembled, cloud, journal, key, ssh_user, on_change, limits, braking, publisher
+        )
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchService(cloud, journal), Queue(fleet, cloud, journal)
@@ -110,7 +116,7 @@ async def open_fleet(
 
 
 def _pricing(cloud: CloudApi) -> Pricing:
-    """The prices that are kept hold from now on; newer ones come in the background."""
+    """Apply the stored list prices, and update them in the background."""
     from jupyter_tpu.fleet.spend.prices import Pricing
 
     pricing = Pricing.of_user(cloud.settings)
@@ -121,7 +127,7 @@ def _pricing(cloud: CloudApi) -> Pricing:
 
 @dataclass(frozen=True, slots=True)
 class _Key:
-    """The user's SSH key, or why there is none; a guard of the fleet, see `Guard`."""
+    """The user's SSH key, or why there is none; see `AdmissionCheck`."""
 
     public_line: str = ""
     problem: TpuError | None = None
@@ -140,13 +146,13 @@ class _Key:
     def notices(self) -> tuple[str, ...]:
         return (self.problem.message,) if self.problem else ()
 
-    async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - see `Guard`
-        """Nobody could log in on a node that was made without a key."""
+    async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol
+        """Refuse without a key: nobody could log in to the node."""
         if self.problem is not None:
             raise self.problem
 
     async def check_start(self, name: NodeName) -> None:
-        """A node's key was put on it when it was made."""
+        """Allow it: the key was put on the node when it was created."""
 
 
 def _open_journal(cloud: CloudApi, stack: AsyncExitStack) -> Journal:
@@ -167,15 +173,15 @@ def _assembled(
     on_change: OnChange,
     limits: Limits | None,
     braking: AutostopController,
-    telling: SnapshotPublisher,
+    publisher: SnapshotPublisher,
 ) -> Fleet:
-    """The parts that read and write files, off the event loop."""
+    """Build the fleet; reads and writes files, so it runs off the event loop."""
     from jupyter_tpu.fleet.reconciler.fleet import Fleet
     from jupyter_tpu.fleet.spend.enforcer import BudgetEnforcer
     from jupyter_tpu.ssh.keys import login_name
 
     user = login_name(ssh_user)
-    accounting = BudgetEnforcer(cloud, journal, saving=braking.saving)
+    enforcer = BudgetEnforcer(cloud, journal, saving=braking.saving)
     return Fleet(
         cloud,
         journal,
@@ -183,13 +189,14 @@ def _assembled(
         public_key=key.public_line,
         on_change=on_change,
         limits=limits,
-        controllers=(accounting, braking, *_controllers(cloud, journal, key), telling),
-        guards=(accounting, key),
+        # budgets first: the ledger must be current before anything else decides about money
+        controllers=(enforcer, braking, *_controllers(cloud, journal, key), publisher),
+        guards=(enforcer, key),
     )
 
 
 def _controllers(cloud: CloudApi, journal: Journal, key: _Key) -> tuple[Controller, ...]:
-    """In the order in which they look, after the accounting and the brakes."""
+    """Return the controllers that run after budgets and auto-stop, in their order."""
     from jupyter_tpu.fleet.autostop.external_deletions import ExternalDeletions
     from jupyter_tpu.fleet.capacity.recreate import RecreateController
     from jupyter_tpu.fleet.capacity.search_controller import SearchController

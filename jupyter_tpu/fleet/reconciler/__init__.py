@@ -1,4 +1,4 @@
-"""Perform what users want of nodes, and compare what the cloud has with what was meant.
+"""Carry out what users want done to nodes, and reconcile it with what the cloud has.
 
 Start with `fleet` (the loop) and `intent_runner` (one intent from start to end). Decisions are in
 `jupyter_tpu.lifecycle`; `executor` performs them. Knows nothing of money or auto-stop: they are `Controller`s

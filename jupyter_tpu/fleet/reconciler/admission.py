@@ -1,4 +1,4 @@
-"""Those who may forbid what costs money before it is asked for: the budgets."""
+"""What may forbid a request that costs money before it is sent: budgets, and a missing SSH key."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 
 class AdmissionCheck(Protocol):
-    """Asked by the fleet before anything that costs money is written down."""
+    """Called by the fleet before an intent that costs money is written down."""
 
     @property
     def notices(self) -> Sequence[str]:
-        """What the user should know of it now, one sentence each."""
+        """Return what the user should know now, one sentence each."""
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:
-        """Whether such a node may be asked for.
+        """Check whether such a node may be requested.
 
         Raises:
             TpuError: it may not; says why, and what to do.
         """
 
     async def check_start(self, name: NodeName) -> None:
-        """Whether this stopped node may be started; raises as `check_create` does."""
+        """Check whether this stopped node may be started; raises as `check_create` does."""

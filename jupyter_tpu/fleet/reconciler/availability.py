@@ -1,4 +1,4 @@
-"""Refuse at the door what the cloud does not offer, with a list of what it does."""
+"""Refuse a node that the cloud does not offer, before it is requested, with a list of what it offers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
 
     Raises:
         BadInput: one of them is not offered; nothing was created.
-        CloudUnavailable, CloudRefused: the cloud would not say.
+        CloudUnavailable, CloudRefused: the cloud did not say what it offers.
     """
     zone = spec.name.zone
     try:
@@ -26,7 +26,7 @@ async def check_offered(cloud: CloudApi, spec: NodeSpec) -> None:
         if zone not in zones:
             raise _no_such_zone(spec, zones)
         types, versions = await asyncio.gather(cloud.list_accelerator_types(zone), cloud.list_runtime_versions(zone))
-    except PermissionDenied:  # may create, may not list: the creation itself will tell
+    except PermissionDenied:  # the user may create but not list; the creation itself will say
         return
     if spec.accelerator_type not in types:
         raise _no_such_type(spec, types)
@@ -66,8 +66,9 @@ def _no_such_version(spec: NodeSpec, versions: Iterable[str]) -> BadInput:
 
 
 def _some(wrong: str, offered: Iterable[str], most: int = 12) -> str:
-    """The offered names, the likeliest first, not too many."""
+    """Return up to `most` of the offered names, those similar to the wrong one first."""
     names = list(offered)
+    # 0.3: generous, because the hint is useful only if it has something close
     near = difflib.get_close_matches(wrong, names, n=most, cutoff=0.3)
     chosen = (near + [name for name in names if name not in near])[:most]
     more = f" and {len(names) - most} more" if len(names) > most else ""

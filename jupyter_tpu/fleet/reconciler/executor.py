@@ -1,4 +1,4 @@
-"""Perform what the lifecycle says: one call of the cloud per action, one event per answer."""
+"""Perform the lifecycle's actions: one call to the cloud per action, one event per answer."""
 
 from __future__ import annotations
 
@@ -31,21 +31,21 @@ from jupyter_tpu.lifecycle.events import (
 from jupyter_tpu.models import Node, Operation, WorkerIdentity
 
 Clock = Callable[[], float]
-"""Unix seconds."""
+"""Returns Unix seconds."""
 
 
 async def ask(cloud: CloudApi, change: Change, clock: Clock) -> Event:
-    """Ask the cloud for a change; its answer as an event."""
+    """Send a request that changes something; return the answer as an event."""
     try:
-        operation = await _asked(cloud, change)
-    except CloudUnavailable as error:
+        operation = await _send(cloud, change)
+    except CloudUnavailable as error:  # it may have been carried out
         return Unanswered(at=clock(), error=error)
     except TpuError as error:
         return Refused(at=clock(), error=error)
     return Asked(at=clock(), operation=operation)
 
 
-async def _asked(cloud: CloudApi, change: Change) -> Operation:
+async def _send(cloud: CloudApi, change: Change) -> Operation:
     match change:
         case CreateNode(spec):
             return await cloud.create_node(spec)
@@ -57,29 +57,30 @@ async def _asked(cloud: CloudApi, change: Change) -> Operation:
             return await cloud.start_node(name)
 
 
-async def look(cloud: CloudApi, at_what: Look, clock: Clock) -> Event:
-    """Look at something in the cloud; what was seen as an event."""
+async def look(cloud: CloudApi, query: Look, clock: Clock) -> Event:
+    """Read something in the cloud; return the answer as an event."""
     try:
-        return await _seen(cloud, at_what, clock)
+        return await _read(cloud, query, clock)
     except NodeNotFound:
         return NodeMissing(at=clock())
     except TpuError as error:
         return Silent(at=clock(), error=error)
 
 
-async def _seen(cloud: CloudApi, at_what: Look, clock: Clock) -> Event:
-    match at_what:
+async def _read(cloud: CloudApi, query: Look, clock: Clock) -> Event:
+    match query:
         case GetNode(name):
             return NodeSeen(at=clock(), node=await cloud.get_node(name))
         case GetOperation(operation):
-            return await _operation_seen(cloud, operation, clock)
+            return await _read_operation(cloud, operation, clock)
         case GetWorkerIdentities(name):
+            # the node as well: its number of workers says how many keys there must be
             node = await cloud.get_node(name)
             identities = await cloud.get_worker_identities(name)
             return KeysSeen(at=clock(), node=node, published=_are_published(node, identities))
 
 
-async def _operation_seen(cloud: CloudApi, name: str, clock: Clock) -> Event:
+async def _read_operation(cloud: CloudApi, name: str, clock: Clock) -> Event:
     try:
         return OperationSeen(at=clock(), operation=await cloud.get_operation(name))
     except NodeNotFound as error:  # the cloud has forgotten the operation; the node decides
@@ -87,6 +88,6 @@ async def _operation_seen(cloud: CloudApi, name: str, clock: Clock) -> Event:
 
 
 def _are_published(node: Node, identities: tuple[WorkerIdentity, ...]) -> bool:
-    """Whether every worker of the node has shown a host key."""
+    """Whether every worker of the node has published a host key."""
     with_keys = [identity for identity in identities if identity.host_keys]
     return bool(node.workers) and len(with_keys) >= len(node.workers)

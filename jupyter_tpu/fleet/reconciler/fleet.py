@@ -1,4 +1,7 @@
-"""The one loop that performs lifecycle actions and reconciles what it sees with what was meant."""
+"""The fleet: the loop that performs intents and reconciles the cloud's nodes with what the user wants.
+
+Start with `Fleet._run`, then `Fleet.create` for the way of one request.
+"""
 
 from __future__ import annotations
 
@@ -29,30 +32,30 @@ from jupyter_tpu.models import NodeName, NodeSpec
 
 log = logging.getLogger(__name__)
 
-# how long a failure is shown when nobody dismisses it
+# how long a failure is shown unless it is dismissed: our choice
 _SHOW_FAILED_S = 24 * 3600.0
 
 
 async def _cancelled(tasks: set[asyncio.Task[None]]) -> None:
-    """Cancel tasks until they have ended: a library below may swallow a cancellation."""
+    """Cancel tasks until they have ended: a library that they call may swallow a cancellation."""
     while tasks:
         for task in tasks:
             task.cancel()
         _, tasks = await asyncio.wait(tasks, timeout=1)
 
 
-def _nobody(_change: FleetChange) -> None:
-    """Told of changes when no one else wants to be."""
+def _ignore(_change: FleetChange) -> None:
+    """Do nothing, for fleets without a listener."""
 
 
 class Controller(Protocol):
-    """Called about once a second in the event loop, never twice at a time; may await, and ask the fleet for changes."""
+    """Runs about once a second in the event loop, never twice at a time; may await, and change nodes by the fleet."""
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Look at `fleet.snapshot` and do what is due; `now` is in Unix seconds.
+        """Read `fleet.snapshot` and do what is due; `now` is in Unix seconds.
 
         Raises:
-            TpuError: it could not; it is called again soon, in any case.
+            TpuError: it could not; logged, and called again at the next turn.
         """
 
 
@@ -60,16 +63,16 @@ class Fleet:
     """The nodes of a project.
 
     Args:
-        cloud: whose nodes; stays the caller's to close.
-        journal: where intents are written before they are asked for; stays the caller's to close.
+        cloud: the cloud with the nodes; the caller closes it.
+        journal: where intents are written before their requests are sent; the caller closes it.
         ssh_user: login name that is put on created nodes.
         public_key: OpenSSH public key line for it.
         on_change: called in the event loop with each change; must not block.
-        polling: how often the cloud is asked.
+        polling: how often the cloud is polled.
         controllers: called at every turn of the loop, in this order.
-        guards: who may forbid what costs money, each asked before it is written down.
-        limits: how long each thing may take.
-        clock: gives Unix seconds.
+        guards: checks that may refuse what costs money, each called before an intent is written.
+        limits: how long each step of an intent may take.
+        clock: returns Unix seconds.
     """
 
     def __init__(
@@ -79,7 +82,7 @@ class Fleet:
         *,
         ssh_user: str,
         public_key: str,
-        on_change: Callable[[FleetChange], None] = _nobody,
+        on_change: Callable[[FleetChange], None] = _ignore,
         polling: Polling | None = None,
         limits: Limits | None = None,
         controllers: Iterable[Controller] = (),
@@ -89,20 +92,20 @@ class Fleet:
         self._cloud = cloud
         self._journal = journal
         self._ssh_key = f"{ssh_user}:{public_key}"
-        self._board = FleetState(on_change)
+        self._state = FleetState(on_change)
         self._polling = polling or Polling()
         self._clock = clock
         self._controllers = tuple(controllers)
         self._guards = tuple(guards)
-        self._means = RunnerContext(
+        self._context = RunnerContext(
             cloud=cloud,
             journal=journal,
-            watcher=self._board,
+            watcher=self._state,
             limits=limits or Limits(),
             clock=clock,
             poll_s=self._polling.open_s,
         )
-        self._drivers: dict[str, IntentRunner] = {}
+        self._runners: dict[str, IntentRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._listing = asyncio.Lock()
@@ -111,28 +114,28 @@ class Fleet:
         self._closed = False
 
     async def start(self) -> None:
-        """Begin to poll and take up open intents whose process is gone. Returns at once; never raises."""
+        """Begin to poll, and claim open intents whose process is gone. Returns at once; never raises."""
         self._loop = asyncio.create_task(self._run(), name="jupyter_tpu fleet")
 
     async def close(self) -> None:
-        """Stop; open intents are left in the journal for the next process to take up."""
+        """Stop; open intents stay in the journal for the next process to claim."""
         self._closed = True
-        driven = list(self._tasks)
+        performed = list(self._tasks)
         await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})
         with contextlib.suppress(TpuError):
-            await asyncio.to_thread(self._release, driven)
-        self._board.tell_waiting()
+            await asyncio.to_thread(self._release, performed)
+        self._state.tell_waiting()
 
     def _release(self, intent_ids: list[str]) -> None:
         for intent_id in intent_ids:
             self._journal.release(intent_id)
 
     def snapshot(self) -> FleetSnapshot:
-        """The fleet as last seen; never waits."""
-        told = (notice for guard in self._guards for notice in guard.notices)
+        """Return the fleet as last seen; never waits."""
+        from_guards = (notice for guard in self._guards for notice in guard.notices)
         clock_ahead_s = self._cloud.clock.ahead_s
         wrong_clock = filter(None, [wrong_clock_text(clock_ahead_s)])
-        return self._board.snapshot((*self._journal.notices, *wrong_clock, *told), clock_ahead_s)
+        return self._state.snapshot((*self._journal.notices, *wrong_clock, *from_guards), clock_ahead_s)
 
     async def refresh(self) -> FleetSnapshot:
         """Poll now. A failure is in `FleetSnapshot.error`, not raised."""
@@ -141,59 +144,60 @@ class Fleet:
         return self.snapshot()
 
     async def check_offered(self, spec: NodeSpec) -> None:
-        """Whether the cloud offers such a node at all; to be asked before anything is said of money.
+        """Check whether the cloud offers such a node at all; call it before `check_spending`.
 
         Raises:
             BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
-            CloudUnavailable, CloudRefused: the cloud would not say.
+            CloudUnavailable, CloudRefused: the cloud did not say.
         """
         await check_offered(self._cloud, spec)
 
     async def check_spending(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> None:
-        """Whether the budgets allow such a node, for those who ask the cloud for one by another way than `create`.
+        """Check whether the budgets allow such a node, for callers that create it by another way than `create`.
 
         Raises:
             BudgetExceeded: a budget is used up.
-            BadInput: a budget stands, no grant pays for the node, its price is unknown, and `accept_unknown_price` does
-                not say that this is known.
+            BadInput: there is a budget, no grant covers the node, its price is unknown, and `accept_unknown_price` is
+                false.
             JournalUnwritable: a budget cannot be read.
         """
         for guard in self._guards:
             await guard.check_create(spec, accept_unknown_price=accept_unknown_price)
 
     def equipped(self, spec: NodeSpec) -> NodeSpec:
-        """The spec with our label and login key, for those who ask for a node by another way than `create`."""
+        """Return the spec with our label and login key, for callers that create it by another way than `create`."""
         settings = self._cloud.settings
         wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=settings.endpoint, now=self._clock())
         return wanted.spec or spec
 
     async def create(self, spec: NodeSpec, *, accept_unknown_price: bool = False) -> Intent:
-        """Write down the wish for a node and begin to fulfil it; returns before the cloud has answered.
+        """Write down an intent to create a node and begin to perform it; returns before the cloud has answered.
 
-        Asking twice for the same node while the first wish is open gives the same intent.
+        A second call for the same node while the first intent is open returns that one.
 
         Raises:
             BudgetExceeded: a budget is used up; see `check_spending` for what else budgets refuse.
             BadInput: zone, accelerator type or runtime version are not offered; the hint lists what is.
             NodeExists: the name is taken.
-            JournalUnwritable: it cannot be written down, so nothing was asked for.
-            CloudUnavailable, CloudRefused: the cloud would not say what it offers.
+            JournalUnwritable: it cannot be written down, so nothing was requested.
+            CloudUnavailable, CloudRefused: the cloud did not say what it offers.
         """
         endpoint = self._cloud.settings.endpoint
         wanted = wish_for_node(spec, ssh_key=self._ssh_key, endpoint=endpoint, now=self._clock())
         known = await self._known(wanted)
         if known is wanted:
+            # a wrong type before the budget: its price would be unknown, which explains nothing
             await self.check_offered(spec)
             await self.check_spending(spec, accept_unknown_price=accept_unknown_price)
             known = await self._unless_taken(wanted)
         return await self._begin(wanted) if known is wanted else known
 
     async def delete(self, name: NodeName) -> Intent:
-        """Begin to delete a node, whoever made it; overrules whatever else is being done to it.
+        """Begin to delete a node, whoever created it; cancels every other open intent about it.
 
         Raises:
-            NodeNotFound: there is no such node, and none is being made.
-            JournalUnwritable: it cannot be written down, so it was not asked for.
+            NodeNotFound: there is no such node, and none is being created.
+            JournalUnwritable: it cannot be written down, so nothing was requested.
         """
         return await self._begin_on_node("delete", name)
 
@@ -202,8 +206,8 @@ class Fleet:
 
         Raises:
             NodeNotFound: there is no such node.
-            WrongState: something else is being done to it.
-            JournalUnwritable: it cannot be written down, so it was not asked for.
+            WrongState: another intent is changing it.
+            JournalUnwritable: it cannot be written down, so nothing was requested.
         """
         return await self._begin_on_node("stop", name)
 
@@ -220,10 +224,14 @@ class Fleet:
     async def wait(self, intent_id: str) -> Intent:
         """Wait until an intent is settled, done (`Intent.succeeded`) or failed (`Intent.error`).
 
-        Gives it as it stands when the fleet is closed meanwhile.
+        Returns it as it is when the fleet is closed meanwhile.
+
+        Raises:
+            NodeNotFound: there is no intent with this id.
         """
         while True:
-            news = self._board.news
+            # before the read, so that no change between the two is missed
+            news = self._state.news
             intent = await self.intent(intent_id)
             if intent is None:
                 raise NodeNotFound(f"There is no intent {intent_id[:70]!r}.")
@@ -232,42 +240,42 @@ class Fleet:
             await news.wait()
 
     async def intent(self, intent_id: str) -> Intent | None:
-        """One intent by its id, settled ones too; None when this cloud has none."""
-        shown = self._board.intents.get(intent_id)
+        """Return one intent by its id, settled ones too; None when this cloud has none."""
+        shown = self._state.intents.get(intent_id)
         found = shown or await asyncio.to_thread(self._journal.find, intent_id)
         return found if found and found.endpoint == self._cloud.settings.endpoint else None
 
     async def dismiss(self, intent_id: str) -> None:
-        """Show a failed intent no longer.
+        """Hide a failed intent from the lists.
 
         Raises:
-            IntentNotFound: there is none.
+            IntentNotFound: there is no such intent.
             WrongState: it is open.
         """
         if await self.intent(intent_id) is None:
             raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
         await asyncio.to_thread(self._journal.dismiss, intent_id)
-        self._board.intents.pop(intent_id, None)
+        self._state.intents.pop(intent_id, None)
 
     def tell(self, change: FleetChange) -> None:
-        """Pass on what a controller has to say to whoever follows the fleet."""
-        self._board.tell(change)
+        """Notify the listener of a change that a controller made."""
+        self._state.tell(change)
 
-    # What is meant
+    # intents
 
     async def _known(self, wanted: Intent) -> Intent:
-        """An open intent that means the same, or `wanted`."""
+        """Return an open intent that means the same, or `wanted`; raises as `settle_conflict` does."""
         return settle_conflict(await self._listed(self._clock()), wanted)
 
     async def _listed(self, failed_since: float) -> tuple[Intent, ...]:
-        """What the journal lists of this cloud."""
+        """Return the intents that the journal lists for this cloud."""
         settings = self._cloud.settings
         return await asyncio.to_thread(
             self._journal.listed, failed_since, endpoint=settings.endpoint, project=settings.project
         )
 
     async def _unless_taken(self, wanted: Intent) -> Intent:
-        """`wanted`, unless there is a node of that name: then the intent that is making it, or `NodeExists`."""
+        """Return `wanted`, or the intent that has created the node meanwhile; `NodeExists` for any other node."""
         try:
             node = await self._cloud.get_node(wanted.node_name)
         except NodeNotFound:
@@ -283,16 +291,17 @@ class Fleet:
         known = settle_conflict(listed, wanted)
         if known is not wanted:
             return known
-        open_intents = (each for each in (*listed, *self._board.intents.values()) if not each.settled)
+        # a node that nobody is changing must exist; one that is being created may not be listed yet
+        open_intents = (each for each in (*listed, *self._state.intents.values()) if not each.settled)
         if all(each.node_name != name for each in open_intents):
-            asked = self._cloud.clock.steady()
+            requested = self._cloud.clock.steady()
             node = await self._cloud.get_node(name)
-            self._board.node_seen(node, self._cloud.clock.moment(asked))
+            self._state.node_seen(node, self._cloud.clock.moment(requested))
         return await self._begin(wanted)
 
     async def _caught_up(self, listed: Intent) -> Intent:
-        """Write down progress of ours that could not be before: else the old state is in the way of what is asked."""
-        known = self._board.intents.get(listed.intent_id)
+        """Write progress of ours that a full disk kept from the journal: its old state would refuse the new intent."""
+        known = self._state.intents.get(listed.intent_id)
         if known is None or listed.owner != self._journal.owner or known.updated_at <= listed.updated_at:
             return listed
         await asyncio.to_thread(self._journal.save, known)
@@ -301,49 +310,49 @@ class Fleet:
     async def _begin(self, wanted: Intent) -> Intent:
         chosen = await asyncio.to_thread(self._journal.begin, wanted)
         if chosen.intent_id == wanted.intent_id:
-            self._board.intent_changed(chosen)
-            self._drive(chosen, Taken(at=self._clock()))
-            self._wake_drivers_of(chosen.node_name)
+            self._state.intent_changed(chosen)
+            self._run_intent(chosen, Taken(at=self._clock()))
+            self._wake_runners_of(chosen.node_name)
         return chosen
 
-    # Who performs it
+    # runners
 
-    def _drive(self, intent: Intent, first: Event) -> None:
+    def _run_intent(self, intent: Intent, first: Event) -> None:
         if self._closed:
             return
-        driver = IntentRunner(self._means, intent, self._locks[intent.node_name])
-        task = asyncio.create_task(driver.run(first), name=f"jupyter_tpu {intent.verb} {intent.node_name.node_id}")
-        self._drivers[intent.intent_id] = driver
+        runner = IntentRunner(self._context, intent, self._locks[intent.node_name])
+        task = asyncio.create_task(runner.run(first), name=f"jupyter_tpu {intent.verb} {intent.node_name.node_id}")
+        self._runners[intent.intent_id] = runner
         self._tasks[intent.intent_id] = task
-        task.add_done_callback(lambda _: self._driven(intent.intent_id))
+        task.add_done_callback(lambda _: self._runner_done(intent.intent_id))
 
-    def _driven(self, intent_id: str) -> None:
-        self._drivers.pop(intent_id, None)
+    def _runner_done(self, intent_id: str) -> None:
+        self._runners.pop(intent_id, None)
         self._tasks.pop(intent_id, None)
 
-    def _wake_drivers_of(self, name: NodeName) -> None:
-        for intent_id, driver in self._drivers.items():
-            if self._board.intents[intent_id].node_name == name:
-                driver.wake()
+    def _wake_runners_of(self, name: NodeName) -> None:
+        for intent_id, runner in self._runners.items():
+            if self._state.intents[intent_id].node_name == name:
+                runner.wake()
 
-    # The loop
+    # the loop
 
     async def _run(self) -> None:
         seconds, listed_at = asyncio.get_running_loop().time, float("-inf")
         while True:
             try:
                 await self._reconcile()
-                if self._board.due.is_set() or seconds() - listed_at >= self._list_every_s():
-                    self._board.due.clear()
+                if self._state.due.is_set() or seconds() - listed_at >= self._list_every_s():
+                    self._state.due.clear()
                     await self._list_nodes()
                     listed_at = seconds()
-            except Exception:
+            except Exception:  # the loop must survive a bug, or no budget holds
                 log.exception("A poll of the nodes failed")
-            await self._keep()
+            await self._run_controllers()
             await self._pause()
 
-    async def _keep(self) -> None:
-        """Call the controllers; one that fails does not keep the others from their work."""
+    async def _run_controllers(self) -> None:
+        """Call the controllers; a failure of one does not affect the others."""
         for controller in self._controllers:
             try:
                 await controller.reconcile(self, self._clock())
@@ -353,9 +362,9 @@ class Fleet:
                 log.exception("%s failed", type(controller).__name__)
 
     def _list_every_s(self) -> float:
-        """Often while another process changes nodes; our own drivers look at theirs themselves."""
+        """Return the seconds between two lists: short while another process changes nodes; runners read their own."""
         others = [
-            each for each in self._board.intents.values() if not each.settled and each.intent_id not in self._tasks
+            each for each in self._state.intents.values() if not each.settled and each.intent_id not in self._tasks
         ]
         return self._polling.open_s if others else self._polling.idle_s
 
@@ -363,58 +372,59 @@ class Fleet:
         # not wait_for: until Python 3.12 it may swallow a cancellation
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(self._polling.open_s):
-                await self._board.due.wait()
+                await self._state.due.wait()
 
     async def _list_nodes(self) -> None:
         async with self._listing:
-            asked = self._cloud.clock.steady()
-            failing = self._board.picture.error is not None
+            requested = self._cloud.clock.steady()
+            failing = self._state.picture.error is not None
             try:
                 listed = await self._cloud.list_nodes()
             except TpuError as error:
-                if self._board.picture.failed(error):
-                    self._board.tell(FleetChange(kind="list", message=error.message, error_code=error.code))
+                if self._state.picture.failed(error):
+                    self._state.tell(FleetChange(kind="list", message=error.message, error_code=error.code))
                 return
-            self._board.nodes_changed(self._board.picture.listed(listed, asked=self._cloud.clock.moment(asked)))
+            self._state.nodes_changed(self._state.picture.listed(listed, asked=self._cloud.clock.moment(requested)))
             if failing:
-                self._board.tell(FleetChange(kind="list"))
+                self._state.tell(FleetChange(kind="list"))
 
     async def _reconcile(self) -> None:
-        """Take in what other processes wrote, and take up what nobody performs."""
+        """Read what other processes wrote, and claim the intents whose process is gone."""
         async with self._reconciling:
             try:
                 listed = await self._listed(self._clock() - _SHOW_FAILED_S)
                 for intent in listed:
-                    await self._take_up(intent)
+                    await self._adopt(intent)
                 await self._forget_all_but(listed)
             except TpuError as error:
                 log.debug("The journal cannot be read: %s", error)
 
     async def _forget_all_but(self, listed: tuple[Intent, ...]) -> None:
-        """Drop what is over and was shown; say of what another process ended that it did."""
+        """Forget intents that are no longer listed; notify of those that another process has settled."""
         shown = {intent.intent_id for intent in listed}
-        for intent_id in [each for each in self._board.intents if each not in shown and each not in self._tasks]:
-            over = self._board.intents.pop(intent_id)
+        for intent_id in [each for each in self._state.intents if each not in shown and each not in self._tasks]:
+            over = self._state.intents.pop(intent_id)
             ended = None if over.settled else await asyncio.to_thread(self._journal.find, intent_id)
             if ended is not None and ended.settled:
-                self._board.intent_changed(ended)
-            self._board.tell_waiting()
+                self._state.intent_changed(ended)
+            self._state.tell_waiting()
 
-    async def _take_up(self, intent: Intent) -> None:
+    async def _adopt(self, intent: Intent) -> None:
         if intent.intent_id in self._tasks:
             return
-        known = self._board.intents.get(intent.intent_id)
+        known = self._state.intents.get(intent.intent_id)
+        # ours, but no runner: it is settled, and the journal could not be written then
         if intent.owner == self._journal.owner and not intent.settled:
             await self._write_late(known)
             return
         claimed = None if intent.settled else await asyncio.to_thread(self._journal.claim, intent.intent_id)
         if claimed is not None:
-            self._board.intent_changed(claimed)
-            self._drive(claimed, Resumed(at=self._clock()))
+            self._state.intent_changed(claimed)
+            self._run_intent(claimed, Resumed(at=self._clock()))
         elif known != intent:
-            self._board.intent_changed(intent)
+            self._state.intent_changed(intent)
 
     async def _write_late(self, known: Intent | None) -> None:
-        """Close in the journal what was settled while it could not be written."""
+        """Settle in the journal an intent that was settled while it could not be written."""
         if known is not None and known.settled:
             await asyncio.to_thread(self._journal.save, known)

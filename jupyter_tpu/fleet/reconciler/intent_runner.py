@@ -1,7 +1,7 @@
-"""Drive one intent from where it stands to its end.
+"""Perform one intent from its present phase to its end.
 
-The order of things in `IntentRunner._advance` is what the promises rest on: decide, write down, ask. Nothing that may
-cost money is asked before it is on disk.
+`IntentRunner._advance` keeps the order on which the promises rest: decide, write down, send. No request that may cost
+money is sent before it is on disk.
 """
 
 from __future__ import annotations
@@ -30,24 +30,28 @@ log = logging.getLogger(__name__)
 
 
 class IntentObserver(Protocol):
-    """Who is told what a driver learns. Every method is called in the event loop and returns at once."""
+    """Receives what a runner learns. Every method is called in the event loop and must return at once."""
 
     def intent_changed(self, intent: Intent) -> None:
-        """An intent has moved on."""
+        """Receive an intent's new state."""
 
     def node_seen(self, node: Node, at: Moment) -> None:
-        """A node was looked at."""
+        """Receive a node that was read at `at`."""
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
-        """A node was looked for in vain."""
+        """Receive that there is no such node."""
 
     def is_overruled(self, intent: Intent) -> bool:
-        """Whether something has been asked for since that puts an end to it."""
+        """Whether a newer open intent cancels this one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunnerContext:
-    """What every driver of a fleet works with."""
+    """What all runners of a fleet share.
+
+    Attributes:
+        poll_s: seconds between two polls of an open intent.
+    """
 
     cloud: CloudApi
     journal: Journal
@@ -58,20 +62,20 @@ class RunnerContext:
 
 
 class IntentRunner:
-    """Performs one intent. `lock` is shared by all drivers of the same node: one request at a time."""
+    """Performs one intent. `lock` is shared by all runners of the same node: one request at a time."""
 
-    def __init__(self, means: RunnerContext, intent: Intent, lock: asyncio.Lock) -> None:
-        self._means = means
+    def __init__(self, context: RunnerContext, intent: Intent, lock: asyncio.Lock) -> None:
+        self._context = context
         self._intent = intent
         self._lock = lock
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Look again now."""
+        """Poll again now."""
         self._woken.set()
 
     async def run(self, first: Event) -> None:
-        """Perform the intent until it is settled or somebody else's."""
+        """Perform the intent until it is settled or another process owns it."""
         try:
             await self._advance(first)
             while not self._intent.settled:
@@ -79,75 +83,77 @@ class IntentRunner:
                 await self._poll()
         except ClaimLost:
             log.info("The intent %s is performed by another process now.", self._intent.intent_id)
-        except Exception:
+        except Exception:  # a bug must show as a failed intent, not as one that never ends
             log.exception("Giving up on the intent %s to %s", self._intent.intent_id, self._intent.verb)
             self._give_up()
 
     async def _pause(self) -> None:
         self._woken.clear()
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._means.poll_s):
+            async with asyncio.timeout(self._context.poll_s):
                 await self._woken.wait()
 
     async def _poll(self) -> None:
-        for look in looks(self._intent):
-            if look in looks(self._intent) and not self._is_overruled(self._intent):  # an answer before may tell
-                seen = await self._looked(look)
-                if not self._is_overruled(self._intent):  # else it may show what the newer wish does to the node
+        for query in looks(self._intent):
+            # an answer before may have made it needless
+            if query in looks(self._intent) and not self._is_overruled(self._intent):
+                seen = await self._read(query)
+                if not self._is_overruled(self._intent):  # else it may show the effect of the newer intent
                     await self._advance(seen)
         if self._is_overruled(self._intent) and not self._intent.settled:
-            await self._advance(Overruled(at=self._means.clock()))
+            await self._advance(Overruled(at=self._context.clock()))
 
-    async def _looked(self, look: Look) -> Event:
-        asked = self._means.cloud.clock.steady()
-        event = await executor.look(self._means.cloud, look, self._means.clock)
-        at = self._means.cloud.clock.moment(asked)
+    async def _read(self, query: Look) -> Event:
+        requested = self._context.cloud.clock.steady()
+        event = await executor.look(self._context.cloud, query, self._context.clock)
+        at = self._context.cloud.clock.moment(requested)
         if isinstance(event, NodeSeen):
-            self._means.watcher.node_seen(event.node, at)
+            self._context.watcher.node_seen(event.node, at)
         elif isinstance(event, NodeMissing):
-            self._means.watcher.node_missing(self._intent.node_name, at)
+            self._context.watcher.node_missing(self._intent.node_name, at)
         return event
 
     async def _advance(self, event: Event) -> None:
         waiting: Event | None = event
         while waiting is not None:
-            decided, changes = step(self._intent, waiting, self._means.limits)
-            waiting = await self._ask(decided, changes[0]) if changes else None
+            decided, changes = step(self._intent, waiting, self._context.limits)
+            waiting = await self._send(decided, changes[0]) if changes else None
             if not changes:
-                await self._note(decided)
+                await self._save_progress(decided)
 
-    async def _note(self, decided: Intent) -> None:
-        """Write progress down. A journal that fails now must not stop us from watching what exists already."""
+    async def _save_progress(self, decided: Intent) -> None:
+        """Write progress down. A journal that fails must not stop the polling of a node that exists."""
+        # the time alone is not worth a write each second
         if replace(decided, updated_at=self._intent.updated_at) == self._intent:
             return
         try:
-            await asyncio.to_thread(self._means.journal.save, decided)
+            await asyncio.to_thread(self._context.journal.save, decided)
         except JournalUnwritable as error:
             log.warning("Progress of the intent %s is not in the journal: %s", decided.intent_id, error)
         self._show(decided)
 
-    async def _ask(self, decided: Intent, change: Change) -> Event | None:
-        """Write the request down, then ask; not at all when it was overruled or cannot be written down."""
+    async def _send(self, decided: Intent, change: Change) -> Event | None:
+        """Write the request down, then send it; not when it was overruled or cannot be written."""
         async with self._lock:
             if self._is_overruled(self._intent):
-                return Overruled(at=self._means.clock())
+                return Overruled(at=self._context.clock())
             try:
-                await asyncio.to_thread(self._means.journal.save, decided)
+                await asyncio.to_thread(self._context.journal.save, decided)
             except JournalUnwritable as error:
                 self._show(failed(self._intent, decided.updated_at, error, exists="Nothing was asked of the cloud.")[0])
                 return None
             self._show(decided)
-            return await executor.ask(self._means.cloud, change, self._means.clock)
+            return await executor.ask(self._context.cloud, change, self._context.clock)
 
     def _is_overruled(self, intent: Intent) -> bool:
-        return intent.verb != "delete" and self._means.watcher.is_overruled(intent)
+        return intent.verb != "delete" and self._context.watcher.is_overruled(intent)
 
     def _show(self, intent: Intent) -> None:
         self._intent = intent
-        self._means.watcher.intent_changed(intent)
+        self._context.watcher.intent_changed(intent)
 
     def _give_up(self) -> None:
-        error = TpuError("jupyter_tpu made a mistake; its log has the details.")
-        exists = f"Whether the node {self._intent.node_name.node_id} exists is not known."
-        given_up, _ = failed(self._intent, self._means.clock(), error, exists=exists, hint="See `jupyter tpu list`.")
+        error = TpuError("jupyter_tpu failed unexpectedly; its log has the details.")
+        exists = f"It is not known whether the node {self._intent.node_name.node_id} exists."
+        given_up, _ = failed(self._intent, self._context.clock(), error, exists=exists, hint="See `jupyter tpu list`.")
         self._show(given_up)

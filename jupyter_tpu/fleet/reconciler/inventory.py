@@ -1,4 +1,4 @@
-"""All nodes and queued resources of the project in all zones, freshly listed."""
+"""List all nodes and queued resources of the project in all zones."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Listed = TypeVar("Listed")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Holdings:
-    """One look at both lists.
+    """Both lists, as read at one moment.
 
     Attributes:
         unreachable: zones that did not answer.
         error: why a list is missing as a whole; None when none is.
-        as_of: Unix seconds.
+        as_of: when they were read (Unix seconds).
     """
 
     nodes: tuple[Node, ...] = ()
@@ -39,7 +39,7 @@ class Holdings:
 
     @property
     def held(self) -> tuple[Held, ...]:
-        """What takes quota, each once."""
+        """Return what counts towards the quota, each once."""
         return holding_of(self.nodes, self.queued)
 
 

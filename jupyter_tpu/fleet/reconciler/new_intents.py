@@ -1,4 +1,4 @@
-"""New intents, and nodes that can be found and logged in to."""
+"""New intents, and specs with the label and the key that make a node findable and usable."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from jupyter_tpu.models import INTENT_LABEL, Node, NodeName, NodeSpec
 
 
 def wish(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
-    """A new intent that nobody performs yet, for the cloud at `endpoint`."""
+    """Return a new intent without an owner, for the cloud at `endpoint`; `now` in Unix seconds."""
     return Intent(
-        intent_id=secrets.token_hex(8),
+        intent_id=secrets.token_hex(8),  # 16 characters: a label's value may have 63
         verb=verb,
         node_name=name,
         endpoint=endpoint,
@@ -26,7 +26,7 @@ def wish(verb: Verb, name: NodeName, *, endpoint: str, now: float) -> Intent:
 
 
 def wish_for_node(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) -> Intent:
-    """A new intent to create a node that carries our label, to find it by, and our key, to log in with."""
+    """Return a new intent to create a node with our label, to find it, and our key, to log in."""
     wanted = wish("create", spec.name, endpoint=endpoint, now=now)
     lines = [*spec.metadata.get("ssh-keys", "").splitlines(), ssh_key]
     keys = "\n".join(dict.fromkeys(filter(None, lines)))  # one that is recreated has ours already
@@ -39,7 +39,7 @@ def wish_for_node(spec: NodeSpec, *, ssh_key: str, endpoint: str, now: float) ->
 
 
 def name_taken(node: Node) -> NodeExists:
-    """The refusal to create a node whose name another one has."""
+    """Return the error for a node whose name is taken by another one."""
     return NodeExists(
         f"The name {node.name.node_id} is taken in {node.name.zone}.",
         exists=words.node_exists(node),

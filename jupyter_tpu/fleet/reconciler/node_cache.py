@@ -1,4 +1,4 @@
-"""The nodes as last seen, put together from lists of all and looks at single ones. Pure."""
+"""The nodes as last seen, merged from lists of all and reads of single ones. Pure."""
 
 from __future__ import annotations
 
@@ -8,10 +8,15 @@ from jupyter_tpu.models import Node, NodeList, NodeName
 
 
 class NodeCache:
-    """What is known of the nodes.
+    """The nodes as last seen.
 
-    A list is old when it arrives: a node that was looked at after the list was asked for is kept as it was seen then.
-    Which was later is told by the steady clock: where the wall clock is set back, nothing stays as it was seen before.
+    A list is old when it arrives: a node that was read after the list was requested stays as it was read. The monotonic
+    clock decides which was later, because the wall clock may be set back.
+
+    Attributes:
+        unreachable: zones that did not answer the last list.
+        as_of: when the last list was requested (Unix seconds); 0 = never.
+        error: why the last list failed; None when it did not.
     """
 
     def __init__(self) -> None:
@@ -23,21 +28,22 @@ class NodeCache:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """All of them, by name."""
+        """Return all nodes, sorted by name."""
         return tuple(self._nodes[name] for name in sorted(self._nodes))
 
     @property
     def looked_at(self) -> dict[NodeName, float]:
-        """When single nodes were looked at, also in vain, since the last list was asked for."""
+        """Return when single nodes, or their absence, were read since the last list was requested (Unix seconds)."""
         return {name: at.wall for name, at in self._looked_at.items()}
 
     def get(self, name: NodeName) -> Node | None:
-        """One node."""
+        """Return one node; None when there is none."""
         return self._nodes.get(name)
 
     def listed(self, listed: NodeList, *, asked: Moment) -> set[NodeName]:
-        """Take in a list; the names of nodes that came, changed or went."""
+        """Merge a list; return the names of nodes that appeared, changed or disappeared."""
         found = {node.name: node for node in listed.nodes}
+        # a zone that did not answer says nothing of its nodes
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
         later = {name for name, at in self._looked_at.items() if at.steady >= asked.steady}
         new = {name: node for name, node in {**kept, **found}.items() if name not in later}
@@ -52,16 +58,16 @@ class NodeCache:
         return changed
 
     def seen(self, node: Node, at: Moment) -> set[NodeName]:
-        """Take in a look at one node."""
+        """Merge a read of one node; return the names that changed."""
         self._looked_at[node.name] = at
         return self._replace({**self._nodes, node.name: node})
 
     def missing(self, name: NodeName, at: Moment) -> set[NodeName]:
-        """Take in that there is no such node."""
+        """Merge that there is no such node; return the names that changed."""
         self._looked_at[name] = at
         return self._replace({each: node for each, node in self._nodes.items() if each != name})
 
     def failed(self, error: TpuError) -> bool:
-        """Keep the old nodes, marked with why there are no newer ones; whether that is news."""
+        """Record why a list failed; the nodes stay. Return whether the reason is a new one."""
         before, self.error = self.error, error
         return before is None or (before.code, before.message) != (error.code, error.message)

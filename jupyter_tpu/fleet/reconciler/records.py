@@ -1,4 +1,4 @@
-"""What the fleet shows to server and CLI."""
+"""The records that server and CLI get from the fleet."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ class FleetSnapshot:
         unreachable: zones that did not answer; the list is partial there.
         as_of: when `nodes` was read (Unix seconds by the cloud's clock); 0 = never yet.
         error: why the last poll failed; None when it did not.
-        intents: open ones, and failed ones that nobody dismissed, oldest first.
-        notices: what the user should know about the journal, such as that a damaged one was put aside, and about the
-            budgets.
-        looked_at: when a node was looked at by itself, later than `as_of`, also in vain; by the cloud's clock.
-        clock_ahead_s: how far this computer's clock is ahead of the cloud's; 0 where it is right.
+        intents: open ones, and failed ones that were not dismissed, oldest first.
+        notices: what the user should know about journal, clock and budgets, one sentence each.
+        looked_at: when a single node, or its absence, was read after `as_of` (Unix seconds by the cloud's clock).
+        clock_ahead_s: how far this computer's clock is ahead of the cloud's, in seconds; 0 where it is right.
     """
 
     nodes: tuple[Node, ...] = ()
@@ -38,25 +37,25 @@ class FleetSnapshot:
 
     @property
     def as_of_here(self) -> float | None:
-        """When `nodes` was read by this computer's clock, for whoever compares it with that; None = never yet."""
+        """Return `as_of` by this computer's clock (Unix seconds); None = never yet."""
         return self.as_of + self.clock_ahead_s if self.as_of else None
 
     def seen_at(self, name: NodeName) -> float:
-        """When that node, or its absence, was seen last (Unix seconds)."""
+        """Return when that node, or its absence, was seen last (Unix seconds by the cloud's clock)."""
         return self.looked_at.get(name, self.as_of)
 
     def node(self, name: NodeName) -> Node | None:
-        """The node of that name, if the last poll saw it."""
+        """Return the node with that name; None when the last poll did not see it."""
         return next((node for node in self.nodes if node.name == name), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FleetChange:
-    """Something a front end should fetch again for; an event, never the data itself.
+    """An event that makes front ends fetch again; it never contains the data itself.
 
     Attributes:
-        kind: ``node`` (made, changed or gone), ``intent`` (a new phase) or ``list`` (a poll failed, or works again).
-        state: of the node; empty when it is gone.
+        kind: ``node`` (created, changed or gone), ``intent`` (a new phase) or ``list`` (a poll failed, or works again).
+        state: the node's; empty when it is gone.
     """
 
     kind: Literal["node", "intent", "list"]
@@ -67,6 +66,7 @@ class FleetChange:
     error_code: str = ""
 
     def to_json(self) -> dict[str, Any]:
+        """Return all fields, as the event's payload."""
         return {
             "kind": self.kind,
             "node_name": self.node_name,
@@ -79,7 +79,14 @@ class FleetChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Polling:
-    """How often the cloud is asked, in seconds."""
+    """How often the cloud is polled, in seconds.
 
+    Attributes:
+        open_s: while an intent is open; also the fleet's turn, in which controllers run.
+        idle_s: while nothing is being changed.
+    """
+
+    # gcloud too begins with a poll after 1 s (api_lib/util/waiter.py)
     open_s: float = 1.0
+    # our choice: how late a change by others is noticed, against calls that count towards the API's quota
     idle_s: float = 15.0

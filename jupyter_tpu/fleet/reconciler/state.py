@@ -1,4 +1,4 @@
-"""What is known of nodes and intents, and who is told when that changes."""
+"""The fleet's state, nodes and intents, and the notification of changes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ log = logging.getLogger(__name__)
 
 
 class FleetState:
-    """Read by the fleet, written by its intent runners (it is their `IntentObserver`) and by its loop.
+    """Read by the fleet, written by its loop and its intent runners (it is their `IntentObserver`).
 
     Attributes:
+        picture: the nodes as last seen.
         intents: open ones and those that ended lately, by id.
         due: set when the nodes should be listed soon.
         news: set, and replaced by a new one, whenever an intent has moved on.
@@ -34,7 +35,7 @@ class FleetState:
         self.news = asyncio.Event()
 
     def snapshot(self, notices: tuple[str, ...], clock_ahead_s: float = 0.0) -> FleetSnapshot:
-        """All of it, as front ends show it."""
+        """Return the state for front ends, with the given notices."""
         shown = filter(self._is_shown, self.intents.values())
         return FleetSnapshot(
             nodes=self.picture.nodes,
@@ -48,14 +49,14 @@ class FleetState:
         )
 
     def _is_shown(self, intent: Intent) -> bool:
-        """Open or failed; but a failure that says "nothing was created" is over when the node comes after all."""
+        """Whether to show an intent: open, or failed. "Nothing was created" is not shown once its node exists."""
         node = self.picture.get(intent.node_name)
         is_wrong = intent.error is not None and intent.error.exists == words.NOTHING_CREATED
         came_late = is_wrong and node is not None and node.intent_id == intent.intent_id
         return not intent.settled or (intent.error is not None and not came_late)
 
     def intent_changed(self, intent: Intent) -> None:
-        """An intent has moved on."""
+        """Store the intent and notify front ends and waiters."""
         self.intents[intent.intent_id] = intent
         if intent.settled:
             self.due.set()
@@ -73,15 +74,15 @@ class FleetState:
         self.tell_waiting()
 
     def node_seen(self, node: Node, at: Moment) -> None:
-        """A node was looked at."""
+        """Store a node that was read."""
         self.nodes_changed(self.picture.seen(node, at))
 
     def node_missing(self, name: NodeName, at: Moment) -> None:
-        """A node was looked for in vain."""
+        """Store that a node is missing."""
         self.nodes_changed(self.picture.missing(name, at))
 
     def is_overruled(self, intent: Intent) -> bool:
-        """Whether something has been asked for since that puts an end to it."""
+        """Whether a newer open intent cancels this one."""
         return any(
             overrules(other, intent) and other.node_name == intent.node_name and other.created_at >= intent.created_at
             for other in self.intents.values()
@@ -89,19 +90,19 @@ class FleetState:
         )
 
     def nodes_changed(self, names: set[NodeName]) -> None:
-        """Tell of nodes that came, changed or went."""
+        """Notify front ends of nodes that appeared, changed or disappeared."""
         for name in sorted(names):
             node = self.picture.get(name)
             self.tell(FleetChange(kind="node", node_name=str(name), state=node.state if node else ""))
 
     def tell(self, change: FleetChange) -> None:
-        """Tell whoever wants to know; their mistakes are not ours."""
+        """Call the listener; its exceptions are logged, because they must not stop the loop."""
         try:
             self._on_change(change)
         except Exception:
-            log.exception("Nobody could be told of %s", change)
+            log.exception("The listener failed on %s", change)
 
     def tell_waiting(self) -> None:
-        """Wake those who wait for an intent."""
+        """Wake everyone who waits for an intent."""
         self.news.set()
         self.news = asyncio.Event()

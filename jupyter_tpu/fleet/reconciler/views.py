@@ -1,4 +1,4 @@
-"""How nodes, intents and offers look as JSON, in the REST API and in the CLI's ``--json`` alike.
+"""Nodes, intents and offers as JSON, for the REST API and the CLI's ``--json``.
 
 Pure: values in, JSON-ready dictionaries out. Text that the cloud wrote stays text; whoever shows it must escape it.
 """
@@ -19,24 +19,27 @@ if TYPE_CHECKING:
 
 JSON = dict[str, Any]
 
+# our choice for the create form: the largest v5e on one worker
 DEFAULT_TYPE = "v5litepod-8"
 DEFAULT_ZONE = "us-central1-a"
 
 
 def error_view(error: TpuError | None) -> JSON | None:
+    """Return an error as JSON; None for none."""
     return None if error is None else error.to_json()
 
 
 def node_price(node: Node) -> Price | None:
-    """What a node lists for per hour; None where no source says (unknown is not free)."""
+    """Return a node's list price per hour; None where no source has one (unknown is not free)."""
     return accelerators.price_on_terms(node.accelerator_type, node.name.zone, node.provisioning)
 
 
 def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | None = None) -> JSON:
-    """A node.
+    """Return a node as JSON.
 
-    `kernelspec` is the name of the kernelspec that runs on it, where one is written; `cost_usd` is what it has cost by
-    the ledger, where that is known.
+    Args:
+        kernelspec: name of the kernelspec for this node; None: there is none.
+        cost_usd: what it has cost by the ledger; None: not known.
     """
     price = node_price(node)
     return {
@@ -77,7 +80,7 @@ def _accelerator_view(kind: Accelerator | None) -> JSON | None:
 
 
 def intent_view(intent: Intent) -> JSON:
-    """What was asked for, and how far it is."""
+    """Return an intent as JSON, without its spec and bookkeeping."""
     return {
         "intent_id": intent.intent_id,
         "verb": intent.verb,
@@ -94,7 +97,7 @@ def intent_view(intent: Intent) -> JSON:
 
 
 def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: NodeCosts = NO_COSTS) -> JSON:
-    """The whole list; `kernelspecs` maps a node's full name to its kernelspec's name."""
+    """Return the whole list; `kernelspecs` maps a node's full name to its kernelspec's name."""
     return {
         "as_of": snapshot.as_of_here,
         "clock_ahead_s": snapshot.clock_ahead_s,
@@ -110,13 +113,13 @@ def nodes_view(snapshot: FleetSnapshot, kernelspecs: Mapping[str, str], costs: N
 
 
 def no_nodes_view(error: TpuError) -> JSON:
-    """The list when there is no fleet to ask: nothing is known, and why."""
+    """Return the list when the fleet could not start: empty, with the reason."""
     nothing: JSON = {"nodes": [], "unreachable": [], "intents": [], "notices": []}
     return {"as_of": None, "clock_ahead_s": 0.0, **nothing, "error": error.to_json()}
 
 
 def offers_view(zones: Iterable[str] | None = None) -> JSON:
-    """What can be asked for, zone by zone, with list prices; says nothing of quota or free capacity."""
+    """Return the types that each zone offers, with list prices; says nothing about quota or free capacity."""
     names = accelerators.zones() if zones is None else zones
     return {"zones": {zone: _zone_offers(zone) for zone in names}, "default": _default_offer()}
 
