@@ -142,7 +142,7 @@ async def test_a_flex_start_node_is_not_made_again(bench: Any, queue: Queue) -> 
         ({"spot": True}, {"run_for_s": 3600.0}, "spot node too"),
         ({"reserved": True}, {"run_for_s": 3600.0}, "reserved node too"),
         ({}, {"reservation": "ours"}, "Only a reserved node"),
-        ({"reserved": True}, {"reservation": "../other"}, "cannot be a reservation"),
+        ({"reserved": True}, {"reservation": "../other"}, "is not a reservation id"),
     ],
 )
 async def test_terms_that_contradict_each_other_are_refused_before_the_cloud_is_asked(

@@ -205,7 +205,7 @@ def test_a_partial_list_is_never_swept_but_by_name(part: str) -> None:
 
     assert refused.value.exists == "Nothing was deleted."
     assert [item.short_id for item in marked(holdings, ["dead"])] == ["dead"]
-    with pytest.raises(BadInput, match="as far as the cloud answered"):
+    with pytest.raises(BadInput, match="the list is not complete"):
         marked(holdings, ["missing"])
 
 

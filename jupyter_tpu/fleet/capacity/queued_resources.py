@@ -1,7 +1,7 @@
-"""Queued resources: nodes that the cloud creates when it has capacity, and the leftovers that they leave.
+"""Queued resources: requests for nodes that the cloud creates when it has capacity, and the leftovers of such requests.
 
-The cloud keeps the queue, so nothing of it is kept here but the time of changes. A queued resource has the id of its
-node: asked for twice, by two tabs or two servers, there is one.
+The cloud has the queue, so only the times of changes are stored here. A queued resource has the id of its node, so that
+two tabs or two servers that request the same node make one request.
 """
 
 from __future__ import annotations
@@ -30,20 +30,27 @@ from jupyter_tpu.models import NodeSpec, QueuedName, QueuedResource, QueuedSpec
 from jupyter_tpu.provisioning import FLEX_START_LABELS, flags_of
 
 VALID_FOR_S = 6 * 3600.0
+"""How long a request waits by default: our choice, because the node is billed even when the user is away."""
+
 SHORTEST_S, LONGEST_S = 60.0, 30 * 86_400.0
+"""Our bounds, against typing errors."""
+
 LONGEST_RUN_S = 7 * 86_400.0
+"""Google's limit for flex-start (cloud.google.com/tpu/docs/request-using-flex-start)."""
+
 _NOTHING = "Nothing was asked of the cloud."
-# as gcloud takes it
+# what gcloud accepts
 _RESERVATION_ID = re.compile(r"[a-zA-Z0-9-]{1,63}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueSnapshot:
-    """The queue as the cloud told it.
+    """The queue as the cloud listed it.
 
     Attributes:
-        as_of: when it was asked (Unix seconds).
-        since: when we saw each come into its state (Unix seconds), where we did.
+        as_of: when it was listed (Unix seconds).
+        unreachable: zones that did not answer.
+        since: when each was first seen in its state (Unix seconds); missing where that is not known.
     """
 
     as_of: float
@@ -52,6 +59,7 @@ class QueueSnapshot:
     since: dict[QueuedName, float] = field(default_factory=dict)
 
     def find(self, name: QueuedName) -> QueuedResource | None:
+        """Return the one with this name; None when there is none."""
         return next((each for each in self.items if each.name == name), None)
 
 
@@ -66,18 +74,18 @@ class Queue:
         self._states: dict[QueuedName, tuple[str, float | None]] = {}
 
     async def list(self) -> QueueSnapshot:
-        """Ask the cloud for all of them, husks too.
+        """List all of them, leftovers too.
 
         Raises:
-            CloudUnavailable, CloudRefused: it does not say.
+            CloudUnavailable, CloudRefused: the cloud did not list them.
         """
         as_of = time.time()
         listed = await self._cloud.list_queued_resources()
-        since = self._noted(listed.items, as_of)
+        since = self._since(listed.items, as_of)
         return QueueSnapshot(as_of=as_of, items=listed.items, unreachable=listed.unreachable, since=since)
 
-    def _noted(self, items: Iterable[QueuedResource], now: float) -> dict[QueuedName, float]:
-        """What is seen for the first time may be in its state for long: since when is not known."""
+    def _since(self, items: Iterable[QueuedResource], now: float) -> dict[QueuedName, float]:
+        """Record states; return since when, but not for one seen for the first time: it may be old."""
         states: dict[QueuedName, tuple[str, float | None]] = {}
         for each in items:
             known = self._states.get(each.name)
@@ -95,34 +103,35 @@ class Queue:
         reservation: str = "",
         accept_unknown_price: bool = False,
     ) -> QueuedResource:
-        """Queue a node; asking twice for the same gives the same.
+        """Queue a node; a second call for the same node returns the same queued resource.
 
         Args:
-            spec: the node; its id is that of the queued resource too.
+            spec: the node; the queued resource has the same id.
             valid_for_s: after how many seconds the cloud gives up.
-            run_for_s: flex-start: the cloud itself deletes the node so many seconds after it became READY.
-            reservation: the id of the one to take the chips of a reserved node from; empty: any that fits.
+            run_for_s: for flex-start: how many seconds after READY the cloud deletes the node.
+            reservation: id of the reservation with the chips for a reserved node; empty: any that fits.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
             BudgetExceeded: a budget is used up.
-            BadInput: what is asked for is not offered, or a time is too short or too long.
+            BadInput: the node is not offered, or a time is too short or too long.
             NodeExists: the name is taken.
             QuotaExceeded, NotAllowlisted, …: the cloud refused; nothing is queued.
-            JournalUnwritable: it cannot be written down, so nothing was asked for.
-            CloudUnavailable: it did not answer, and does not list it.
+            JournalUnwritable: it cannot be written down, so nothing was requested.
+            CloudUnavailable: the cloud did not answer, and does not list it.
         """
         _check_durations(valid_for_s, run_for_s)
-        spec = _on_its_terms(spec, run_for_s, reservation)
+        spec = _with_model(spec, run_for_s, reservation)
         wanted = QueuedSpec(name=_name_of(spec), node=self._fleet.equipped(spec), reservation=reservation)
         known = _same_or_refused((await self.list()).find(wanted.name), wanted)
         if known is not None:
             return known
+        # all refusals come before the line in the audit log, and that before the request
         await self._fleet.check_offered(spec)
         await self._fleet.check_spending(spec, accept_unknown_price=accept_unknown_price)
         await self._refuse_taken(spec)
         await self._note("queue", wanted.name, f"The user queued a {spec.accelerator_type}.")
-        return await self._asked(wanted, valid_for_s, run_for_s)
+        return await self._request(wanted, valid_for_s, run_for_s)
 
     async def _refuse_taken(self, spec: NodeSpec) -> None:
         try:
@@ -131,10 +140,10 @@ class Queue:
             return
         raise name_taken(node)
 
-    async def _asked(self, wanted: QueuedSpec, valid_for_s: float, run_for_s: float | None) -> QueuedResource:
+    async def _request(self, wanted: QueuedSpec, valid_for_s: float, run_for_s: float | None) -> QueuedResource:
         try:
             operation = await self._cloud.create_queued_resource(wanted, valid_for_s, run_for_s=run_for_s)
-        except (NodeExists, CloudUnavailable) as error:  # by another tab, or without an answer
+        except (NodeExists, CloudUnavailable) as error:  # another tab was faster, or the answer was lost
             known = _same_or_refused((await self.list()).find(wanted.name), wanted)
             if known is None:
                 raise _unsure(wanted.name, error) from error
@@ -144,12 +153,12 @@ class Queue:
         return (await self.list()).find(wanted.name) or _new(wanted)
 
     async def remove(self, name: QueuedName) -> QueuedResource:
-        """Delete a queued resource with its node, whoever made it; what it is now.
+        """Delete a queued resource with its node, whoever created it; return its new state.
 
         Raises:
             QueuedNotFound: there is none.
-            JournalUnwritable: it cannot be written down, so nothing was asked for.
-            CloudUnavailable, CloudRefused: it was not deleted, as far as we know.
+            JournalUnwritable: it cannot be written down, so nothing was requested.
+            CloudUnavailable, CloudRefused: it was not deleted, or no answer says so.
         """
         known = (await self.list()).find(name)
         if known is None:
@@ -168,7 +177,7 @@ class Queue:
         return (await self.list()).find(name) or replace(known, state="DELETING")
 
     async def _left_of(self, known: QueuedResource) -> QueuedResource:
-        """After a deletion without an answer, or in the middle of another; raises what went wrong if it goes on."""
+        """Return the state after a deletion without an answer, or during another one; raises if neither took effect."""
         now = (await self.list()).find(known.name)
         if now is None or now.state == "DELETING":
             return now or replace(known, state="DELETING")
@@ -189,20 +198,20 @@ def _name_of(spec: NodeSpec) -> QueuedName:
 
 def _check_durations(valid_for_s: float, run_for_s: float | None) -> None:
     if not SHORTEST_S <= valid_for_s <= LONGEST_S:
-        raise BadInput("A queued resource can wait for a minute to 30 days.", hint="Choose a time in between.")
+        raise BadInput("A queued resource can wait from 1 minute to 30 days.", hint="Choose a time in between.")
     if run_for_s is not None and not SHORTEST_S <= run_for_s <= LONGEST_RUN_S:
-        raise BadInput("A flex-start node can run for a minute to 7 days.", hint="Choose a time in between.")
+        raise BadInput("A flex-start node can run from 1 minute to 7 days.", hint="Choose a time in between.")
 
 
-def _on_its_terms(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
-    """The node, labelled where it is asked for by flex-start; BadInput where its terms contradict each other."""
+def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> NodeSpec:
+    """Return the spec, labelled if it is flex-start; BadInput where the options contradict each other."""
     if reservation and not spec.reserved:
-        raise BadInput("Only a reserved node takes chips of a reservation.", exists=_NOTHING, hint="Ask for reserved.")
+        raise BadInput("A reservation can only be used by a reserved node.", exists=_NOTHING, hint="Choose reserved.")
     if reservation and not _RESERVATION_ID.fullmatch(reservation):
         raise BadInput(
-            f"{reservation[:70]!r} cannot be a reservation.",
+            f"{reservation[:70]!r} is not a reservation id.",
             exists=_NOTHING,
-            hint="Use its id: letters, digits and hyphens.",
+            hint="Use letters, digits and hyphens.",
         )
     if run_for_s is None:
         return spec
@@ -210,13 +219,13 @@ def _on_its_terms(spec: NodeSpec, run_for_s: float | None, reservation: str) -> 
         raise BadInput(
             f"A flex-start node cannot be a {spec.provisioning} node too.",
             exists=_NOTHING,
-            hint="Leave out one of the two.",
+            hint="Choose one of the two.",
         )
     return replace(spec, labels={**spec.labels, **FLEX_START_LABELS})
 
 
 def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> QueuedResource | None:
-    """The one that has this name, if it is what is wanted."""
+    """Return the queued resource with this name if it is the wanted one; NodeExists for any other."""
     if known is None:
         return None
     node = wanted.node
@@ -228,7 +237,7 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
     if is_same and known.intent_id and not known.is_husk and known.state != "DELETING":
         return known
     raise NodeExists(
-        f"There is a queued resource {known.name.queued_id} in {known.name.zone} already.",
+        f"The queued resource {known.name.queued_id} exists already in {known.name.zone}.",
         exists=f"It is {known.state}{' and counts towards your quota' if known.holds_quota else ''}.",
         hint=f"Choose another name, or delete it with `jupyter tpu queue remove {known.name.queued_id} "
         f"--zone {known.name.zone}`.",
@@ -240,14 +249,14 @@ def _unsure(name: QueuedName, error: TpuError) -> TpuError:
         return error
     return CloudUnavailable(
         error.message,
-        exists=f"Whether {name.queued_id} is queued in {name.zone} is not known; the list does not show it.",
-        hint=f"{error.hint} Look with `jupyter tpu queue` before you ask again.".strip(),
+        exists=f"It is not known whether {name.queued_id} is queued in {name.zone}; the list does not show it.",
+        hint=f"{error.hint} Check with `jupyter tpu queue` before you try again.".strip(),
         raw=error.raw,
     )
 
 
 def _new(wanted: QueuedSpec) -> QueuedResource:
-    """One that the list does not show yet."""
+    """Return a new queued resource that the list does not show yet."""
     node = wanted.node
     return QueuedResource(
         name=wanted.name,

@@ -1,4 +1,4 @@
-"""In which order a search tries what the user would accept: by what it costs them."""
+"""The order in which a search tries its candidates: by cost to the user."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 async def by_cost(
     fleet: Fleet, journal: Journal, settings: CloudSettings, candidates: Iterable[Candidate]
 ) -> tuple[Candidate, ...]:
-    """Those that a grant pays first, then by list price, unknown prices last; equal ones stay as they were.
+    """Sort candidates: those that a grant covers first, then by list price, unknown prices last; the sort is stable.
 
     Raises:
         JournalUnwritable: the grants cannot be read.
     """
     snapshot = fleet.snapshot()
-    if not snapshot.as_of and snapshot.error is None:  # just started: what uses the grants is not known yet
+    if not snapshot.as_of and snapshot.error is None:  # just started: which nodes use the grants is not known yet
         snapshot = await fleet.refresh()
     book = await read_grant_book(journal, settings, snapshot)
 

@@ -1,7 +1,7 @@
-"""Keep the standing choices: see that a node was taken away, delete what is left of it, and make it again.
+"""Auto-recovery: notice that a node was pre-empted, delete what is left of it, and recreate it.
 
-What is decided is in the journal before it is done, and only the process that claimed a choice does it; so whatever
-dies in between, another process finds how far it has come, and two never make two.
+Each decision is in the journal before it is performed, and only the process that claimed the setting performs it. So
+another process can continue after any crash, and two processes never create two nodes.
 """
 
 from __future__ import annotations
@@ -46,9 +46,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# our bound: a loop of pre-emptions must end
 MOST_ATTEMPTS = 100
+# the longest time between the last sight of a node and its absence in which this process counts as a witness: a few
+# lists, but not a sleep of this computer
 _MOST_GAP_S = 60.0
-# the words of the audit log for the phases that are worth a line
+# phase → action of the audit log
 _ACTIONS = {
     "clearing": "preempted",
     "waiting": "recover-wait",
@@ -60,7 +63,7 @@ _ACTIONS = {
 
 
 class RecreateController:
-    """See `Controller`."""
+    """See `Controller`; performs the auto-recovery settings of the project."""
 
     def __init__(self, cloud: CloudApi, journal: Journal, limits: Limits | None = None) -> None:
         settings = cloud.settings
@@ -71,26 +74,27 @@ class RecreateController:
         self._seen_at: dict[NodeName, float] = {}
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
-        """Look after each choice that is on; the fault of one is not the others'."""
+        """Perform each setting that is on; a failure of one does not affect the others."""
         for recovery in await asyncio.to_thread(self._recoveries.all):
             if not recovery.is_on or recovery.phase in ("off", "given_up"):
                 continue
             try:
-                await self._look_after(fleet, recovery, now)
+                await self._reconcile_one(fleet, recovery, now)
             except TpuError as error:
-                log.warning("Making %s again: %s", recovery.name.node_id, error)
+                log.warning("%s could not be recreated: %s", recovery.name.node_id, error)
 
-    async def _look_after(self, fleet: Fleet, recovery: Recovery, now: float) -> None:
+    async def _reconcile_one(self, fleet: Fleet, recovery: Recovery, now: float) -> None:
         if await self._is_idle(fleet, recovery, now):
             return
-        if decide(recovery, await self._seen(recovery, now), self._limits) == (recovery, None):
+        # a claim is a write, so only when there is something to do
+        if decide(recovery, await self._observe(recovery, now), self._limits) == (recovery, None):
             return
         async with self._claimed(recovery, now) as claimed:
             if claimed is not None:  # what was seen before the claim may be old by now
                 await self._perform(fleet, claimed, now)
 
     async def _is_idle(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """Whether what is known already says that nothing is to be done; spares the cloud a question."""
+        """Whether nothing has to be done by what is known already; saves a call to the cloud."""
         if recovery.phase == "waiting":
             return now < recovery.retry_at
         if recovery.phase == "making":
@@ -99,7 +103,7 @@ class RecreateController:
         return recovery.phase == "watching" and self._is_well(fleet, recovery, now)
 
     def _is_well(self, fleet: Fleet, recovery: Recovery, now: float) -> bool:
-        """By the last list."""
+        """Whether the last list shows nothing to do."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
         if node is None:
@@ -107,35 +111,35 @@ class RecreateController:
         self._seen_at[recovery.name] = snapshot.seen_at(recovery.name) + snapshot.clock_ahead_s
         return decide(recovery, Seen(at=now, node=node), self._limits) == (recovery, None)
 
-    async def _seen(self, recovery: Recovery, now: float) -> Seen:
-        """A look at the node and at the journal.
+    async def _observe(self, recovery: Recovery, now: float) -> Seen:
+        """Observe the node and the journal.
 
         Raises:
-            TpuError: one of them did not answer; nothing may be concluded.
+            TpuError: one of them could not be read; nothing may be concluded.
         """
         node = await self._node(recovery.name)
         missing_s = self._missing_s(recovery.name, node, now)
-        wishes = await asyncio.to_thread(self._recoveries.wishes, recovery)
+        intents = await asyncio.to_thread(self._recoveries.wishes, recovery)
         return Seen(
             at=now,
             node=node,
             missing_s=missing_s,
             is_witnessed=self._is_witnessed(recovery.name, now),
             queued=await queued_of(self._cloud, recovery.name) if recovery.is_queued else None,
-            deletion=next((wish for wish in wishes if wish.verb == "delete"), None),
-            stop=next((wish for wish in wishes if wish.verb == "stop" and not wish.error), None),
-            making=_making(recovery, wishes),
+            deletion=next((intent for intent in intents if intent.verb == "delete"), None),
+            stop=next((intent for intent in intents if intent.verb == "stop" and not intent.error), None),
+            making=_making(recovery, intents),
             spent_usd=await asyncio.to_thread(self._recoveries.spent_usd, recovery.name, self._chosen_at(recovery)),
         )
 
     def _chosen_at(self, recovery: Recovery) -> float:
-        """By the cloud's clock, as the ledger counts; this computer's may have been set since."""
+        """Return when the setting was made by the cloud's clock, as the ledger counts; ours may have been set since."""
         if recovery.chosen_at_of_cloud is not None:
             return recovery.chosen_at_of_cloud
         return self._cloud.clock.of_cloud(recovery.chosen_at)
 
     def _is_witnessed(self, name: NodeName, now: float) -> bool:
-        """Whether it went while this process looked: one that slept through it knows as little as one that starts."""
+        """Whether this process saw the node shortly before it disappeared; after a sleep it did not."""
         went_at = self._missing_since.get(name, now)
         return went_at - self._seen_at.get(name, 0.0) <= _MOST_GAP_S
 
@@ -153,29 +157,29 @@ class RecreateController:
 
     @contextlib.asynccontextmanager
     async def _claimed(self, recovery: Recovery, now: float) -> AsyncIterator[Recovery | None]:
-        """The choice as ours for a while; None when another process has it."""
+        """Own the setting for a while; None when another process has it."""
         claimed = await asyncio.to_thread(self._recoveries.claim, recovery, now=now)
         try:
             yield claimed
         finally:
             if claimed is not None:
-                await asyncio.to_thread(self._let_go, recovery.name, claimed.owner, now)
+                await asyncio.to_thread(self._release, recovery.name, claimed.owner, now)
 
-    def _let_go(self, name: NodeName, owner: str, now: float) -> None:
-        """Never raises, so that a cancellation passes; what stays claimed is ours to claim again."""
+    def _release(self, name: NodeName, owner: str, now: float) -> None:
+        """Give up the claim. Never raises, so that a cancellation passes; a claim that stays can be claimed again."""
         try:
             left = self._recoveries.get(name)
             if left is not None and left.owner == owner:
                 self._recoveries.swap(left, replace(left, owner=""), now=now)
         except JournalUnwritable as error:
-            log.warning("The choice for %s stays claimed by this process: %s", name.node_id, error)
+            log.warning("The auto-recovery of %s stays claimed by this process: %s", name.node_id, error)
 
     async def _perform(self, fleet: Fleet, claimed: Recovery, now: float) -> None:
-        decided, action = step = decide(claimed, await self._seen(claimed, now), self._limits)
-        if not await self._written(claimed, decided, now):
-            return  # the user has chosen otherwise meanwhile
+        decided, action = step = decide(claimed, await self._observe(claimed, now), self._limits)
+        if not await self._swap(claimed, decided, now):
+            return  # the user has changed the setting meanwhile
         if decided.phase != claimed.phase:
-            self._tell(fleet, step)
+            self._notify(fleet, step)
         if isinstance(action, DeleteNode):
             await self._cloud.delete_node(action.name)
         elif isinstance(action, DeleteQueued):
@@ -185,20 +189,20 @@ class RecreateController:
 
     async def _create(self, fleet: Fleet, decided: Recovery, action: CreateNode, now: float) -> None:
         try:
-            # the user took this price when the node was made, and chose to have it again
+            # the user accepted this price when the node was created
             await fleet.create(action.spec, accept_unknown_price=True)
         except TpuError as error:
             after = refused(decided, error, now)
-            await self._written(decided, after, now)
-            self._tell(fleet, (after, None))
+            await self._swap(decided, after, now)
+            self._notify(fleet, (after, None))
 
-    async def _written(self, old: Recovery, new: Recovery, now: float) -> bool:
+    async def _swap(self, old: Recovery, new: Recovery, now: float) -> bool:
         if new == old:
             return True
         entries = () if new.phase == old.phase else (_entry(new, now),)
         return await asyncio.to_thread(self._recoveries.swap, old, new, entries, now=now)
 
-    def _tell(self, fleet: Fleet, step: Step) -> None:
+    def _notify(self, fleet: Fleet, step: Step) -> None:
         recovery, _ = step
         node = fleet.snapshot().node(recovery.name)
         state = node.state if node else ""
@@ -207,7 +211,7 @@ class RecreateController:
 
 
 async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
-    """The queued resource that makes or has made a node; None also where the user may not list them."""
+    """Return the queued resource that creates or created a node; None also where the user may not list them."""
     try:
         listed = await cloud.list_queued_resources(name.zone)
     except PermissionDenied:
@@ -215,11 +219,12 @@ async def queued_of(cloud: CloudApi, name: NodeName) -> QueuedResource | None:
     return next((each for each in listed.items if name.node_id in each.node_ids), None)
 
 
-def _making(recovery: Recovery, wishes: tuple[Intent, ...]) -> Intent | None:
-    """The intent of the attempt that was begun last."""
-    creations = (wish for wish in wishes if wish.spec is not None)
+def _making(recovery: Recovery, intents: tuple[Intent, ...]) -> Intent | None:
+    """Return the intent of the attempt that was begun last; None when there is none yet."""
+    creations = (intent for intent in intents if intent.spec is not None)
     return next(
-        (wish for wish in creations if wish.spec and wish.spec.labels.get(ATTEMPT_LABEL) == recovery.attempt), None
+        (intent for intent in creations if intent.spec and intent.spec.labels.get(ATTEMPT_LABEL) == recovery.attempt),
+        None,
     )
 
 
@@ -240,35 +245,41 @@ async def choose(
     max_usd: float | None = None,
     now: float,
 ) -> Recovery:
-    """Lay down whether a node is to be made again.
+    """Turn auto-recovery of a node on or off.
 
-    Attempts and costs are counted anew, unless it is being recreated just now.
+    Attempts and costs are counted from now on, unless the node is being recreated at this moment.
+
+    Args:
+        max_attempts: 1 to `MOST_ATTEMPTS`.
+        max_usd: no re-creation once the node has cost this much; None = no cap.
+        now: Unix seconds.
 
     Raises:
-        BadInput: the number of attempts or the cap can be none, the cap cannot be checked for want of a list price, or
-            the node is one by flex-start.
-        NodeNotFound: there is no such node, and no choice for one.
-        JournalUnwritable: the choice is as it was.
+        BadInput: a number is out of range, a cap cannot be checked without a list price, or the node is flex-start.
+        NodeNotFound: there is no such node, and no setting for one.
+        JournalUnwritable: nothing has changed.
     """
     check_caps(max_attempts, max_usd)
     settings = cloud.settings
     recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)
     known = await asyncio.to_thread(recoveries.get, name)
     if known is not None and not is_on:
-        return await _laid_down(recoveries, _off(known, now), now)
+        return await _store(recoveries, _off(known, now), now)
+    # keep the attempts of a re-creation under way: only its caps change
     if known is not None and known.is_being_made:
         await _require_price(cloud, journal, known.spec, max_usd)
         capped = replace(known, max_attempts=max_attempts, max_usd=max_usd)
-        return await _laid_down(recoveries, capped, now)
+        return await _store(recoveries, capped, now)
     node = await cloud.get_node(name)
     if is_on and node.provisioning == "flex-start":
         raise BadInput(
-            f"{name.node_id} is a flex-start node: the cloud ends it when its time is over.",
+            f"{name.node_id} is a flex-start node: the cloud deletes it when its time is over.",
             exists="It is not recreated.",
             hint="Queue another one with `jupyter tpu queue add` when you need it.",
         )
     if is_on:
         await _require_price(cloud, journal, spec_of(node), max_usd)
+    # a node that was pre-empted a moment ago is recovered too
     recovery = Recovery(
         choice_id=secrets.token_hex(6),
         spec=spec_of(node),
@@ -282,28 +293,28 @@ async def choose(
         since=now,
     )
     chosen = replace(recovery, message=watching_text(recovery)) if is_on else _off(recovery, now)
-    return await _laid_down(recoveries, chosen, now)
+    return await _store(recoveries, chosen, now)
 
 
 async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_usd: float | None) -> None:
-    """Refuse a cap that could never be checked: without a list price nobody knows what the node has cost."""
+    """Refuse a cap that could never be checked: without a list price the node's cost is unknown."""
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
     request = Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
     if not await is_covered(cloud, journal, spec.name, request):
         raise BadInput(
             f"There is no list price for {spec.name.node_id} ({terms(spec)}), so a cap in dollars cannot be checked.",
-            exists="The choice is as it was.",
+            exists="Auto-recovery is unchanged.",
             hint="Leave out the cap (--max-usd); --attempts limits how often the node is recreated.",
         )
 
 
 def check_caps(max_attempts: int, max_usd: float | None) -> None:
-    """Raises BadInput unless they are caps."""
+    """Raise BadInput for caps that are out of range."""
     if not 1 <= max_attempts <= MOST_ATTEMPTS:
-        raise BadInput(f"{max_attempts} is no number of attempts.", hint=f"Use 1 to {MOST_ATTEMPTS}.")
+        raise BadInput(f"{max_attempts} is not a valid number of attempts.", hint=f"Use 1 to {MOST_ATTEMPTS}.")
     if max_usd is not None and not 0 < max_usd < 1e9:
-        raise BadInput(f"{max_usd} is no cap in US dollars.", hint="Use a positive amount.")
+        raise BadInput(f"{max_usd} is not a valid cap in US dollars.", hint="Use a positive amount.")
 
 
 def _off(recovery: Recovery, now: float) -> Recovery:
@@ -311,7 +322,7 @@ def _off(recovery: Recovery, now: float) -> Recovery:
     return replace(recovery, is_on=False, phase="off", message=message, since=now, owner="")
 
 
-async def _laid_down(recoveries: Recoveries, recovery: Recovery, now: float) -> Recovery:
+async def _store(recoveries: Recoveries, recovery: Recovery, now: float) -> Recovery:
     action = "recover-on" if recovery.is_on else "recover-off"
     entry = replace(_entry(recovery, now), action=action)
     await asyncio.to_thread(recoveries.put, recovery, entry)
@@ -319,7 +330,7 @@ async def _laid_down(recoveries: Recoveries, recovery: Recovery, now: float) -> 
 
 
 def recovery_view(recovery: Recovery) -> dict[str, Any]:
-    """A standing choice as the REST API and the CLI show it."""
+    """Return an auto-recovery setting as JSON, for the REST API and the CLI."""
     return {
         "node_name": str(recovery.name),
         "is_on": recovery.is_on,

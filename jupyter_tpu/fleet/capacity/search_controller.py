@@ -1,7 +1,7 @@
-"""Search for capacity: the controller that drives what was begun at the `SearchService`.
+"""Search for capacity: the controller that drives the searches that `SearchService` begins.
 
-A search is a document in the journal, so it goes on after the death of its process. Each of its tries is an ordinary
-wish to create a node, with all that this brings: written down first, adopted by its label, undone by a deletion.
+A search is a document in the journal, so another process continues it when its own has died. Each of its tries is an
+ordinary intent to create a node, with all that this brings: written first, adopted by its label, undone by a deletion.
 """
 
 from __future__ import annotations
@@ -25,10 +25,14 @@ from jupyter_tpu.models import Node, NodeName
 
 log = logging.getLogger(__name__)
 
+# all our choices: how long an ended search is listed, and how often older ones are deleted
 _SHOWN_S = 86_400.0
 _FORGET_EVERY_S = 600.0
+# how often a search is saved though nothing has changed; well below `STALE_S`, so that a driven one is never stale
 _TOUCHED_S = 60.0
+# how long nodes are looked for that the cloud creates after their try was given up
 _WATCHED_S = 600.0
+# between two requests to delete what a try left: the cloud needs time
 _ASK_AGAIN_S = 10.0
 
 
@@ -42,18 +46,20 @@ class SearchController:
         self._forgot_at = 0.0
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
+        """Drive each search one step; a failure of one does not affect the others."""
         for search in await asyncio.to_thread(self._searches.ours, now):
             try:
-                await self._look_after(fleet, search, now)
+                await self._reconcile_one(fleet, search, now)
             except ClaimLost:
                 log.info("The search %s is driven by another process now.", search.search_id)
-            except TpuError as error:  # it is looked after again in a second
-                log.debug("The search %s waits: %s", search.search_id, error)
+            except TpuError as error:  # it is driven again at the next turn
+                log.debug("The search %s is delayed: %s", search.search_id, error)
         if now - self._forgot_at > _FORGET_EVERY_S:
             self._forgot_at = now
             await asyncio.to_thread(self._searches.forget, now - _SHOWN_S)
 
-    async def _look_after(self, fleet: Fleet, search: Search, now: float) -> None:
+    async def _reconcile_one(self, fleet: Fleet, search: Search, now: float) -> None:
+        # also after the end: a late node costs money
         await self._delete_latecomers(fleet, search, now)
         last = search.last
         if search.has_ended:
@@ -63,12 +69,12 @@ class SearchController:
         elif last is not None and not last.is_clean:
             await self._clean(fleet, search, now)
         else:
-            await self._go_on(fleet, search, now)
+            await self._next_try(fleet, search, now)
 
     async def _save(self, search: Search, now: float) -> Search:
         return await asyncio.to_thread(self._searches.save, replace(search, updated_at=now))
 
-    async def _go_on(self, fleet: Fleet, search: Search, now: float) -> None:
+    async def _next_try(self, fleet: Fleet, search: Search, now: float) -> None:
         step = next_step(search, now)
         if isinstance(step, Begin):
             await self._try(fleet, await self._save(begun(search, step.index, now), now), now)
@@ -76,18 +82,18 @@ class SearchController:
             await self._save(step.search, now)
 
     async def _try(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Ask for the node of the last try, whose intent is not known yet."""
+        """Create the node of the last try, whose intent is not known yet."""
         spec = search.spec(search.tries[-1].index)
         await asyncio.to_thread(self._audit.note, search_entry(search, "create", search.message, str(spec.name)))
         try:
-            intent_id = await self._wished(fleet, search)
+            intent_id = await self._create_or_find(fleet, search)
         except TpuError as error:
             await self._save(lost(search, error), now)
         else:
             await self._save(with_last(search, intent_id=intent_id), now)
 
-    async def _wished(self, fleet: Fleet, search: Search) -> str:
-        """The id of our wish for the node: a new one, or that of a process that died before it could say so."""
+    async def _create_or_find(self, fleet: Fleet, search: Search) -> str:
+        """Return the id of the try's intent: a new one, or that of a process that died before it saved it."""
         spec = search.spec(search.tries[-1].index)
         try:
             intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)
@@ -97,15 +103,15 @@ class SearchController:
                 raise
             return node.intent_id
         if intent.spec is None or intent.spec.labels.get(SEARCH_LABEL) != search.search_id:
-            raise NodeExists(f"A node {spec.name.node_id} is being created in {spec.name.zone} by another wish.")
+            raise NodeExists(f"A node {spec.name.node_id} is being created in {spec.name.zone} by another request.")
         return intent.intent_id
 
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
-        """See how the wish of the last try comes on."""
+        """Follow the intent of the last try."""
         if search.is_cancelled:
             await self._save(with_last(search, outcome="other", message="Cancelled."), now)
             return
-        intent = await _wish_of(fleet, search)
+        intent = await _intent_of(fleet, search)
         if intent is None:
             await self._try(fleet, search, now)
         elif intent.settled:
@@ -114,18 +120,18 @@ class SearchController:
             await self._save(search, now)
 
     async def _clean(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete what the last try left; the next one begins when nothing is there any more."""
+        """Delete what the last try left; the next one begins when nothing is left."""
         last = search.tries[-1]
         name = search.name(last.index)
-        wish = await _wish_of(fleet, search)
-        node = await self._left_node(name, wish)
-        is_left = (wish is not None and not wish.settled) or (node is not None and _is_of(node, search))
+        intent = await _intent_of(fleet, search)
+        node = await self._left_node(name, intent)
+        is_left = (intent is not None and not intent.settled) or (node is not None and _is_of(node, search))
         if is_left and now - last.deleted_at > _ASK_AGAIN_S:
             asked = await self._save(with_last(search, deleted_at=now), now)
-            await self._delete(fleet, asked, name, "What an unsuccessful try of a search left.")
+            await self._delete(fleet, asked, name, "It was left by a failed try of a search.")
         elif not is_left and not _is_being_changed(fleet, name):
-            await self._save(with_last(search, is_clean=True, intent_id=wish.intent_id if wish else ""), now)
-            await _dismiss(fleet, wish)
+            await self._save(with_last(search, is_clean=True, intent_id=intent.intent_id if intent else ""), now)
+            await _dismiss(fleet, intent)
 
     async def _delete(self, fleet: Fleet, search: Search, name: NodeName, reason: str) -> None:
         await asyncio.to_thread(self._audit.note, search_entry(search, "delete", reason, str(name)))
@@ -134,11 +140,11 @@ class SearchController:
         except NodeNotFound:
             log.debug("The node %s is gone already.", name)
 
-    async def _left_node(self, name: NodeName, wish: Intent | None) -> Node | None:
+    async def _left_node(self, name: NodeName, intent: Intent | None) -> Node | None:
         try:
             return await self._node(name)
-        except CloudRefused:  # a zone where we may not even look
-            if wish is not None and not (wish.error and wish.error.exists == words.NOTHING_CREATED):
+        except CloudRefused:  # a zone that the user may not even read: the refused try left nothing there
+            if intent is not None and not (intent.error and intent.error.exists == words.NOTHING_CREATED):
                 raise
             return None
 
@@ -149,7 +155,7 @@ class SearchController:
             return None
 
     async def _delete_latecomers(self, fleet: Fleet, search: Search, now: float) -> None:
-        """Delete nodes that come to exist after their try was given up: the cloud may be late."""
+        """Delete nodes that the cloud creates after their try was given up."""
         if search.has_ended and now - search.updated_at > _WATCHED_S:
             return
         given_up = {each.intent_id for each in search.tries if each.is_clean and each.outcome != "won"} - {""}
@@ -159,34 +165,34 @@ class SearchController:
 
 
 def release_searches(cloud: CloudApi, journal: Journal) -> None:
-    """Let go of those that this process drives, for another to take over; blocks on the disk."""
+    """Give up the searches that this process drives, so that another can claim them; blocks on the disk."""
     with contextlib.suppress(TpuError):
         searches_of(cloud, journal).release()
 
 
 def _judged(search: Search, intent: Intent) -> Search:
-    """The search when the wish of its open try has ended."""
+    """Return the search after the intent of its open try has ended."""
     if intent.succeeded:
         return won(search)
     if intent.error is not None:
         return lost(search, intent.error)
-    # somebody has deleted the node while it came up: they want none
+    # no error, no success: the user deleted the node while it was being created, and wants none
     return replace(with_last(search, outcome="other", message=intent.message), is_cancelled=True)
 
 
-async def _wish_of(fleet: Fleet, search: Search) -> Intent | None:
-    """The wish of the last try; one that a dead process could not name is known by its label."""
+async def _intent_of(fleet: Fleet, search: Search) -> Intent | None:
+    """Return the intent of the last try; one that a dead process did not save is found by its label."""
     last = search.tries[-1]
     if last.intent_id:
         return await fleet.intent(last.intent_id)
-    wished = (each for each in fleet.snapshot().intents if each.spec and each.node_name == search.name(last.index))
-    return next((each for each in wished if each.spec and each.spec.labels.get(SEARCH_LABEL) == search.search_id), None)
+    listed = (each for each in fleet.snapshot().intents if each.spec and each.node_name == search.name(last.index))
+    return next((each for each in listed if each.spec and each.spec.labels.get(SEARCH_LABEL) == search.search_id), None)
 
 
-async def _dismiss(fleet: Fleet, wish: Intent | None) -> None:
-    """The search shows why its try failed; the list of nodes need not."""
-    if wish is not None:
-        await fleet.dismiss(wish.intent_id)
+async def _dismiss(fleet: Fleet, intent: Intent | None) -> None:
+    """Hide a failed intent from the list of nodes; the search shows why it failed."""
+    if intent is not None:
+        await fleet.dismiss(intent.intent_id)
 
 
 def _is_being_changed(fleet: Fleet, name: NodeName) -> bool:
@@ -194,7 +200,7 @@ def _is_being_changed(fleet: Fleet, name: NodeName) -> bool:
 
 
 def _was_deleted(fleet: Fleet, node: Node, now: float) -> bool:
-    """Whether it goes already, or was asked to a moment ago."""
+    """Whether the node is being deleted, or that was requested a moment ago."""
     asked = (each for each in fleet.snapshot().intents if each.node_name == node.name and each.verb == "delete")
     return node.state == "DELETING" or any(now - each.updated_at < _ASK_AGAIN_S for each in asked)
 

@@ -1,4 +1,4 @@
-"""Where front ends begin, look at and cancel searches for capacity."""
+"""Begin, list and cancel searches for capacity, for the front ends."""
 
 from __future__ import annotations
 
@@ -17,12 +17,13 @@ from jupyter_tpu.lifecycle.search import checked
 from jupyter_tpu.lifecycle.searches import Candidate, Search
 
 LONGEST_S = 7 * 86_400.0
+"""Our bound: a node that a forgotten search finds is billed."""
 
 
 class SearchService:
-    """Begin, look at and cancel searches; a running fleet with a `SearchController` does the rest.
+    """Begin, list and cancel searches; a running fleet with a `SearchController` does the rest.
 
-    `clock` gives Unix seconds.
+    `clock` returns Unix seconds.
     """
 
     def __init__(self, cloud: CloudApi, journal: Journal, *, clock: Callable[[], float] = time.time) -> None:
@@ -39,23 +40,23 @@ class SearchService:
         for_s: float | None = None,
         accept_unknown_price: bool = False,
     ) -> Search:
-        """Begin to look for a node; asking twice for the same gives the same search.
+        """Begin a search; a second call with the same candidates returns the same search.
 
         Args:
-            node_id: what the node will be called, in whichever zone.
-            candidates: what would do, in the order in which they are tried; see `lifecycle.search.ordered`.
-            for_s: how long, in seconds; without it each candidate is tried once.
+            node_id: id of the node, in whichever zone it is found.
+            candidates: in the order in which they are tried; see `lifecycle.search.ordered`.
+            for_s: how long to search, in seconds; None: each candidate is tried once.
             accept_unknown_price: see `Fleet.check_spending`.
 
         Raises:
-            BadInput: no candidate, too many, a name that cannot be, or more than a week.
-            NodeExists: there is a node of that name in some zone, or another search for it.
-            JournalUnwritable: it cannot be written down, so nothing was asked for.
-            CloudUnavailable, CloudRefused: the cloud does not list the nodes.
+            BadInput: no candidate, too many, an invalid name, or more than a week.
+            NodeExists: there is a node with that name in some zone, or another search for it.
+            JournalUnwritable: it cannot be written down, so nothing was requested.
+            CloudUnavailable, CloudRefused: the cloud did not list the nodes.
         """
         now = self._clock()
         if for_s is not None and for_s > LONGEST_S:
-            raise BadInput("A search lasts at most a week.", hint="Begin it again when it is over.")
+            raise BadInput("A search lasts at most a week.", hint="Start another one when it is over.")
         wanted = checked(
             Search(
                 search_id=secrets.token_hex(8),
@@ -64,12 +65,12 @@ class SearchService:
                 candidates=tuple(dict.fromkeys(candidates)),
                 until=None if for_s is None else now + for_s,
                 accept_unknown_price=accept_unknown_price,
-                message="The search begins.",
+                message="Starting the search.",
                 created_at=now,
                 updated_at=now,
             )
         )
-        known = await self._going_on(wanted)
+        known = await self._same_open(wanted)
         if known is not None:
             return known
         await self._refuse_taken(wanted)
@@ -78,13 +79,14 @@ class SearchService:
             await asyncio.to_thread(self._audit.note, search_entry(search, "search", _begun_reason(search)))
         return search
 
-    async def _going_on(self, wanted: Search) -> Search | None:
-        """The same search, which has made its node perhaps; the order may have changed with what is used of a grant."""
+    async def _same_open(self, wanted: Search) -> Search | None:
+        """Return the same search if it is open; compares sets, because the use of a grant changes the order."""
         listed = await asyncio.to_thread(self._searches.all)
         open_ones = (each for each in listed if each.node_id == wanted.node_id and not each.has_ended)
         return next((each for each in open_ones if set(each.candidates) == set(wanted.candidates)), None)
 
     async def _refuse_taken(self, wanted: Search) -> None:
+        # in all zones: the user wants one node with this name
         listed = await self._cloud.list_nodes()
         taken = next((node for node in listed.nodes if node.name.node_id == wanted.node_id), None)
         if taken is not None:
@@ -95,11 +97,11 @@ class SearchService:
             )
 
     async def all(self) -> tuple[Search, ...]:
-        """Those that go on and those that ended in the last day, oldest first."""
+        """Return the open searches and those that ended in the last day, oldest first."""
         return await asyncio.to_thread(self._searches.all)
 
     async def get(self, search_id: str) -> Search:
-        """One of them.
+        """Return one search.
 
         Raises:
             IntentNotFound: there is none.
@@ -110,7 +112,7 @@ class SearchService:
         return found
 
     async def watch(self, search_id: str, *, every_s: float = 0.5) -> AsyncIterator[Search]:
-        """The search as it is, and again whenever it has changed, until it has ended; raises as `get` does."""
+        """Yield the search, and again whenever it has changed, until it has ended; raises as `get` does."""
         shown: Search | None = None
         while shown is None or not shown.has_ended:
             search = await self.get(search_id)
@@ -121,7 +123,7 @@ class SearchService:
                 await asyncio.sleep(every_s)
 
     async def cancel(self, search_id: str) -> Search:
-        """Begin to cancel one; its phase is ``cancelled`` once nothing is left of its open try.
+        """Begin to cancel a search; its phase is ``cancelled`` once nothing is left of its open try.
 
         Raises:
             IntentNotFound: there is none.
@@ -134,20 +136,20 @@ class SearchService:
 
 def _begun_reason(search: Search) -> str:
     count = len(search.candidates)
-    return f"The user looks for {'a node' if count == 1 else f'one node among {count} candidates'}."
+    return f"The user began a search with {count} candidate{'' if count == 1 else 's'}."
 
 
 def search_entry(search: Search, action: str, reason: str, subject: str = "") -> Entry:
-    """A line of the audit log about a search."""
+    """Return a line about a search for the audit log; the subject is the node's id by default."""
     detail = {"search_id": search.search_id}
     return Entry(at=time.time(), action=action, subject=subject or search.node_id, reason=reason, detail=detail)
 
 
 def searches_of(cloud: CloudApi, journal: Journal) -> Searches:
-    """The searches of the project in use."""
+    """Return the store of the searches of the cloud's project."""
     return Searches(journal, endpoint=cloud.settings.endpoint, project=cloud.settings.project)
 
 
 def audit_of(cloud: CloudApi, journal: Journal) -> Audit:
-    """The audit log of the project in use."""
+    """Return the audit log of the cloud's project."""
     return Audit(journal, endpoint=cloud.settings.endpoint, project=cloud.settings.project)

@@ -1,4 +1,4 @@
-"""How searches and queued resources look as JSON, in the REST API and in the CLI's ``--json`` alike. Pure."""
+"""Searches and queued resources as JSON, for the REST API and the CLI's ``--json``. Pure."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ JSON = dict[str, Any]
 
 
 def searches_view(searches: Iterable[Search]) -> JSON:
+    """Return all searches as JSON."""
     return {"searches": [search_view(each) for each in searches]}
 
 
 def search_view(search: Search) -> JSON:
-    """A search; what it has not tried yet in this round stands at the end, as ``waiting``."""
+    """Return a search as JSON; candidates not tried yet in this round are at the end, as ``waiting``."""
     return {
         "search_id": search.search_id,
         "node_id": search.node_id,
@@ -58,6 +59,7 @@ def _candidate_view(candidate: Candidate) -> JSON:
 
 
 def queue_view(snapshot: QueueSnapshot) -> JSON:
+    """Return the queue as JSON."""
     return {
         "as_of": snapshot.as_of,
         "is_complete": not snapshot.unreachable,
@@ -67,7 +69,7 @@ def queue_view(snapshot: QueueSnapshot) -> JSON:
 
 
 def queued_view(queued: QueuedResource, since: Mapping[QueuedName, float] | None = None) -> JSON:
-    """A queued resource; `since` tells of some when they came into their state (Unix seconds)."""
+    """Return a queued resource as JSON; `since` has the times of its state's beginning, where known (Unix seconds)."""
     return {
         "name": str(queued.name),
         "queued_id": queued.name.queued_id,

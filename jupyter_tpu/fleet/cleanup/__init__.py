@@ -1,1 +1,5 @@
-"""See and delete everything in the project that costs money or uses quota; stop all spending at once."""
+"""List and delete everything in the project that costs money or uses quota; stop all spending at once.
+
+Start with `sweep` (the list, and the deletion of marked items) and `stop_all`. Each stop and deletion is performed by
+`jupyter_tpu.fleet.termination`.
+"""

@@ -1,4 +1,4 @@
-"""Stop all spending now: what would come next is called off, and every node that costs is stopped or deleted."""
+"""Stop all spending now: cancel searches and auto-recovery, then stop or delete every node that costs money."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from jupyter_tpu.models import Node, NodeName, QueuedResource
 from jupyter_tpu.money.quota import QUEUED_HUSKS, Kind
 
 REASON = "The user stopped all spending."
+# our bound: each round ends what appeared during the one before
 _ROUNDS = 3
 _COST_NOTHING = frozenset({"STOPPED", "STOPPING", "DELETING", "PREEMPTED", "TERMINATED"})
 _ALREADY_OVER = QUEUED_HUSKS | {"ACTIVE", "DELETING", "SUSPENDING"}
@@ -27,7 +28,7 @@ _ALREADY_OVER = QUEUED_HUSKS | {"ACTIVE", "DELETING", "SUSPENDING"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One thing to do."""
+    """One node to stop, or one node or queued resource to delete."""
 
     verb: Literal["stop", "delete"]
     kind: Kind
@@ -35,14 +36,15 @@ class Step:
 
 
 def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] = ()) -> tuple[Step, ...]:
-    """What it takes to end all spending: requests that wait first, since they would become nodes. Pure.
+    """Return the steps that end all spending: waiting requests first, since they would become nodes. Pure.
 
-    A queued resource all of whose nodes are to be deleted is deleted with them: it would be left suspended, and hold
-    quota. Where that has `failed`, its nodes are.
+    A queued resource whose nodes are all deleted is deleted instead of them: otherwise it would stay as a leftover that
+    counts towards the quota. Where that has `failed` (names), its nodes are deleted one by one.
     """
     waiting = [str(each.name) for each in holdings.queued if each.state not in _ALREADY_OVER]
     nodes = {node.name: node for node in _known_nodes(holdings, snapshot)}
-    wished = [
+    # nodes that are not listed yet: their intents are cancelled by a deletion
+    coming = [
         intent.node_name
         for intent in snapshot.intents
         if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
@@ -53,7 +55,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
     with_nodes = {name: own for name, own in made.items() if own and own <= doomed and name not in failed}
     return (
         *(Step(verb="delete", kind="queued_resource", name=name) for name in (*waiting, *with_nodes)),
-        *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(wished))),
+        *(Step(verb="delete", kind="node", name=str(name)) for name in sorted(set(coming))),
         *(step for name, step in ending.items() if not any(name in own for own in with_nodes.values())),
     )
 
@@ -64,7 +66,7 @@ def _nodes_of(queued: QueuedResource) -> frozenset[NodeName]:
 
 
 def _known_nodes(holdings: Holdings, snapshot: FleetSnapshot) -> Iterable[Node]:
-    """Those that were listed now; those seen before where the list has a gap."""
+    """Yield the nodes of the list and, where it has a gap, those seen before."""
     gaps = {*holdings.unreachable}
     yield from (node for node in snapshot.nodes if holdings.error or node.name.zone in gaps)
     yield from holdings.nodes
@@ -82,7 +84,7 @@ def _is_being_started(node: Node, snapshot: FleetSnapshot) -> bool:
 
 
 def _step_for(node: Node) -> Step:
-    """Stop what can be started again; half-made nodes, and stopped ones that are being started, are deleted."""
+    """Return the step for a node: stop it if it can be started again; delete one that is being created or started."""
     is_stopped = can_stop(node) and node.state not in ("CREATING", *_COST_NOTHING)
     return Step(verb="stop" if is_stopped else "delete", kind="node", name=str(node.name))
 
@@ -90,21 +92,22 @@ def _step_for(node: Node) -> Step:
 async def panic(
     opened: Opened, tell: Callable[[Result], None] = say_nothing, *, accepted_s: float = ACCEPTED_S
 ) -> tuple[Result, ...]:
-    """Do it, and look again for what came meanwhile. One failure ends nothing: each is told in its result.
+    """Stop all spending, and check again for what came meanwhile. A failure is in its result; the others go on.
 
-    `tell` hears each result as it comes; see `TerminationExecutor` for `accepted_s`.
+    `tell` is called with each result as it comes; see `TerminationExecutor` for `accepted_s`.
     """
-    broom = TerminationExecutor(opened, reason=REASON, wait=True, tell=tell, accepted_s=accepted_s)
-    results = {result.name: result async for result in _call_off(opened, broom, tell)}
+    # first what would create nodes, then the nodes
+    executor = TerminationExecutor(opened, reason=REASON, wait=True, tell=tell, accepted_s=accepted_s)
+    results = {result.name: result async for result in _call_off(opened, executor, tell)}
     holdings = Holdings()
     for _ in range(_ROUNDS):
-        # what other processes have begun since the last look counts too
+        # includes what other processes have begun meanwhile
         holdings, snapshot = await asyncio.gather(look_at_all(opened.cloud), opened.fleet.refresh())
         failed = [name for name, result in results.items() if result.error]
         todo = [step for step in steps(holdings, snapshot, failed) if step.name not in results]
         if not todo:
             break
-        done = await broom.each([_performed(broom, step) for step in todo])
+        done = await executor.each([_performed(executor, step) for step in todo])
         results.update({result.name: result for result in done})
     gaps = tuple(_gaps(holdings))
     for gap in gaps:
@@ -113,33 +116,33 @@ async def panic(
 
 
 async def _call_off(
-    opened: Opened, broom: TerminationExecutor, tell: Callable[[Result], None]
+    opened: Opened, executor: TerminationExecutor, tell: Callable[[Result], None]
 ) -> AsyncIterator[Result]:
-    """End what would make nodes by itself: searches, and the choices to make lost nodes again."""
-    desk, settings = SearchService(opened.cloud, opened.journal), opened.cloud.settings
+    """Cancel what would create nodes later: searches, and auto-recovery."""
+    service, settings = SearchService(opened.cloud, opened.journal), opened.cloud.settings
     recoveries = Recoveries(opened.journal, endpoint=settings.endpoint, project=settings.project)
     try:
-        searches = [each for each in await desk.all() if not each.has_ended]
+        searches = [each for each in await service.all() if not each.has_ended]
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
     except TpuError as error:
-        unread = Result(name="the journal's searches and standing choices", error=error)
+        unread = Result(name="the journal's searches and auto-recovery settings", error=error)
         tell(unread)
         yield unread
         return
     for search in searches:
         name = f"the search for {search.node_id}"
-        yield await broom.done("cancel", name, desk.cancel(search.search_id))
+        yield await executor.done("cancel", name, service.cancel(search.search_id))
     for each in chosen:
         off = choose(opened.cloud, opened.journal, each.name, is_on=False, now=time.time())
-        yield await broom.done("recover-off", f"the choice to make {each.name.node_id} again", off)
+        yield await executor.done("recover-off", f"auto-recovery of {each.name.node_id}", off)
 
 
-async def _performed(broom: TerminationExecutor, step: Step) -> Result:
-    return await (broom.stopped(step.name) if step.verb == "stop" else broom.deleted(step.kind, step.name))
+async def _performed(executor: TerminationExecutor, step: Step) -> Result:
+    return await (executor.stopped(step.name) if step.verb == "stop" else executor.deleted(step.kind, step.name))
 
 
 def _gaps(holdings: Holdings) -> Iterable[Result]:
-    """What was not seen may cost: that is a failure too."""
+    """Yield a failure for each part of the list that is missing: what is there may cost money."""
     if holdings.error:
         yield Result(name="the list of nodes and queued resources", error=holdings.error)
     for zone in holdings.unreachable:
@@ -149,6 +152,6 @@ def _gaps(holdings: Holdings) -> Iterable[Result]:
 def _silent(zone: str) -> TpuError:
     return CloudUnavailable(
         f"{zone} did not answer.",
-        exists="What runs there and was not seen before is not known, and may cost.",
-        hint="Do it again until every zone answers, or look into the Google Cloud console.",
+        exists="Nodes there that were not seen before may be running, and billed.",
+        hint="Run it again until every zone answers, or check the Google Cloud console.",
     )

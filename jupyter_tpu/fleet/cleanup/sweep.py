@@ -1,4 +1,4 @@
-"""Everything in the project that costs or holds quota, ours or not, and the deletion of what the user marks in it."""
+"""List everything in the project that costs money or uses quota, ours or not, and delete what the user marks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from jupyter_tpu.money.quota import NODE_HUSKS, QUEUED_HUSKS, Kind, without_node
 JSON = dict[str, Any]
 
 DEAD = frozenset({"PREEMPTED", "TERMINATED"}) | QUEUED_HUSKS
-"""States of husks that nothing can be made of again; a STOPPED node could be started, and has a disk."""
+"""States of leftovers that can only be deleted; a STOPPED node could be started, and has a disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,10 +26,10 @@ class Item:
     Attributes:
         name: the full name.
         short_id: node id or queued resource id.
-        usd_per_hour: list price of a node when it is READY; None where it is not known, and for queued resources.
-        is_billed: it costs by the hour now.
-        is_husk: it computes nothing and holds quota until it is deleted.
-        is_dead: a husk that nothing can be made of again.
+        usd_per_hour: list price of a READY node; None where it is not known, and for queued resources.
+        is_billed: it is billed by the hour now.
+        is_husk: a leftover: it runs nothing and counts towards the quota until it is deleted.
+        is_ours: created by jupyter_tpu.
     """
 
     kind: Kind
@@ -48,9 +48,11 @@ class Item:
 
     @property
     def is_dead(self) -> bool:
+        """Whether it is a leftover that can only be deleted."""
         return self.is_husk and self.state in DEAD
 
     def to_json(self) -> JSON:
+        """Return the item as JSON, for the REST API and the CLI."""
         return {
             "kind": self.kind,
             "name": self.name,
@@ -69,7 +71,7 @@ class Item:
 
 
 def items_of(holdings: Holdings) -> tuple[Item, ...]:
-    """What costs first, then husks, then the rest."""
+    """Return the items: billed ones first, then leftovers, then the rest."""
     counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
     found = [_node_item(node) for node in holdings.nodes]
     found += [_queued_item(queued, holds_quota=queued.name in counting) for queued in holdings.queued]
@@ -114,6 +116,7 @@ def _queued_item(queued: QueuedResource, *, holds_quota: bool) -> Item:
 
 
 def sweep_view(holdings: Holdings) -> JSON:
+    """Return the list as JSON."""
     return {
         "as_of": holdings.as_of,
         "is_complete": holdings.is_complete,
@@ -124,19 +127,20 @@ def sweep_view(holdings: Holdings) -> JSON:
 
 
 def no_sweep_view(error: TpuError) -> JSON:
-    """The answer when there is no cloud to ask."""
+    """Return the list when the fleet could not start: empty, with the reason."""
     return {"as_of": None, "is_complete": False, "unreachable": [], "error": error.to_json(), "items": []}
 
 
 def results_view(results: Iterable[Result]) -> JSON:
+    """Return the results of deletions as JSON."""
     return {"results": [result.to_json() for result in results]}
 
 
 def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
-    """The items of these names, full ones or ids that only one item has.
+    """Return the items with these names, full names or unique ids.
 
     Raises:
-        BadInput: one of them is no item, or could be several; nothing was deleted.
+        BadInput: a name matches no item, or several; nothing was deleted.
     """
     items = items_of(holdings)
     chosen = [_only(holdings, items, name) for name in dict.fromkeys(names)]
@@ -150,19 +154,19 @@ def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
     if found:
         several = ", ".join(item.name for item in found)
         raise BadInput(
-            f"{name[:100]!r} could be {len(found)} things.",
+            f"{name[:100]!r} matches {len(found)} items.",
             exists="Nothing was deleted.",
             hint=f"Give the full name: {several}.",
         )
     raise BadInput(
-        f"Nothing in the project is named {name[:200]!r}{_as_far_as_seen(holdings)}.",
+        f"Nothing in the project is named {name[:200]!r}{_if_partial(holdings)}.",
         exists="Nothing was deleted.",
-        hint="Name what is to be deleted, item by item, as `jupyter tpu cleanup` lists it.",
+        hint="Name each item as `jupyter tpu cleanup` lists it.",
     )
 
 
-def _as_far_as_seen(holdings: Holdings) -> str:
-    return "" if holdings.is_complete else f", as far as the cloud answered{_where(holdings)}"
+def _if_partial(holdings: Holdings) -> str:
+    return "" if holdings.is_complete else f"; the list is not complete{_where(holdings)}"
 
 
 def _where(holdings: Holdings) -> str:
@@ -170,16 +174,16 @@ def _where(holdings: Holdings) -> str:
 
 
 def all_dead(holdings: Holdings) -> tuple[Item, ...]:
-    """Every husk that nothing can be made of again.
+    """Return every leftover that can only be deleted.
 
     Raises:
-        BadInput: the list is partial, so nothing may be deleted but what the user names.
+        BadInput: the list is partial, so only what the user names may be deleted.
     """
     if not holdings.is_complete:
         raise BadInput(
-            f"The list is not complete{_where(holdings)}, so nothing is deleted that you do not name.",
+            f"The list is not complete{_where(holdings)}, so only items that you name can be deleted.",
             exists="Nothing was deleted.",
-            hint="Name what is to be deleted, or try again when all zones answer.",
+            hint="Name the items to delete, or try again when all zones answer.",
             raw=holdings.error.message if holdings.error else "",
         )
     return tuple(item for item in items_of(holdings) if item.is_dead)
@@ -193,13 +197,16 @@ async def delete_items(
     wait: bool,
     tell: Callable[[Result], None] = say_nothing,
 ) -> tuple[Result, ...]:
-    """Delete each of them, also when others fail; `wait`: until it is gone, not only until it is begun.
+    """Delete the items; a failure of one does not affect the others.
 
-    `tell` hears of each as it comes.
+    Args:
+        reason: for the audit log.
+        wait: return when they are gone, not when the cloud has begun.
+        tell: called with each result as it comes.
     """
-    broom = TerminationExecutor(opened, reason=reason, wait=wait, tell=tell)
+    executor = TerminationExecutor(opened, reason=reason, wait=wait, tell=tell)
     waiting = [item for item in items if item.state != "DELETING"]
-    done = await broom.each([broom.deleted(item.kind, item.name) for item in waiting])
+    done = await executor.each([executor.deleted(item.kind, item.name) for item in waiting])
     under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")
     for result in under_way:
         tell(result)

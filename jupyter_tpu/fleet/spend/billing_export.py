@@ -1,4 +1,4 @@
-"""What Google has billed, for a server: asked once an hour at most, because BigQuery bills each question."""
+"""What Google has billed, for a server: read at most once an hour, because BigQuery bills each query."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from jupyter_tpu.cloud.settings import CloudSettings
 from jupyter_tpu.money.billed import JSON, ExportTable
 
 KEPT_S = 3600.0
+"""How long one answer is reused: our choice, each query costs money."""
 
 
 class BillingExport:
-    """One for all who ask."""
+    """A cache of the bill that all requests share."""
 
     def __init__(self, settings: CloudSettings, table: ExportTable) -> None:
         self._settings = settings
@@ -22,7 +23,8 @@ class BillingExport:
         self._kept: JSON | None = None
 
     async def view(self) -> JSON:
-        """What was billed, see `read_billed`, which says what this raises; ``as_of`` is when BigQuery was asked."""
+        """Return what was billed; ``as_of`` is when BigQuery was queried. Raises as `read_billed` does."""
+        # the lock: two requests at the same time must not pay for two queries
         async with self._lock:
             if self._kept is None or time.time() - self._kept["as_of"] > KEPT_S:
                 self._kept = await read_billed(self._settings, self._table)

@@ -1,4 +1,4 @@
-"""The user's grants against the present nodes: how they look as JSON, and who would pay for a new node."""
+"""How much of the user's grants the present nodes use, as JSON too, and whether a grant covers a new node."""
 
 from __future__ import annotations
 
@@ -28,10 +28,11 @@ JSON = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantBook:
-    """Grants and what is used of them now.
+    """The grants, and what is used of them at one moment.
 
     Attributes:
-        spent: dollars used of the credits since they began, by name; None where that is not known.
+        allotment: which nodes use which rows of the grants.
+        spent: US dollars used of the credits since they began, by name; None where that is not known.
         now: Unix seconds.
     """
 
@@ -41,17 +42,18 @@ class GrantBook:
     now: float
 
     def coverage(self, request: Request) -> Coverage:
-        """Who would pay for that node."""
+        """Return which grants would cover that node."""
         left = {grant.name: self._left(grant) for grant in self.written.grants}
         return coverage(request, self.written.grants, self.allotment, now=self.now, left=left)
 
     def to_json(self) -> JSON:
+        """Return all grants as JSON, damaged ones too, sorted by name."""
         views = {grant.name: self._view(grant) for grant in self.written.grants}
         views.update({name: _broken_view(name, problem) for name, problem in self.written.broken.items()})
         return {"grants": [views[name] for name in sorted(views)]}
 
     def view_of(self, name: str) -> JSON:
-        """One of them; raises `KeyError` when there is none."""
+        """Return one grant as JSON; raises `KeyError` when there is none."""
         return self._view({grant.name: grant for grant in self.written.grants}[name])
 
     def _left(self, grant: Grant) -> float | None:
@@ -80,9 +82,9 @@ class GrantBook:
 
 
 async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request: Request) -> bool:
-    """Whether a TRC grant pays for the node of that name if it is created or started now.
+    """Whether a TRC grant covers the node with that name if it is created or started now.
 
-    Where there is a grant the cloud is asked for the nodes that use it; one that does not answer means no.
+    Where there is a grant, the nodes that use it are listed; without an answer the node counts as not covered.
 
     Raises:
         JournalUnwritable: the grants cannot be read.
@@ -95,6 +97,7 @@ async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request:
     except TpuError:
         return False
     intents = await asyncio.to_thread(journal.listed, time.time(), **place)
+    # without the node itself, which must not use up the grant that is to cover it
     snapshot = FleetSnapshot(
         nodes=tuple(node for node in listed.nodes if node.name != name),
         intents=tuple(each for each in intents if each.node_name != name),
@@ -106,7 +109,7 @@ async def is_covered(cloud: CloudApi, journal: Journal, name: NodeName, request:
 
 
 async def read_grant_book(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot) -> GrantBook:
-    """The grants that are written down, against the nodes as last seen.
+    """Read the stored grants, and what the nodes as last seen use of them.
 
     Raises:
         JournalUnwritable: they cannot be read.
@@ -124,16 +127,16 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
 def grant_book(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
 ) -> GrantBook:
-    """The grants against the nodes as last seen; what cannot be counted is said to be unknown."""
+    """Return the grants with what the nodes as last seen use of them; unknown without a current list."""
     nodes = _nodes(snapshot) if snapshot.as_of and snapshot.error is None else None
     allotment = allot(written.grants, nodes, today=day_of(now), unreachable=snapshot.unreachable)
     return GrantBook(written=written, allotment=allotment, spent=spent, now=now)
 
 
 def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
-    """The nodes, and those that are wished for and not listed yet."""
+    """Return the nodes, and those that open intents will create."""
     listed = {node.name for node in snapshot.nodes}
-    wished = (intent.spec for intent in snapshot.intents if not intent.settled)
+    requested = (intent.spec for intent in snapshot.intents if not intent.settled)
     coming = (
         Node(
             name=spec.name,
@@ -142,7 +145,7 @@ def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
             labels=spec.labels,
             **flags_of(spec.provisioning),
         )
-        for spec in wished
+        for spec in requested
         if spec is not None and spec.name not in listed
     )
     return (*snapshot.nodes, *coming)

@@ -1,6 +1,6 @@
-"""The ledger, the budgets and the audit log of a project in a cloud, read and written together.
+"""Read and write what a project spends: ledger, budgets, grants and audit log together.
 
-For the fleet's loop, the server and the CLI alike. Every method may block on the disk.
+Used by the fleet's loop, the server and the CLI. Every method may block on the disk.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from jupyter_tpu.money.spending import JSON, Account, NodeCosts, node_costs
 _KIND = "budget"
 
 FRESH_S = 60.0
-"""A look at the nodes that is no older tells how they are now."""
+"""A list of nodes that is not older counts as current: our choice, a few times the interval of lists."""
 
 NEVER = Look(as_of=0.0)
-"""The last look of a process that has not looked yet."""
+"""The last observation of a process that has not made one."""
 
 LOST = "lost-budgets"
-"""What stands in the place of budgets that damage to the journal may have taken: one that cannot be read."""
+"""Name of the unreadable budget that stands for budgets which damage to the journal may have lost."""
 
 
 class Place(Protocol):
@@ -52,7 +52,7 @@ class Place(Protocol):
 
 
 class SpendLedger:
-    """What nodes have cost, and what they may."""
+    """What the nodes of a project have cost, and the budgets that limit it."""
 
     def __init__(self, journal: Journal, place: Place) -> None:
         endpoint, project = place.endpoint, place.project
@@ -64,28 +64,33 @@ class SpendLedger:
         self._losses = Losses(journal, endpoint=endpoint, project=project)
 
     def take_in(self, look: Look) -> None:
-        """Write down what a look at the nodes means.
+        """Record an observation of the nodes.
 
         Raises:
-            JournalUnwritable: it was not.
+            JournalUnwritable: it was not recorded.
         """
         self._ledger.take_in(look)
 
     def outcome(self, look: Look) -> Accrual:
-        """What a look would mean; raises `JournalUnwritable`."""
+        """Return what an observation would change, without recording it; raises `JournalUnwritable`."""
         return self._ledger.outcome(look)
 
     def has_budgets(self) -> bool:
-        """Whether there are any, readable or not, or lost ones; raises `JournalUnwritable`."""
+        """Whether there are budgets, unreadable and lost ones included; raises `JournalUnwritable`."""
         return bool(self._documents.each(_KIND) or self._losses.open())
 
     def account(self, now: float, *, without_grant: str = "", unwritten: Look | None = None) -> Account:
-        """Ledger and budgets as they stand, or as they would without one grant, or with a look that is not in them.
+        """Return spending and budgets.
+
+        Args:
+            without_grant: name of a grant to ignore, as if it had been removed.
+            unwritten: an observation to add that could not be recorded, as on a full disk.
 
         Raises:
-            JournalUnwritable: the ledger cannot be read; a budget that cannot be is part of the account.
+            JournalUnwritable: the ledger cannot be read; an unreadable budget is part of the account.
         """
         budgets = [_budget(each) for each in self._documents.each(_KIND)]
+        # one stands for all: the newest loss
         budgets += [BrokenBudget(name=LOST, error=loss.error()) for loss in self._losses.open()[-1:]]
         grants = tuple(grant for grant in self._grants.read().grants if grant.name != without_grant)
         spans = self._ledger.spans() if unwritten is None else self._ledger.spans_with(unwritten)
@@ -98,19 +103,19 @@ class SpendLedger:
         )
 
     def history(self, by: By, last: int, *, now: float) -> JSON:
-        """What was spent in the last so many hours or days, see `history_view`.
+        """Return what was spent in each of the last hours or days, see `history_view`.
 
         Raises:
-            BadInput: so many are not shown.
+            BadInput: `last` is more than is shown.
             JournalUnwritable: the ledger cannot be read.
         """
         return history_view(self.account(now), by, last, utc_offset_s)
 
     def course(self, name: str, *, now: float) -> JSON:
-        """How a budget came to be used, see `course_view`.
+        """Return how a budget was used over time, see `course_view`.
 
         Raises:
-            BudgetNotFound: there is none of that name.
+            BudgetNotFound: there is none with that name.
             JournalUnwritable: it, or the ledger, cannot be read.
         """
         account = self.account(now)
@@ -122,11 +127,11 @@ class SpendLedger:
         raise _no_budget(name)
 
     def _billed(self, now: float) -> tuple[Span, ...]:
-        """The ledger's spans; what a TRC grant paid for has the price 0. A grant that cannot be read pays nothing."""
+        """Return the ledger's spans, with price 0 where a TRC grant covers them. An unreadable grant covers nothing."""
         return as_billed(self._grants.read().grants, self._ledger.spans(), now)
 
     def granted(self, nodes: Iterable[Node], now: float) -> frozenset[NodeName]:
-        """The nodes that a TRC grant pays for now, of those that the ledger has as READY and of these `nodes`.
+        """Return which of the ledger's READY nodes and of these `nodes` a TRC grant covers now.
 
         Raises:
             JournalUnwritable: the ledger or the grants cannot be read.
@@ -137,19 +142,20 @@ class SpendLedger:
         return paid_by_grants(self._grants.read().grants, [*ready, *others], now)
 
     def node_costs(self, now: float) -> NodeCosts:
-        """What each node has cost; empty where the ledger cannot be read."""
+        """Return what each node has cost; empty where the ledger cannot be read."""
         try:
             return node_costs(self._billed(now), now)
         except JournalUnwritable:
             return {}
 
     def set_budget(self, name: str, wanted: Mapping[str, Any], *, now: float) -> Budget:
-        """Lay down a budget, in place of what had this name; that confirms the others, see `confirm_budgets`.
+        """Write a budget, in place of the one with this name; this confirms the others too, see `confirm_budgets`.
 
         Raises:
-            BadInput: it makes no sense.
-            JournalUnwritable: it is as it was.
+            BadInput: it is invalid.
+            JournalUnwritable: nothing has changed.
         """
+        # a project number or a misspelt id would store a budget that limits nothing
         check_project(self._project)
         budget = budget_from_json(name, wanted)
         per = "in all" if budget.period == "total" else f"per {budget.period}"
@@ -160,23 +166,23 @@ class SpendLedger:
         return budget
 
     def confirm_budgets(self, *, now: float) -> bool:
-        """The user has looked at them after the journal was damaged; whether there was anything to confirm.
+        """Record that the user checked the budgets after damage to the journal; return whether that was needed.
 
         Raises:
-            JournalUnwritable: it is not written down.
+            JournalUnwritable: they are not confirmed.
         """
         return self._losses.confirm(now=now)
 
     def note_losses(self) -> None:
-        """See to it that the audit log says that the journal was damaged; raises `JournalUnwritable`."""
+        """Add damage to the journal to the audit log, once; raises `JournalUnwritable`."""
         self._losses.note()
 
     def remove_budget(self, name: str, *, now: float) -> None:
-        """Take a budget away; of lost ones, say that those which there are are right.
+        """Remove a budget; removing `LOST` confirms the others.
 
         Raises:
-            BudgetNotFound: there is none of that name.
-            JournalUnwritable: it stands as it was.
+            BudgetNotFound: there is none with that name.
+            JournalUnwritable: nothing has changed.
         """
         if name == LOST and self.confirm_budgets(now=now):
             return
@@ -185,12 +191,12 @@ class SpendLedger:
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=f"The user removed the budget {name}."))
 
     def remove_grant(self, name: str, *, now: float) -> None:
-        """Take a grant away; what it paid for counts as billed from then on, also for the time that has passed.
+        """Remove a grant; what it covered counts as billed, past time included.
 
         Raises:
-            BadInput: there is none of that name.
+            BadInput: there is none with that name.
             WrongState: a budget would be used up by that.
-            JournalUnwritable: it is as it was.
+            JournalUnwritable: nothing has changed.
         """
         used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
         for budget, usage in self.account(now, without_grant=name).usages():
@@ -199,10 +205,10 @@ class SpendLedger:
         self._grants.remove(name, now=now)
 
     def note_once(self, entry: Entry) -> bool:
-        """Add a line unless there is one with the same action, subject and detail; whether it was added.
+        """Add a line to the audit log unless there is the same one, see `Audit.note_once`; return whether it was added.
 
         Raises:
-            JournalUnwritable: it was not.
+            JournalUnwritable: it was not added.
         """
         return self._audit.note_once(entry)
 
@@ -213,16 +219,16 @@ def _budget(read: Document | tuple[str, JournalUnwritable]) -> Budget | BrokenBu
     try:
         return budget_from_json(read.name, read.body)
     except BadInput as error:
-        told = JournalUnwritable(
+        unreadable = JournalUnwritable(
             f"The budget {read.name[:70]!r} in the journal is invalid: {error.message}",
-            exists="While it stands, nothing is asked of the cloud that costs money.",
+            exists="Until it is fixed, nothing that costs money is requested.",
             hint="Set it again, or remove it, with `jupyter tpu budget`.",
         )
-        return BrokenBudget(name=read.name, error=told)
+        return BrokenBudget(name=read.name, error=unreadable)
 
 
 def utc_offset_s(at: float) -> float:
-    """What the wall clock of this machine was, or will be, ahead of UTC at a moment, in seconds."""
+    """Return how far this computer's time zone is ahead of UTC at a moment, in seconds; follows daylight saving."""
     return float(time.localtime(at).tm_gmtoff)
 
 
@@ -232,26 +238,26 @@ def _no_budget(name: str) -> BudgetNotFound:
 
 def _needed(grant: str, budget: Budget, usage: Usage) -> WrongState:
     return WrongState(
-        f"The grant {grant} paid for nodes of the time that has passed: without it the budget {budget.name} is used "
+        f"The grant {grant} has covered nodes: without it the budget {budget.name} is used "
         f"up, {usage_text(budget, usage)}, and READY nodes would be stopped.",
-        exists="The grant is as it was.",
-        hint=f"Raise or remove the budget {budget.name} first, or let the grant end by entering it again with its last "
-        "day: what it has paid for stays paid then.",
+        exists="The grant is unchanged.",
+        hint=f"Raise or remove the budget {budget.name} first, or enter the grant again with its last day: what it has "
+        "covered then stays covered.",
     )
 
 
 def look_of(listed: NodeList, *, as_of: float, before: Look = NEVER, **changes: Any) -> Look:
-    """What the ledger needs of a list of nodes.
+    """Return the observation that a list of nodes is for the ledger.
 
-    `before` is the last look of this process. Where it is old, as after a sleep of this computer, a node that is READY
-    now may have been so since then, or since it was created.
+    `before` is the last observation of this process. Where it is old, as after a sleep of this computer, a node that is
+    READY now may have been READY since then, or since it was created.
     """
     look = Look(as_of=as_of, unreachable=listed.unreachable, **changes)
     return replace(look, ready=tuple(_sight(node, look, before) for node in listed.nodes if node.is_billed))
 
 
 def _as_ready(node: Node, now: float) -> Span:
-    """A node that the ledger does not have as READY, as if it became so now."""
+    """Return a span for a node that the ledger does not have as READY, as if it became READY now."""
     return Span(
         name=node.name,
         uid=node.uid,
@@ -279,7 +285,7 @@ def _sight(node: Node, look: Look, before: Look) -> Sight:
 
 
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
-    """For how long it may have been READY with nobody looking."""
+    """Return for how many seconds the node may have been READY unobserved."""
     created_at = _unix_seconds(node.create_time)
     if created_at is None or seen_at - seen_before_at <= FRESH_S:
         return 0.0

@@ -1,6 +1,6 @@
-"""Which prices hold in this process: those of the Billing Catalog where they could be read, else the dated table.
+"""Choose the prices of this process: those of the Billing Catalog where they could be read, else the dated table.
 
-They are kept on disk for all processes of the user and read anew in the background, so that nobody waits for them.
+They are stored on disk for all processes of the user, and updated in the background, so that nothing waits for them.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from jupyter_tpu.money.prices import Row, checked_rows
 log = logging.getLogger(__name__)
 
 FRESH_S = 24 * 3600.0
-"""Prices that were read so long ago are read anew."""
+"""Prices are read again when they are older: our choice, spot prices change by the month."""
 
 USABLE_S = 30 * 24 * 3600.0
-"""Until then they go before the table though they cannot be read anew; the date is shown with them."""
+"""Older prices are ignored, and the table is used; our choice. The date is shown with them."""
 
+# our choices: after a failure, and so that the start of a server is not slowed down
 _TRY_AGAIN_S = 3600.0
 _FIRST_AFTER_S = 15.0
 _FILE = "prices.json"
@@ -38,13 +39,13 @@ _FILE = "prices.json"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeptPrices:
-    """What is on disk.
+    """The stored prices.
 
     Attributes:
-        address: of the catalogue that it is from.
+        address: of the catalogue that they are from.
         read_at: when the rows were read (Unix seconds); 0 = never.
-        failed_at: when that failed, since then; 0 = it did not.
-        failure: why.
+        failed_at: when reading failed last, since then (Unix seconds); 0 = it did not.
+        failure: why, for people.
     """
 
     address: str
@@ -54,15 +55,16 @@ class KeptPrices:
     failure: str = ""
 
     def is_usable(self, now: float) -> bool:
+        """Whether they are used instead of the table; prices from the future mean a wrong clock."""
         return bool(self.rows) and -FRESH_S < now - self.read_at < USABLE_S
 
     def is_due(self, now: float) -> bool:
-        """Whether they should be read now."""
+        """Whether they should be read again now."""
         return abs(now - self.read_at) >= FRESH_S and abs(now - self.failed_at) >= _TRY_AGAIN_S
 
 
 class Pricing:
-    """The prices of a cloud; `environment` says where an emulator is. Every method but `start` may block."""
+    """The prices of a cloud; `environment` may name an emulator. Every method but `start` may block."""
 
     def __init__(self, settings: CloudSettings, environment: Mapping[str, str], folder: Path) -> None:
         self._settings = settings
@@ -73,17 +75,17 @@ class Pricing:
 
     @classmethod
     def of_user(cls, settings: CloudSettings) -> Pricing:
-        """With the user's folder and environment."""
+        """Create one with the user's folder and environment."""
         return cls(settings, os.environ, data_path())
 
     def take_kept(self, now: float) -> KeptPrices:
-        """Let what is on disk hold in this process."""
+        """Apply the stored prices in this process, and return them."""
         kept = self.kept()
         take_prices(kept.rows if kept.is_usable(now) else ())
         return kept
 
     def kept(self) -> KeptPrices:
-        """What is on disk; nothing where there is none, or none of this cloud, or it is damaged."""
+        """Return the stored prices; none where there are none, they are another cloud's, or the file is damaged."""
         try:
             found = json.loads(self._file.read_bytes())
             kept = KeptPrices(
@@ -98,26 +100,26 @@ class Pricing:
         return kept if kept.address == self._address else KeptPrices(address=self._address)
 
     def read(self, now: float) -> KeptPrices:
-        """Read the catalogue and let it hold from now on; a failure is kept as well.
+        """Read the catalogue, apply and store its prices; a failure is stored too.
 
         Raises:
-            TpuError: it could not be read; see `read_catalog`. What held goes on to hold.
+            TpuError: it could not be read, see `read_catalog`; the prices are unchanged.
         """
         day = datetime.fromtimestamp(now, UTC).date().isoformat()
         try:
             reading = read_catalog(self._settings, self._environment, day)
         except TpuError as error:
-            self._keep(replace(self.kept(), failed_at=now, failure=failure_text(error)))
+            self._store(replace(self.kept(), failed_at=now, failure=failure_text(error)))
             raise
         for reason in reading.passed_over:
-            log.info("A price of the Billing Catalog was passed over: %s", reason)
+            log.info("Ignored a price of the Billing Catalog: %s", reason)
         kept = KeptPrices(address=self._address, rows=reading.rows, read_at=now)
         take_prices(kept.rows)
-        self._keep(kept)
+        self._store(kept)
         return kept
 
     def refresh(self, now: float) -> None:
-        """Read the catalogue if it is time to, or take what another process has read; a failure is told once."""
+        """Read the catalogue if it is due, or apply what another process has stored; a failure is logged once."""
         before = self.take_kept(now)
         if not before.is_due(now):
             return
@@ -125,15 +127,15 @@ class Pricing:
             self.read(now)
         except TpuError as error:
             if before.failure != failure_text(error):
-                log.warning("The prices of today are not known: %s", failure_text(error))
+                log.warning("Current prices could not be read: %s", failure_text(error))
 
     def start(self, first_after_s: float = _FIRST_AFTER_S) -> None:
-        """Refresh from now on, in a thread that keeps no process alive."""
+        """Refresh from now on, in a daemon thread: no process waits for it at exit."""
         if self._address:
             threading.Thread(target=self._run, args=(first_after_s,), name="jupyter_tpu prices", daemon=True).start()
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Stop refreshing; a read under way is not waited for."""
         self._ended.set()
 
     def _run(self, first_after_s: float) -> None:
@@ -142,8 +144,8 @@ class Pricing:
             self.refresh(time.time())
             wait_s = _TRY_AGAIN_S
 
-    def _keep(self, kept: KeptPrices) -> None:
-        """For the next process; on a full disk it reads the catalogue itself."""
+    def _store(self, kept: KeptPrices) -> None:
+        """Store the prices for other processes; on a full disk they read the catalogue themselves."""
         body = {
             "address": kept.address,
             "read_at": kept.read_at,
@@ -155,9 +157,9 @@ class Pricing:
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self._file, json.dumps(body).encode())
         except OSError as error:
-            log.debug("The prices cannot be kept: %s", error)
+            log.debug("The prices could not be stored: %s", error)
 
 
 def failure_text(error: TpuError) -> str:
-    """What failed and what to do, in one line."""
+    """Return what failed and what to do, in one line."""
     return f"{error.message} {error.hint}".strip()

@@ -1,4 +1,4 @@
-"""The project's quota as one answer: limits from the cloud, use from what is there, and what a request would leave."""
+"""The project's quota: limits read from the cloud, use counted from its nodes, and what a request would leave."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from jupyter_tpu.provisioning import Provisioning, takes_preemptible_quota
 
 JSON = dict[str, Any]
 KEEP_S = 60.0
+"""How long a report is reused: our choice, each one is several calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,8 +27,9 @@ class QuotaReport:
     """Limits and use.
 
     Attributes:
+        holdings: the nodes and queued resources that use the quota.
         limits: None where they could not be read; `limits_error` says why.
-        limits_asked_at: Unix seconds.
+        limits_asked_at: when they were read (Unix seconds).
     """
 
     holdings: Holdings
@@ -37,11 +39,12 @@ class QuotaReport:
 
     @property
     def as_of(self) -> float:
+        """Return the age of the older part (Unix seconds)."""
         return min(self.holdings.as_of, self.limits_asked_at)
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """Names of what takes quota in an unknown measure, since its type is not known here."""
+        """Return the names of what uses an unknown amount of quota, because its type is not in the catalogue."""
         return tuple(held.name for held in self.holdings.held if not held.is_counted)
 
     @property
@@ -50,10 +53,11 @@ class QuotaReport:
         return self.holdings.is_complete and not self.uncounted
 
     def uses(self) -> tuple[QuotaUse, ...]:
+        """Return each limit with what uses it."""
         return quota.uses(self.limits, self.holdings.held)
 
     def after(self, *, zone: str, accelerator_type: str, provisioning: Provisioning) -> tuple[After, ...]:
-        """What a node of this type would leave; nothing is counted of a reserved one.
+        """Return what a node of this type would leave of each quota; a reserved node uses none.
 
         Raises:
             BadInput: there is no such type.
@@ -72,7 +76,7 @@ class QuotaReport:
 
 
 class QuotaService:
-    """Answers for a minute from what it has read; what `seen` says of the nodes makes it look at the use again."""
+    """Caches the report; a changed `seen`, which describes the nodes, makes it count the use again."""
 
     def __init__(self, cloud: CloudApi, *, keep_s: float = KEEP_S) -> None:
         self._cloud = cloud
@@ -82,7 +86,7 @@ class QuotaService:
         self._seen: Hashable = None
 
     async def report(self, seen: Hashable = None) -> QuotaReport:
-        """Limits and use; a failure is in the report, not raised. All who ask at the same time share one reading."""
+        """Return limits and use; a failure is in the report, not raised. Concurrent calls share one reading."""
         async with self._lock:
             known = self._report
             oldest = time.time() - self._keep_s
@@ -93,7 +97,7 @@ class QuotaService:
             return self._report
 
     def forget_use(self) -> None:
-        """Something was deleted: look again at the next question."""
+        """Count the use again at the next call, after a deletion."""
         self._seen = object()
 
 
@@ -123,7 +127,7 @@ async def _limits(cloud: CloudApi, known: QuotaReport | None) -> tuple[QuotaLimi
 
 
 def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
-    """Limits with something in them first; without `everything` only those that anybody uses or could use."""
+    """Return the report as JSON, limits in use first; without `everything` only those that matter to the user."""
     error = report.holdings.error or report.limits_error
     shown = [use for use in report.uses() if everything or quota.is_worth_showing(use)]
     return {
@@ -138,7 +142,7 @@ def quota_view(report: QuotaReport, *, everything: bool = False) -> JSON:
 
 
 def no_quota_view(error: TpuError) -> JSON:
-    """The answer when there is no cloud to ask."""
+    """Return the report when the fleet could not start: empty, with the reason."""
     return {
         "as_of": None,
         "is_complete": False,
@@ -183,7 +187,7 @@ def _user_view(user: User) -> JSON:
 
 
 def after_view(report: QuotaReport, rows: tuple[After, ...]) -> JSON:
-    """What a request would leave, quota by quota."""
+    """Return what a request would leave, quota by quota, as JSON."""
     error = report.holdings.error or report.limits_error
     return {
         "as_of": report.as_of,

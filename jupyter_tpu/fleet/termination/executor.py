@@ -1,4 +1,4 @@
-"""Deletes and stops what is in the cloud, one by one: what came of each is told and noted in the audit log."""
+"""Stop and delete nodes and queued resources, with each result in the audit log."""
 
 from __future__ import annotations
 
@@ -24,16 +24,18 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# our choice: bounds the requests that are open at once
 _AT_A_TIME = 16
 ACCEPTED_S = 45.0
-"""For how long the cloud is asked again where it does not answer."""
+"""How long a request may stay unaccepted before it is reported as failed: our choice, the user waits for it."""
 
 _OPERATION_POLL_S = 1.0
+# our choice: what the cloud has accepted and takes longer over is not waited for
 _OPERATION_TIMEOUT_S = 120.0
 
 
 class Opened(Protocol):
-    """What is needed of an `OpenFleet`."""
+    """The part of an `OpenFleet` that is needed here."""
 
     @property
     def fleet(self) -> Fleet: ...
@@ -47,10 +49,11 @@ class Opened(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """What came of one item: `error` is None when it was done, or begun without a refusal.
+    """The result for one item.
 
     Attributes:
         action: what was done, as in the audit log; empty where nothing could be.
+        error: None when it was done, or begun without a refusal.
     """
 
     name: str
@@ -58,20 +61,23 @@ class Result:
     error: TpuError | None = None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the result as JSON, for the REST API and the CLI."""
         return {"name": self.name, "ok": self.error is None, "error": self.error.to_json() if self.error else None}
 
 
 def say_nothing(result: Result) -> None:
-    """For callers who only wait for the results."""
+    """Do nothing, for callers who only wait for the results."""
 
 
 class TerminationExecutor:
-    """Deletes and stops, tells what came of it, and notes it in the audit log. A single failure ends nothing.
+    """Stops and deletes items, and adds each result to the audit log. A failure of one does not affect the others.
 
     Args:
-        tell: hears each result as it comes.
-        accepted_s: for how long the cloud may take to accept each.
-        refused_s: for how long a node is asked to stop again before it is deleted with its disk.
+        reason: for the audit log.
+        wait: wait until an item is gone, not only until the cloud has begun.
+        tell: called with each result as it comes.
+        accepted_s: how long the cloud may take to accept each request, in seconds.
+        refused_s: how long a refused stop is repeated before the node is deleted with its disk, in seconds.
     """
 
     def __init__(
@@ -96,7 +102,7 @@ class TerminationExecutor:
         self._room = asyncio.Semaphore(_AT_A_TIME)
 
     async def each(self, works: Iterable[Awaitable[Result]]) -> tuple[Result, ...]:
-        """The results of these, a few at a time, in their order."""
+        """Await these, a few at a time; return their results in the same order."""
 
         async def one(work: Awaitable[Result]) -> Result:
             async with self._room:
@@ -108,19 +114,19 @@ class TerminationExecutor:
 
     async def deleted(self, kind: Kind, name: str) -> Result:
         """Delete a node, or a queued resource with its nodes."""
-        return Result(name=name, action="delete", error=await self._tried("delete", kind, name))
+        return Result(name=name, action="delete", error=await self._attempt("delete", kind, name))
 
     async def stopped(self, name: str) -> Result:
-        """Stop a node; where the cloud says that it cannot be, or goes on refusing, delete it."""
-        error = await self._tried("stop", "node", name)
+        """Stop a node; where the cloud cannot stop it, or keeps refusing, delete it."""
+        error = await self._attempt("stop", "node", name)
         waits_s = self._waits()
         while error is not None and may_pass(error) and (wait_s := next(waits_s, None)) is not None:
             await asyncio.sleep(wait_s)
-            error = await self._tried("stop", "node", name)
+            error = await self._attempt("stop", "node", name)
         return Result(name=name, action="stop") if error is None else await self.deleted("node", name)
 
     def _waits(self) -> Iterator[float]:
-        """Between requests that are refused: 2 s, 4 s and so on, together at most what is allowed for that."""
+        """Yield the pauses between refused requests: 2 s, doubled up to 30 s, in all at most `refused_s`."""
         wait_s, left_s = 2.0, self._refused_s
         while left_s > 0:
             yield min(wait_s, left_s)
@@ -128,27 +134,27 @@ class TerminationExecutor:
             wait_s = min(2 * wait_s, 30.0)
 
     async def done(self, action: str, name: str, work: Awaitable[object]) -> Result:
-        """What came of something else, noted as well."""
-        result = Result(name=name, action=action, error=await self._noted(action, name, work))
+        """Await something else; return its result, which is also in the audit log."""
+        result = Result(name=name, action=action, error=await self._logged(action, name, work))
         self._tell(result)
         return result
 
-    async def _tried(self, verb: str, kind: Kind, name: str) -> TpuError | None:
-        return await self._noted(verb, name, self._perform(verb, kind, name))
+    async def _attempt(self, verb: str, kind: Kind, name: str) -> TpuError | None:
+        return await self._logged(verb, name, self._perform(verb, kind, name))
 
-    async def _noted(self, action: str, name: str, work: Awaitable[object]) -> TpuError | None:
+    async def _logged(self, action: str, name: str, work: Awaitable[object]) -> TpuError | None:
         error: TpuError | None = None
         try:
             await work
         except NodeNotFound:
-            error = None  # it is gone, as was wanted
+            error = None  # it is gone, which was the goal
         except TpuError as refusal:
             error = refusal
-        await self._note(action, name, error)
+        await self._log(action, name, error)
         return error
 
-    async def _note(self, action: str, subject: str, error: TpuError | None) -> None:
-        """One line in the audit log; where it cannot be written, what is done is done all the same."""
+    async def _log(self, action: str, subject: str, error: TpuError | None) -> None:
+        """Add a line to the audit log; a failure is ignored, because the action has already been performed."""
         detail = {"error": error.to_json()} if error else {}
         entry = Entry(at=time.time(), action=action, subject=subject, reason=self._reason, detail=detail)
         with contextlib.suppress(JournalUnwritable):
@@ -161,29 +167,31 @@ class TerminationExecutor:
         node = NodeName.parse(name)
         try:
             intent = await (self._fleet.stop(node) if verb == "stop" else self._fleet.delete(node))
-        except JournalUnwritable:  # what ends a charge must not wait for a disk
+        except JournalUnwritable:  # a full disk must not keep a node billed
             await end_directly(self._cloud, verb, node, wait=self._wait)
             return
         if self._wait:
             await self._until_ended(intent)
 
     async def _until_ended(self, intent: Intent) -> None:
-        """Until a wish is fulfilled; what the cloud has accepted and takes long over is not waited for.
+        """Wait until an intent is settled, but not for long once the cloud has accepted it.
 
         Raises:
-            TpuError: it failed, or the cloud does not even accept it.
+            TpuError: it failed, or the cloud has not accepted it.
         """
+        # first for the acceptance: without it nobody knows whether the node will end
         try:
             async with asyncio.timeout(self._accepted_s):
                 _check(await self._fleet.wait(intent.intent_id))
                 return
         except TimeoutError:
             now = await self._fleet.intent(intent.intent_id) or intent
-        if not (now.operation or now.may_appear):  # a node that is being created elsewhere is waited for
+        if not (now.operation or now.may_appear):  # another process is creating the node: wait for it
             raise CloudUnavailable(
-                f"The cloud has not accepted to {intent.verb} {intent.node_name.node_id} in {self._accepted_s:.0f} s.",
-                exists="It may still run, and cost.",
-                hint="Do it again, or end it in the Google Cloud console.",
+                f"The cloud did not accept the request to {intent.verb} {intent.node_name.node_id} within "
+                f"{self._accepted_s:.0f} s.",
+                exists="It may still be running, and billed.",
+                hint="Try again, or delete it in the Google Cloud console.",
             )
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_OPERATION_TIMEOUT_S):
@@ -194,17 +202,19 @@ class TerminationExecutor:
             operation = await self._cloud.delete_queued_resource(name, force=True)
             if self._wait:
                 await _until_done(self._cloud, operation)
-        except (CloudUnavailable, WrongState):  # it may be under way all the same
+        except (CloudUnavailable, WrongState):  # the deletion may be under way
             listed = await self._cloud.list_queued_resources(name.zone)
             if any(each.name == name and each.state != "DELETING" for each in listed.items):
                 raise
 
 
 async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool = True) -> None:
-    """Stop or delete a node where nothing can be written down here: what ends a charge must not wait for a disk.
+    """Stop or delete a node without the journal: a full disk must not keep a node billed.
+
+    With `wait` it waits for the operation, up to 2 min.
 
     Raises:
-        TpuError: the cloud refuses, or it failed; one that takes long is not waited for.
+        TpuError: the cloud refused, or the operation failed.
     """
     operation = await (cloud.stop_node(node) if verb == "stop" else cloud.delete_node(node))
     if wait:
@@ -212,7 +222,7 @@ async def end_directly(cloud: CloudApi, verb: str, node: NodeName, *, wait: bool
 
 
 async def ask_directly(cloud: CloudApi, verb: str, node: NodeName, asked: Asked, at: float) -> Asked:
-    """Have a rule or a budget end a node as `end_directly` does; what is known of the request afterwards."""
+    """End a node as `end_directly` does, for auto-stop or a budget; return what is known of the request afterwards."""
     log.warning("The journal cannot be written. Asking the cloud to %s %s without it.", verb, node)
     asked = replace(asked, intent_id="", at=at, times=asked.times + 1)
     try:

@@ -1,4 +1,4 @@
-"""What a refusal to stop a node means: most pass by, and to delete the node then would cost its disk for nothing."""
+"""What a refusal to stop a node means. Most are temporary: deleting the node then would lose its disk for nothing."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from jupyter_tpu.errors import BadInput, CloudRefused, NodeNotFound, TpuError
 
 LAST_RESORT_S = 300.0
-"""A node that costs beyond a cap is deleted when the cloud has refused for so long to stop it."""
+"""A node beyond its cap is deleted when the cloud has refused to stop it for this long: our choice."""
 
 LAST_RESORT_OF_PANIC_S = 120.0
-"""The same where the user asked to stop all spending now."""
+"""The same for a user who stops all spending now, and waits for it."""
 
+# phrases that we expect in Google's refusal: no recorded one is known, and it has no error code of its own
 _FOR_GOOD = re.compile(
     r"stop\w*\b.{0,80}\b(not supported|unsupported|not possible)|(not supported|unsupported).{0,80}\bstop"
     r"|(cannot|can't|can not) be stopped|can only be deleted",
@@ -21,24 +22,27 @@ _FOR_GOOD = re.compile(
 
 
 def is_for_good(error: TpuError) -> bool:
-    """Whether the cloud says that such a node cannot be stopped at all, whoever asks and whenever."""
+    """Whether the cloud says that such a node can never be stopped."""
     is_about_the_node = type(error) in (BadInput, CloudRefused) or error.code == "wrong_state"
     return is_about_the_node and _FOR_GOOD.search(f"{error.raw} {error.message}") is not None
 
 
 def may_pass(error: TpuError) -> bool:
-    """Whether it is a refusal that may be another one soon: of permission, of too many requests, of a state."""
+    """Whether it is a temporary refusal: of permission, rate or state."""
     is_refusal = isinstance(error, (CloudRefused, BadInput)) and not isinstance(error, NodeNotFound)
     return is_refusal and not is_for_good(error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What was asked for a node at the cap, the last time of several.
+    """The requests to end one node.
 
     Attributes:
-        refused_since: since when every request to stop it was refused for a reason that may pass; None: none was.
-        cannot_be_stopped: by the word of the cloud.
+        intent_id: of the last request; empty = it was sent without an intent.
+        at: when that was (seconds of the caller's clock).
+        times: how many there were.
+        refused_since: since when every stop was refused for a temporary reason; None = the last one was not.
+        cannot_be_stopped: the cloud said that the node can never be stopped.
     """
 
     intent_id: str = ""
@@ -48,7 +52,7 @@ class Asked:
     cannot_be_stopped: bool = False
 
     def refused(self, verb: str, error: TpuError) -> Asked:
-        """The last request has failed."""
+        """Return the record after the last request failed."""
         if verb == "stop" and is_for_good(error):
             return replace(self, cannot_be_stopped=True)
         if not may_pass(error) or self.refused_since is not None:
@@ -56,11 +60,11 @@ class Asked:
         return replace(self, refused_since=self.at)
 
     def why_delete(self, now: float) -> str:
-        """Why it is not asked again to stop the node; empty: it is."""
+        """Return why the node is deleted instead of stopped, for people; empty = stop it."""
         if self.cannot_be_stopped:
             return "The cloud says that this node cannot be stopped, so it is deleted."
         if self.refused_since is not None and now - self.refused_since >= LAST_RESORT_S:
-            return f"The cloud has refused for {LAST_RESORT_S / 60:.0f} min to stop it, so it is deleted."
+            return f"The cloud has refused to stop it for {LAST_RESORT_S / 60:.0f} min, so it is deleted."
         return ""
 
 
