@@ -134,6 +134,7 @@ class _Key:
 
     @classmethod
     def of_user(cls) -> _Key:
+        """Read or create the user's key; never raises, because without it nodes must still be deletable."""
         from jupyter_tpu.journal import data_dir
         from jupyter_tpu.ssh.keys import UserKey
 
@@ -144,6 +145,7 @@ class _Key:
 
     @property
     def notices(self) -> tuple[str, ...]:
+        """Return why there is no key; nothing where there is one."""
         return (self.problem.message,) if self.problem else ()
 
     async def check_create(self, spec: NodeSpec, *, accept_unknown_price: bool) -> None:  # noqa: ARG002 - the protocol

@@ -93,6 +93,7 @@ def _read(kind: str, row: tuple[str, str, float]) -> Document:
         body = json.loads(text)
     except (ValueError, RecursionError):
         body = None
+    # raised rather than ignored: a budget that is skipped would allow spending
     if not isinstance(body, dict):
         raise JournalUnwritable(
             f"The {kind} {name[:100]!r} in the journal is damaged.",

@@ -46,6 +46,7 @@ class Journal:
     ) -> None:
         self._path = path
         self._database = database
+        # which file this connection has open, see `_current`
         self._file = opening.identity_of(path)
         self._problem = problem
         self._lock = threading.Lock()
@@ -152,6 +153,7 @@ class Journal:
                 " ORDER BY created_at, intent_id",
                 (endpoint, failed_since),
             ).fetchall()
+        # filtered here: the project is part of the node's name, not a column
         ours = (each for each in intents_of(rows) if each.node_name.project == project)
         return tuple(each for each in ours if not each.settled or each.error)
 

@@ -36,8 +36,8 @@ class Loss:
         return JournalUnwritable(
             f"The journal was found damaged on {found}, and not all of it could be read: budgets, or what was spent of "
             "them, may be lost.",
-            exists=f"The damaged file is kept as {self.copy}. Until you confirm, nothing is asked of the cloud that "
-            "costs money.",
+            exists=f"The damaged file is kept as {self.copy}. Until you confirm, nothing that costs money is "
+            "requested.",
             hint="Check the budgets with `jupyter tpu budget` and set those that are missing. Then confirm them with "
             "`jupyter tpu budget confirm`; setting a budget confirms them too.",
         )

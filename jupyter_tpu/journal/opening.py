@@ -43,6 +43,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         JournalUnwritable: the disk or its permissions prevent it, or a newer jupyter_tpu wrote it.
     """
     try:
+        # before anything else: the file in place may be the damaged one, without its write-ahead log
         if mending.is_cut_off(path):
             raise Damaged("its repair was interrupted")
         _make_first(path)
@@ -51,6 +52,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         if _is_damage(path, error):
             raise Damaged(str(error)) from error
         raise unwritable(path, error) from error
+    # SQLite's message about damage may quote bytes that are no text
     except UnicodeDecodeError as error:
         raise Damaged(str(error)) from error
     except OSError as error:

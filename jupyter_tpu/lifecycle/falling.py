@@ -169,6 +169,7 @@ def _cause(intent: Intent) -> TpuError:
 
 
 def _table(phase: str) -> Table:
+    # an interrupted request is sent again (Resumed in "asking"): unlike a creation it does no harm
     return {
         ("requested", Taken): send_request,
         ("requested", Resumed): send_request,

@@ -175,7 +175,7 @@ def outcome_of(error: TpuError) -> Outcome:
     match error:
         case AddressQuotaExceeded():
             return "address"
-        case RateExceeded():
+        case RateExceeded():  # before its base class QuotaExceeded: waiting helps
             return "other"
         case QuotaExceeded():
             return "quota"

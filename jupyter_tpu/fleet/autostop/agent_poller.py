@@ -64,9 +64,11 @@ def heard(answer: Mapping[str, Any], at: Moment) -> AgentReport:
     """Parse an answer; an invalid one gives an empty report, and the node counts as busy."""
     try:
         sources, keep = answer["sources"], answer["keep"]
+        # later sources may be missing: the agent may be older than this computer
         missing = [name for name in OLDEST_SOURCES if name not in sources]
         if missing:
             raise KeyError(missing[0])
+        # durations, not times: the node's clock may differ from ours
         until = None if keep["for_s"] is None else at.wall + float(keep["for_s"])
         return AgentReport(
             at=at,
@@ -111,6 +113,7 @@ class AgentPoller:
         except BadInput:  # an agent that is too old to know the method
             self._reports[_key(node)] = AgentReport(at=now)
         except (TpuError, TimeoutError):
+            # the last report stays until it is too old: one lost answer is no news
             self._due_at[_key(node)] = now.steady + _AFTER_SILENCE_S
         else:
             if answer is not None:
@@ -119,6 +122,7 @@ class AgentPoller:
     async def _exchange(self, agents: Agents, node: Node, settings: NodeSettings, now: Moment) -> dict[str, Any] | None:
         answer = await agents.call(node.name, "activity", {})
         news = _news(answer, settings, now) if answer is not None else {}
+        # the agent answers with its new state, so one report has both
         return await agents.call(node.name, "set_brakes", news) if news else answer
 
     async def past(self, node: Node) -> Mapping[str, Any] | str:
@@ -207,6 +211,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
     except (KeyError, TypeError, ValueError):
         return {}
     news: dict[str, Any] = {}
+    # an agent without rules gets even the default ones, whose revision is 0
     if settings.revision > revision or not (has_rules or settings.rules.is_off):
         rules = settings.rules
         deadline_in_s = None if rules.deadline_at is None else rules.deadline_at - now.wall
@@ -220,6 +225,7 @@ def _news(answer: Mapping[str, Any], settings: NodeSettings, now: Moment) -> dic
         for_s = None if settings.keep.until is None else settings.keep.until - now.wall
         keep = {"for_s": for_s, "while_busy": settings.keep.while_busy}
         news |= {"keep": keep, "keep_revision": settings.keep_revision}
+    # the ledger may know better than the guard since when the node has been READY
     ready_s = None if settings.ready_since is None else now.wall - settings.ready_since
     if ready_s is not None and abs(ready_s - agent_ready_s) > _READY_DIFFERS_S:
         news |= {"ready_for_s": max(0.0, ready_s)}

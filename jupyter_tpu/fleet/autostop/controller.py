@@ -105,6 +105,7 @@ class AutostopController:
         self._ledger = SpendLedger(journal, cloud.settings)
         self._costs: NodeCosts = NO_COSTS
         self._cost_again_at = -math.inf
+        # the time of both clocks when an end was first seen, see `_earliest`
         self._first_seen: dict[tuple[object, ...], Moment] = {}
         self._asked: dict[tuple[str, str], Asked] = {}
         self._warned: set[tuple[str, str]] = set()
@@ -223,6 +224,7 @@ class AutostopController:
         if keep.until is not None:
             keep = replace(keep, until=self._earliest(node, "keep", keep.until, now))
         ready_since = self._ready_since(node, settings, now)
+        # pure, the same function as on the node
         verdict = judge(rules, activity, keep, ready_since, now.wall)
         if settings.damage:
             verdict = replace(verdict, reason=f"{settings.damage}; {verdict.reason}")
@@ -258,6 +260,7 @@ class AutostopController:
         is_near = left_s <= (0.0 if status.verdict.ends_why == "idle" else HOOK_S)
         if self.saving is None or not is_near or not status.node.is_billed:
             return True
+        # only a deadline is never postponed for a hook
         deadline_at = status.rules.deadline_at
         ends_in_s = math.inf if deadline_at is None else deadline_at - self._clocks().wall
         return await self.saving.is_ready(status.node, why_text(status), ends_in_s=ends_in_s)

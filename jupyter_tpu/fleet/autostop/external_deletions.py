@@ -55,6 +55,7 @@ class ExternalDeletions:
         """Look for such nodes when the list of nodes has changed; raises `JournalUnwritable`, and then tries again."""
         snapshot = fleet.snapshot()
         seen = (snapshot.as_of, snapshot.nodes, dict(snapshot.looked_at))
+        # the ledger is read only when the list has changed: it may be long
         if snapshot.as_of and seen != self._seen:
             await asyncio.to_thread(self._check, snapshot, now)
             self._seen = seen
@@ -66,6 +67,7 @@ class ExternalDeletions:
             if span.is_open or key in self._settled or now - span.ended_at > _LATELY_S:
                 continue
             node = snapshot.node(span.name)
+            # STARTING and the like: it comes back, so it has not ended
             if node is None or node.uid != span.uid or not (node.is_billed or node.state in _COMES_BACK):
                 self._report(span, node, now)
                 self._settled.add(key)
@@ -77,6 +79,7 @@ class ExternalDeletions:
             return
         reason = f"{self._how(span, node, settings.rules)} It was last seen READY at {_moment(span.ended_at)}."
         detail = {"uid": span.uid, "last_seen_ready_at": span.ended_at}
+        # once for all processes of the user
         if self._audit.note_once(Entry(at=now, action=ACTION, subject=str(span.name), reason=reason, detail=detail)):
             log.warning("%s: %s", span.name, reason)
 
@@ -111,6 +114,7 @@ class ExternalDeletions:
             ),
             "",
         )
+        # a stand-in with what the ledger knows of the node
         gone = Node(
             name=span.name,
             state="",

@@ -92,12 +92,14 @@ class AutostopSettings:
     ) -> NodeSettings:
         own, revision, no_rules = _read(rules, lambda document: _rules(document, node), RULES_DAMAGED)
         kept, keep_revision, no_keep = _read(keep, lambda document: _keep(document, node), KEEP_DAMAGED)
+        # damaged rules are replaced by the default even for other people's nodes: the user had set some
         default = _by_default(node) if no_rules or self._is_ours(node) else Rules()
         return NodeSettings(
             rules=_with_label(own or default, node),
             revision=revision,
             keep=kept or NO_KEEP,
             keep_revision=keep_revision,
+            # a session is counted only while the node is READY
             ready_since=ready_since if node.is_billed else None,
             is_ours=self._is_ours(node),
             damage="; ".join(filter(None, (no_rules, no_keep))),
@@ -109,6 +111,7 @@ class AutostopSettings:
         Known from the journal or, where that was lost, from our label and our login key on the node.
         """
         intent_id = node.intent_id
+        # only yes is cached: another process may write the intent later
         if intent_id and not self._ours.get(intent_id):
             self._ours[intent_id] = self._has_our_key(node) or self._journal.find(intent_id) is not None
         return self._ours.get(intent_id, False)

@@ -107,6 +107,7 @@ class SnapshotPublisher:
 
     async def reconcile(self, fleet: Fleet, now: float) -> None:
         """Begin to send what is due, unless the last round is still running."""
+        # the clock of the data, not of the loop: times are sent as the cloud's
         now = self._clock()
         is_busy = self._task is not None and not self._task.done()
         if self._agents is None or is_busy or now < self._check_at:
@@ -126,6 +127,7 @@ class SnapshotPublisher:
     async def _send_all(self, agents: Agents, snapshot: FleetSnapshot, nodes: Sequence[Node]) -> None:
         """Send to all nodes; reads nothing while no link is up. A failure of one node does not affect the others."""
         try:
+            # a cheap call first: without any link nothing needs to be read
             is_up = await asyncio.gather(*(self._has_answer(agents, node, "told", {"kind": "node"}) for node in nodes))
             if any(is_up):
                 known = await self._known(snapshot)
@@ -160,6 +162,7 @@ class SnapshotPublisher:
             return
         params = {"kind": kind, "as_of": view.as_of, "age_s": max(0.0, now - view.as_of), "data": view.data}
         if await self._has_answer(agents, node, "tell", params):
+            # only what the agent accepted counts as sent
             self._sent[key] = (steady, now)
 
     async def _known(self, snapshot: FleetSnapshot) -> Known:
@@ -192,6 +195,7 @@ def cost_of_node(account: Account, snapshot: FleetSnapshot, node: Node) -> JSON:
 
 
 def _first_grants(view: JSON) -> JSON:
+    # grants that are over come last, so they are the first to be cut
     grants = sorted(view["grants"], key=lambda grant: bool(grant["is_over"]))
     return {"grants": [{**grant, "rows": grant["rows"][:_MOST_ROWS]} for grant in grants[:_MOST_GRANTS]]}
 

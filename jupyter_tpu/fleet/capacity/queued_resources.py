@@ -169,8 +169,10 @@ class Queue:
             )
         if known.state == "DELETING":
             return known
+        # the audit log first: if it cannot be written, nothing may happen
         await self._note("unqueue", name, f"The user deleted a queued resource that was {known.state}.")
         try:
+            # force: with its nodes
             await self._cloud.delete_queued_resource(name, force=True)
         except (NodeNotFound, WrongState, CloudUnavailable):
             return await self._left_of(known)
@@ -215,6 +217,7 @@ def _with_model(spec: NodeSpec, run_for_s: float | None, reservation: str) -> No
         )
     if run_for_s is None:
         return spec
+    # a time limit means flex-start, whether or not the spec says so already
     if spec.provisioning not in ("on-demand", "flex-start"):
         raise BadInput(
             f"A flex-start node cannot be a {spec.provisioning} node too.",
@@ -229,11 +232,13 @@ def _same_or_refused(known: QueuedResource | None, wanted: QueuedSpec) -> Queued
     if known is None:
         return None
     node = wanted.node
+    # zone and id are equal already; what else the user can choose must be too
     is_same = (known.accelerator_type, known.runtime_version, known.provisioning) == (
         node.accelerator_type,
         node.runtime_version,
         node.provisioning,
     )
+    # ours and still waiting or active: the same request sent twice
     if is_same and known.intent_id and not known.is_husk and known.state != "DELETING":
         return known
     raise NodeExists(

@@ -106,6 +106,7 @@ class RecreateController:
         """Whether the last list shows nothing to do."""
         snapshot = fleet.snapshot()
         node = snapshot.node(recovery.name)
+        # without a list, or without this zone in it, nothing can be concluded
         if node is None:
             return not snapshot.as_of or recovery.name.zone in snapshot.unreachable
         self._seen_at[recovery.name] = snapshot.seen_at(recovery.name) + snapshot.clock_ahead_s
@@ -263,6 +264,7 @@ async def choose(
     settings = cloud.settings
     recoveries = Recoveries(journal, endpoint=settings.endpoint, project=settings.project)
     known = await asyncio.to_thread(recoveries.get, name)
+    # off needs no node: it may be gone
     if known is not None and not is_on:
         return await _store(recoveries, _off(known, now), now)
     # keep the attempts of a re-creation under way: only its caps change
@@ -300,6 +302,7 @@ async def _require_price(cloud: CloudApi, journal: Journal, spec: NodeSpec, max_
     """Refuse a cap that could never be checked: without a list price the node's cost is unknown."""
     if max_usd is None or price_on_terms(spec.accelerator_type, spec.name.zone, spec.provisioning) is not None:
         return
+    # a covered node costs nothing, so any cap holds
     request = Request(accelerator_type=spec.accelerator_type, zone=spec.name.zone, provisioning=spec.provisioning)
     if not await is_covered(cloud, journal, spec.name, request):
         raise BadInput(

@@ -98,6 +98,7 @@ class SearchController:
         try:
             intent = await fleet.create(spec, accept_unknown_price=search.accept_unknown_price)
         except NodeExists:
+            # adopt it if it is this search's, from a request whose answer was lost
             node = await self._node(spec.name)
             if node is None or not _is_of(node, search):
                 raise
@@ -109,6 +110,7 @@ class SearchController:
     async def _follow(self, fleet: Fleet, search: Search, now: float) -> None:
         """Follow the intent of the last try."""
         if search.is_cancelled:
+            # the next turn cleans up, as after a failed try
             await self._save(with_last(search, outcome="other", message="Cancelled."), now)
             return
         intent = await _intent_of(fleet, search)
@@ -127,6 +129,7 @@ class SearchController:
         node = await self._left_node(name, intent)
         is_left = (intent is not None and not intent.settled) or (node is not None and _is_of(node, search))
         if is_left and now - last.deleted_at > _ASK_AGAIN_S:
+            # saved first: another process that claims the search must not request it again at once
             asked = await self._save(with_last(search, deleted_at=now), now)
             await self._delete(fleet, asked, name, "It was left by a failed try of a search.")
         elif not is_left and not _is_being_changed(fleet, name):

@@ -62,7 +62,7 @@ class SearchService:
                 search_id=secrets.token_hex(8),
                 project=self._cloud.settings.project,
                 node_id=node_id,
-                candidates=tuple(dict.fromkeys(candidates)),
+                candidates=tuple(dict.fromkeys(candidates)),  # without repetitions, in their order
                 until=None if for_s is None else now + for_s,
                 accept_unknown_price=accept_unknown_price,
                 message="Starting the search.",
@@ -70,11 +70,13 @@ class SearchService:
                 updated_at=now,
             )
         )
+        # before the names are checked: the same search may have created the node already
         known = await self._same_open(wanted)
         if known is not None:
             return known
         await self._refuse_taken(wanted)
         search = await asyncio.to_thread(self._searches.begin, wanted)
+        # another process may have begun the same one in this moment, and then it writes the line
         if search.search_id == wanted.search_id:
             await asyncio.to_thread(self._audit.note, search_entry(search, "search", _begun_reason(search)))
         return search

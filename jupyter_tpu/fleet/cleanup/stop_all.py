@@ -50,6 +50,7 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
         if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
     ]
     ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
+    # queued resources whose nodes will all be deleted
     doomed = {name for name, step in ending.items() if step.verb == "delete"}
     made = {str(each.name): _nodes_of(each) for each in holdings.queued if each.state == "ACTIVE"}
     with_nodes = {name: own for name, own in made.items() if own and own <= doomed and name not in failed}
@@ -103,6 +104,7 @@ async def panic(
     for _ in range(_ROUNDS):
         # includes what other processes have begun meanwhile
         holdings, snapshot = await asyncio.gather(look_at_all(opened.cloud), opened.fleet.refresh())
+        # a queued resource that could not be deleted: its nodes are, one by one
         failed = [name for name, result in results.items() if result.error]
         todo = [step for step in steps(holdings, snapshot, failed) if step.name not in results]
         if not todo:
@@ -124,7 +126,7 @@ async def _call_off(
     try:
         searches = [each for each in await service.all() if not each.has_ended]
         chosen = [each for each in await asyncio.to_thread(recoveries.all) if each.is_on]
-    except TpuError as error:
+    except TpuError as error:  # no reason to leave the nodes running
         unread = Result(name="the journal's searches and auto-recovery settings", error=error)
         tell(unread)
         yield unread

@@ -72,6 +72,7 @@ class Item:
 
 def items_of(holdings: Holdings) -> tuple[Item, ...]:
     """Return the items: billed ones first, then leftovers, then the rest."""
+    # a queued resource and its node share their chips, so only one of them counts
     counting = {each.name for each in without_nodes(holdings.queued, holdings.nodes)}
     found = [_node_item(node) for node in holdings.nodes]
     found += [_queued_item(queued, holds_quota=queued.name in counting) for queued in holdings.queued]
@@ -89,7 +90,7 @@ def _node_item(node: Node) -> Item:
         accelerator_type=node.accelerator_type,
         usd_per_hour=price.usd_per_hour if price else None,
         is_billed=node.is_billed,
-        holds_quota=not node.reserved,
+        holds_quota=not node.reserved,  # a reservation has no quota id
         is_husk=node.state in NODE_HUSKS,
         is_ours=bool(node.intent_id),
         create_time=node.create_time,
@@ -148,6 +149,7 @@ def marked(holdings: Holdings, names: Sequence[str]) -> tuple[Item, ...]:
 
 
 def _only(holdings: Holdings, items: Iterable[Item], name: str) -> Item:
+    # the id only where it is unique: what is deleted must be what the user meant
     found = [item for item in items if name in (item.name, item.short_id)]
     if len(found) == 1:
         return found[0]
@@ -205,6 +207,7 @@ async def delete_items(
         tell: called with each result as it comes.
     """
     executor = TerminationExecutor(opened, reason=reason, wait=wait, tell=tell)
+    # what is being deleted already counts as done
     waiting = [item for item in items if item.state != "DELETING"]
     done = await executor.each([executor.deleted(item.kind, item.name) for item in waiting])
     under_way = tuple(Result(name=item.name, action="delete") for item in items if item.state == "DELETING")

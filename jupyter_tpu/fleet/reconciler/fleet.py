@@ -107,7 +107,9 @@ class Fleet:
         )
         self._runners: dict[str, IntentRunner] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        # one request at a time per node, whichever intent sends it
         self._locks: defaultdict[NodeName, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # `refresh` may be called while the loop is at the same work
         self._listing = asyncio.Lock()
         self._reconciling = asyncio.Lock()
         self._loop: asyncio.Task[None] | None = None
@@ -123,6 +125,7 @@ class Fleet:
         performed = list(self._tasks)
         await _cancelled({task for task in (self._loop, *self._tasks.values()) if task})
         with contextlib.suppress(TpuError):
+            # given up now, so that the next process need not wait until this one is gone
             await asyncio.to_thread(self._release, performed)
         self._state.tell_waiting()
 
@@ -308,10 +311,12 @@ class Fleet:
         return known
 
     async def _begin(self, wanted: Intent) -> Intent:
+        # the journal decides again: another process may have begun the same in this moment
         chosen = await asyncio.to_thread(self._journal.begin, wanted)
         if chosen.intent_id == wanted.intent_id:
             self._state.intent_changed(chosen)
             self._run_intent(chosen, Taken(at=self._clock()))
+            # runners that this intent overrules stop at once
             self._wake_runners_of(chosen.node_name)
         return chosen
 
@@ -376,6 +381,7 @@ class Fleet:
 
     async def _list_nodes(self) -> None:
         async with self._listing:
+            # the list is dated by its request: what is read meanwhile is newer
             requested = self._cloud.clock.steady()
             failing = self._state.picture.error is not None
             try:

@@ -45,6 +45,7 @@ class Holdings:
 
 async def look_at_all(cloud: CloudApi) -> Holdings:
     """List everything. A failure is in `Holdings.error`, not raised."""
+    # the time of the requests: what changes while they run is newer
     as_of = time.time()
     (nodes, first), (queued, second) = await asyncio.gather(
         _listed(cloud.list_nodes(), NodeList(nodes=())),

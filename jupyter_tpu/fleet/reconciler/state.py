@@ -58,6 +58,7 @@ class FleetState:
     def intent_changed(self, intent: Intent) -> None:
         """Store the intent and notify front ends and waiters."""
         self.intents[intent.intent_id] = intent
+        # the nodes have changed, so list them now rather than in `Polling.idle_s`
         if intent.settled:
             self.due.set()
         node = self.picture.get(intent.node_name)
@@ -104,5 +105,6 @@ class FleetState:
 
     def tell_waiting(self) -> None:
         """Wake everyone who waits for an intent."""
+        # a new event for the next change: those who wait have the old one
         self.news.set()
         self.news = asyncio.Event()

@@ -53,7 +53,7 @@ def node_view(node: Node, *, kernelspec: str | None = None, cost_usd: float | No
         "accelerator_type": node.accelerator_type,
         "accelerator": _accelerator_view(accelerators.find_accelerator(node.accelerator_type)),
         "runtime_version": node.runtime_version,
-        "spot": node.spot or node.preemptible,
+        "spot": node.spot or node.preemptible,  # for front ends: both can be pre-empted
         "provisioning": node.provisioning,
         "create_time": node.create_time,
         "workers": [worker.to_json() for worker in node.workers],

@@ -64,6 +64,7 @@ class BudgetEnforcer:
         self._ask_again_s = ask_again_s
         self._clock = cloud.clock
         self._hooks = saving
+        # the last observation that this process has recorded
         self._recorded = NEVER
         self._asked: dict[tuple[str, str], Asked] = {}
         self._logged: set[tuple[object, ...]] = set()
@@ -160,6 +161,7 @@ class BudgetEnforcer:
                     log.warning("%s could not be stopped at the cap: %s", node.name, error)
 
     async def _stop(self, fleet: Fleet, snapshot: FleetSnapshot, node: Node, now: float, reason: str) -> None:
+        # what is already under way needs no second request
         open_intents = _open_intents(snapshot, node)
         open_verbs = {each.verb for each in open_intents}
         if open_verbs & {"stop", "delete"}:

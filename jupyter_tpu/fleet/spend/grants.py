@@ -137,6 +137,7 @@ def _nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
     """Return the nodes, and those that open intents will create."""
     listed = {node.name for node in snapshot.nodes}
     requested = (intent.spec for intent in snapshot.intents if not intent.settled)
+    # counted at once: two nodes requested in a row must not both count as covered by the same chips
     coming = (
         Node(
             name=spec.name,

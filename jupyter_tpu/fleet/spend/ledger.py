@@ -45,10 +45,12 @@ class Place(Protocol):
     """Which project of which cloud; `CloudSettings` is one."""
 
     @property
-    def endpoint(self) -> str: ...
+    def endpoint(self) -> str:
+        """The cloud; empty = Google's."""
 
     @property
-    def project(self) -> str: ...
+    def project(self) -> str:
+        """The project's id."""
 
 
 class SpendLedger:
@@ -198,6 +200,7 @@ class SpendLedger:
             WrongState: a budget would be used up by that.
             JournalUnwritable: nothing has changed.
         """
+        # only budgets that the removal would use up: others are beyond their cap in any case
         used_up = {budget.name for budget, usage in self.account(now).usages() if usage.is_used_up}
         for budget, usage in self.account(now, without_grant=name).usages():
             if usage.is_used_up and budget.action == "stop" and budget.name not in used_up:

@@ -95,6 +95,7 @@ class Pricing:
                 failed_at=float(found["failed_at"]),
                 failure=str(found["failure"]),
             )
+        # a damaged file is no failure: it is replaced at the next reading
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return KeptPrices(address=self._address)
         return kept if kept.address == self._address else KeptPrices(address=self._address)
@@ -109,6 +110,7 @@ class Pricing:
         try:
             reading = read_catalog(self._settings, self._environment, day)
         except TpuError as error:
+            # with the old rows: they are used until they are too old
             self._store(replace(self.kept(), failed_at=now, failure=failure_text(error)))
             raise
         for reason in reading.passed_over:
@@ -154,6 +156,7 @@ class Pricing:
             "rows": list(kept.rows),
         }
         try:
+            # in case no journal has created the folder yet
             self._file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_whole(self._file, json.dumps(body).encode())
         except OSError as error:

@@ -38,13 +38,16 @@ class Opened(Protocol):
     """The part of an `OpenFleet` that is needed here."""
 
     @property
-    def fleet(self) -> Fleet: ...
+    def fleet(self) -> Fleet:
+        """Performs the intents."""
 
     @property
-    def cloud(self) -> CloudApi: ...
+    def cloud(self) -> CloudApi:
+        """Called directly for queued resources, and on a full disk."""
 
     @property
-    def journal(self) -> Journal: ...
+    def journal(self) -> Journal:
+        """Has the audit log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +122,7 @@ class TerminationExecutor:
     async def stopped(self, name: str) -> Result:
         """Stop a node; where the cloud cannot stop it, or keeps refusing, delete it."""
         error = await self._attempt("stop", "node", name)
+        # most refusals are temporary, and a deletion loses the disk
         waits_s = self._waits()
         while error is not None and may_pass(error) and (wait_s := next(waits_s, None)) is not None:
             await asyncio.sleep(wait_s)
@@ -203,6 +207,7 @@ class TerminationExecutor:
             if self._wait:
                 await _until_done(self._cloud, operation)
         except (CloudUnavailable, WrongState):  # the deletion may be under way
+            # the list decides whether it took effect
             listed = await self._cloud.list_queued_resources(name.zone)
             if any(each.name == name and each.state != "DELETING" for each in listed.items):
                 raise
