@@ -31,7 +31,7 @@ from jupyter_tpu.models import NodeName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fall:
+class VerbDetails:
     """How stop and delete differ.
 
     Attributes:
@@ -49,25 +49,27 @@ class Fall:
     end_state: str
 
 
-FALLS = {
-    "delete": Fall(action=DeleteNode, phase="deleting", under_way="DELETING", end="deleted", end_state=""),
-    "stop": Fall(action=StopNode, phase="stopping", under_way="STOPPING", end="stopped", end_state="STOPPED"),
+BY_VERB = {
+    "delete": VerbDetails(action=DeleteNode, phase="deleting", under_way="DELETING", end="deleted", end_state=""),
+    "stop": VerbDetails(action=StopNode, phase="stopping", under_way="STOPPING", end="stopped", end_state="STOPPED"),
 }
 
 
 def send_request(intent: Intent, event: Event, limits: Limits) -> Outcome:
     """Send the request, for the first time or again."""
     message = f"Asking the cloud to {intent.verb} the node."
-    return moved(intent, event.at, "asking", message, asked_at=event.at), (FALLS[intent.verb].action(intent.node_name),)
+    return moved(intent, event.at, "asking", message, asked_at=event.at), (
+        BY_VERB[intent.verb].action(intent.node_name),
+    )
 
 
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
     """Follow the operation; an answer that names none promises nothing and counts as no answer."""
     if not (event.operation.name or event.operation.done):
         return unsure(intent, Unanswered(at=event.at, error=_empty_answer(intent)), limits)
-    fall = FALLS[intent.verb]
-    message = f"The node is {fall.under_way}."
-    begun = moved(intent, event.at, fall.phase, message, operation=event.operation.name, may_appear=False)
+    details = BY_VERB[intent.verb]
+    message = f"The node is {details.under_way}."
+    begun = moved(intent, event.at, details.phase, message, operation=event.operation.name, may_appear=False)
     return operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
 
@@ -84,12 +86,12 @@ def unsure(intent: Intent, event: Refused | Unanswered, limits: Limits) -> Outco
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Decide by the node's state whether the request was carried out, and repeat or give up if not."""
-    fall = FALLS[intent.verb]
+    details = BY_VERB[intent.verb]
     intent = replace(seen(intent), may_appear=False)
-    if event.node.state == fall.end_state:
+    if event.node.state == details.end_state:
         return _ended(intent, event)
-    if event.node.state == fall.under_way:
-        return moved(intent, event.at, fall.phase, f"The node is {fall.under_way}.", cause=None), ()
+    if event.node.state == details.under_way:
+        return moved(intent, event.at, details.phase, f"The node is {details.under_way}.", cause=None), ()
     # the time counts only while requests were sent: after a sleep of this computer there is one more try
     is_late = event.at - intent.created_at > limits.change_s >= event.at - intent.asked_at
     if not _was_unanswered(intent) or is_late:
@@ -106,10 +108,10 @@ def _was_unanswered(intent: Intent) -> bool:
 def watched(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Wait until the node is in its end state; give up when the cloud does not get there in time."""
     intent = seen(intent)
-    if event.node.state == FALLS[intent.verb].end_state:
+    if event.node.state == BY_VERB[intent.verb].end_state:
         return _ended(intent, event)
     # without an operation or the state under way nothing shows that the cloud has begun
-    promised = intent.operation or event.node.state == FALLS[intent.verb].under_way
+    promised = intent.operation or event.node.state == BY_VERB[intent.verb].under_way
     if event.at - intent.phase_since <= (limits.change_s if promised else limits.unsure_s):
         return unchanged(intent)
     return failed(intent, event.at, _cause(intent), exists=words.node_exists(event.node))
@@ -143,7 +145,7 @@ def silent(intent: Intent, event: Silent, limits: Limits) -> Outcome:
 
 
 def _ended(intent: Intent, event: NodeSeen) -> Outcome:
-    return done(intent, event.at, FALLS[intent.verb].end, words.node_exists(event.node))
+    return done(intent, event.at, BY_VERB[intent.verb].end, words.node_exists(event.node))
 
 
 def _gone(intent: Intent, event: Event) -> Outcome:
@@ -189,5 +191,5 @@ def _table(phase: str) -> Table:
     }
 
 
-DELETE_TABLE = _table(FALLS["delete"].phase)
-STOP_TABLE = _table(FALLS["stop"].phase)
+DELETE_TABLE = _table(BY_VERB["delete"].phase)
+STOP_TABLE = _table(BY_VERB["stop"].phase)

@@ -60,7 +60,7 @@ class AgentReport:
     rules: tuple[float, Rules] | None = None
 
 
-def heard(answer: Mapping[str, Any], at: Moment) -> AgentReport:
+def parse_report(answer: Mapping[str, Any], at: Moment) -> AgentReport:
     """Parse an answer; an invalid one gives an empty report, and the node counts as busy."""
     try:
         sources, keep = answer["sources"], answer["keep"]
@@ -117,7 +117,7 @@ class AgentPoller:
             self._due_at[_key(node)] = now.steady + _AFTER_SILENCE_S
         else:
             if answer is not None:
-                self._reports[_key(node)] = heard(answer, now)
+                self._reports[_key(node)] = parse_report(answer, now)
 
     async def _exchange(self, agents: Agents, node: Node, settings: NodeSettings, now: Moment) -> dict[str, Any] | None:
         answer = await agents.call(node.name, "activity", {})

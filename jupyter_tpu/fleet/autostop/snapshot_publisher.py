@@ -56,25 +56,25 @@ _GROWING = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
+class DatedView:
     """The data of one kind; `as_of` in Unix seconds."""
 
     data: JSON
     as_of: float
 
-    def steady(self) -> str:
+    def stable_text(self) -> str:
         """Return the part that does not change with time alone, as text to compare."""
-        return json.dumps(_steady(self.data), sort_keys=True)
+        return json.dumps(_stable(self.data), sort_keys=True)
 
 
-def _steady(value: Any) -> Any:
+def _stable(value: Any) -> Any:
     if isinstance(value, dict):
-        return {name: _steady(each) for name, each in value.items() if name not in _GROWING}
-    return [_steady(each) for each in value] if isinstance(value, list) else value
+        return {name: _stable(each) for name, each in value.items() if name not in _GROWING}
+    return [_stable(each) for each in value] if isinstance(value, list) else value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class LocalState:
     """Everything that this computer knows at one moment."""
 
     snapshot: FleetSnapshot
@@ -150,39 +150,39 @@ class SnapshotPublisher:
             log.info("Costs and quota could not be sent to %s: %s", node.name, str(error) or "no answer in time")
             return False
 
-    async def _send_one(self, agents: Agents, node: Node, known: Known) -> None:
+    async def _send_one(self, agents: Agents, node: Node, known: LocalState) -> None:
         views = await asyncio.to_thread(_views, known, node)  # a ledger may be long
         for kind, view in views.items():
             await self._send(agents, node, kind, view)
 
-    async def _send(self, agents: Agents, node: Node, kind: str, view: View) -> None:
-        key, now, steady = (_key(node), kind), self._clock(), view.steady()
+    async def _send(self, agents: Agents, node: Node, kind: str, view: DatedView) -> None:
+        key, now, stable = (_key(node), kind), self._clock(), view.stable_text()
         before, sent_at = self._sent.get(key, ("", 0.0))
-        if steady == before and now - sent_at < AT_LEAST_EVERY_S:
+        if stable == before and now - sent_at < AT_LEAST_EVERY_S:
             return
         params = {"kind": kind, "as_of": view.as_of, "age_s": max(0.0, now - view.as_of), "data": view.data}
         if await self._has_answer(agents, node, "tell", params):
             # only what the agent accepted counts as sent
-            self._sent[key] = (steady, now)
+            self._sent[key] = (stable, now)
 
-    async def _known(self, snapshot: FleetSnapshot) -> Known:
+    async def _known(self, snapshot: FleetSnapshot) -> LocalState:
         """Read everything once for all nodes; raises `JournalUnwritable`."""
         account = await asyncio.to_thread(self._ledger.account, self._clock())
         grants = await read_grant_book(self._journal, self._cloud.settings, snapshot)
         quota = await self._quota.report(tuple((each.name, each.state, each.uid) for each in snapshot.nodes))
-        return Known(snapshot=snapshot, account=account, grants=grants, quota=quota)
+        return LocalState(snapshot=snapshot, account=account, grants=grants, quota=quota)
 
 
-def _views(known: Known, node: Node) -> Mapping[str, View]:
+def _views(known: LocalState, node: Node) -> Mapping[str, DatedView]:
     account, snapshot = known.account, known.snapshot
     quota_at = known.quota.as_of - snapshot.clock_ahead_s  # dated by this computer's clock, unlike the others
     cost_usd = node_cost(node_costs(account.spans, account.now), node)
     return {
-        "node": View(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
-        "cost": View(data=cost_of_node(account, snapshot, node), as_of=account.now),
-        "budget": View(data={"budgets": budgets_view(account)[:_MOST_BUDGETS]}, as_of=account.now),
-        "grant": View(data=_first_grants(known.grants.to_json()), as_of=known.grants.now),
-        "quota": View(data=quota_of_node(quota_view(known.quota), node), as_of=quota_at),
+        "node": DatedView(data=node_view(node, cost_usd=cost_usd), as_of=snapshot.seen_at(node.name)),
+        "cost": DatedView(data=cost_of_node(account, snapshot, node), as_of=account.now),
+        "budget": DatedView(data={"budgets": budgets_view(account)[:_MOST_BUDGETS]}, as_of=account.now),
+        "grant": DatedView(data=_first_grants(known.grants.to_json()), as_of=known.grants.now),
+        "quota": DatedView(data=quota_of_node(quota_view(known.quota), node), as_of=quota_at),
     }
 
 

@@ -121,10 +121,10 @@ def _read(journal: Journal, settings: CloudSettings, snapshot: FleetSnapshot, no
     place = {"endpoint": settings.endpoint, "project": settings.project}
     written = Grants(journal, **place).read()
     spans = Ledger(journal, **place).spans() if any(grant.kind == "credit" for grant in written.grants) else ()
-    return grant_book(written, snapshot, now=now, spent=credits_used(written.grants, spans, now=now))
+    return grant_usage(written, snapshot, now=now, spent=credits_used(written.grants, spans, now=now))
 
 
-def grant_book(
+def grant_usage(
     written: WrittenGrants, snapshot: FleetSnapshot, *, now: float, spent: Mapping[str, float | None]
 ) -> GrantBook:
     """Return the grants with what the nodes as last seen use of them; unknown without a current list."""

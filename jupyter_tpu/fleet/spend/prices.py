@@ -38,7 +38,7 @@ _FILE = "prices.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KeptPrices:
+class StoredPrices:
     """The stored prices.
 
     Attributes:
@@ -78,17 +78,17 @@ class Pricing:
         """Create one with the user's folder and environment."""
         return cls(settings, os.environ, data_path())
 
-    def take_kept(self, now: float) -> KeptPrices:
+    def take_kept(self, now: float) -> StoredPrices:
         """Apply the stored prices in this process, and return them."""
-        kept = self.kept()
-        take_prices(kept.rows if kept.is_usable(now) else ())
-        return kept
+        stored = self.kept()
+        take_prices(stored.rows if stored.is_usable(now) else ())
+        return stored
 
-    def kept(self) -> KeptPrices:
+    def kept(self) -> StoredPrices:
         """Return the stored prices; none where there are none, they are another cloud's, or the file is damaged."""
         try:
             found = json.loads(self._file.read_bytes())
-            kept = KeptPrices(
+            stored = StoredPrices(
                 address=str(found["address"]),
                 rows=checked_rows(found["rows"]),
                 read_at=float(found["read_at"]),
@@ -97,10 +97,10 @@ class Pricing:
             )
         # a damaged file is no failure: it is replaced at the next reading
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
-            return KeptPrices(address=self._address)
-        return kept if kept.address == self._address else KeptPrices(address=self._address)
+            return StoredPrices(address=self._address)
+        return stored if stored.address == self._address else StoredPrices(address=self._address)
 
-    def read(self, now: float) -> KeptPrices:
+    def read(self, now: float) -> StoredPrices:
         """Read the catalogue, apply and store its prices; a failure is stored too.
 
         Raises:
@@ -115,10 +115,10 @@ class Pricing:
             raise
         for reason in reading.passed_over:
             log.info("Ignored a price of the Billing Catalog: %s", reason)
-        kept = KeptPrices(address=self._address, rows=reading.rows, read_at=now)
-        take_prices(kept.rows)
-        self._store(kept)
-        return kept
+        stored = StoredPrices(address=self._address, rows=reading.rows, read_at=now)
+        take_prices(stored.rows)
+        self._store(stored)
+        return stored
 
     def refresh(self, now: float) -> None:
         """Read the catalogue if it is due, or apply what another process has stored; a failure is logged once."""
@@ -146,14 +146,14 @@ class Pricing:
             self.refresh(time.time())
             wait_s = _TRY_AGAIN_S
 
-    def _store(self, kept: KeptPrices) -> None:
+    def _store(self, stored: StoredPrices) -> None:
         """Store the prices for other processes; on a full disk they read the catalogue themselves."""
         body = {
-            "address": kept.address,
-            "read_at": kept.read_at,
-            "failed_at": kept.failed_at,
-            "failure": kept.failure,
-            "rows": list(kept.rows),
+            "address": stored.address,
+            "read_at": stored.read_at,
+            "failed_at": stored.failed_at,
+            "failure": stored.failure,
+            "rows": list(stored.rows),
         }
         try:
             # in case no journal has created the folder yet
