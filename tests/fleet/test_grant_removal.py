@@ -63,7 +63,7 @@ def test_a_budget_that_would_be_used_up_keeps_the_grant(books: SpendLedger) -> N
         WrongState, match=r"without it the budget mine is used up, \$96.00 of \$50.00 in all"
     ) as refused:
         books.remove_grant("trc", now=NOON)
-    assert refused.value.exists == "The grant is as it was."
+    assert refused.value.exists == "The grant is unchanged."
     assert "Raise or remove the budget mine first" in refused.value.hint
     assert used(books) == 0.0
 

@@ -273,5 +273,5 @@ def test_the_data_folder_is_closed_to_others(tmp_path: Path, monkeypatch: pytest
     assert data_dir().stat().st_mode & 0o777 == 0o700
     (tmp_path / "file").write_text("in the way")
     monkeypatch.setenv("JUPYTER_TPU_DATA_DIR", str(tmp_path / "file" / "tpu"))
-    with pytest.raises(JournalUnwritable, match="cannot be made"):
+    with pytest.raises(JournalUnwritable, match="cannot be created"):
         data_dir()

@@ -99,7 +99,7 @@ def test_a_node_is_queued_and_removed(server: Server, cloud: Cloud) -> None:
         ("searches", {"node_id": "X!", "candidates": WANTED}, "is not a valid node name"),
         ("searches", {"node_id": "x", "candidates": WANTED, "queue_minutes": -1}, "not a number above 0"),
         ("queue", {"node_id": "x", "zone": ZONE, **V5E, "valid_for_s": True}, "not a number above 0"),
-        ("queue", {"node_id": "x", "zone": ZONE, **V5E, "valid_for_s": 1}, "a minute to 30 days"),
+        ("queue", {"node_id": "x", "zone": ZONE, **V5E, "valid_for_s": 1}, "1 minute to 30 days"),
         ("queue", {"node_id": "x", "zone": ZONE, "spot": False}, "'accelerator_type' is missing"),
     ],
 )
@@ -123,7 +123,7 @@ def test_a_node_is_queued_on_all_terms_or_refused_in_words(server: Server, cloud
         ({"provisioning": "flex-start"}, "has an end"),
         ({"provisioning": "preemptible", "run_for_s": 3600}, "cannot be a preemptible node too"),
         ({"provisioning": "spot", "spot": False}, "contradict each other"),
-        ({"reservation": "ours"}, "Only a reserved node"),
+        ({"reservation": "ours"}, "only be used by a reserved node"),
     ):
         refused = server.tpu("POST", "queue", {"node_id": "refused", **wanted, **changes})
         assert (refused.status, said in refused.json["message"]) == (400, True), refused.text
