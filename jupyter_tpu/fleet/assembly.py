@@ -99,6 +99,7 @@ async def open_fleet(
 
     async with AsyncExitStack() as stack:
         cloud = await stack.enter_async_context(open_cloud(settings))
+        # prices first: budgets and offers read them
         stack.callback((await asyncio.to_thread(_pricing, cloud)).close)
         # before the journal, because unlike it the key leaves nothing behind on a full disk
         key = await asyncio.to_thread(_Key.of_user)
@@ -109,6 +110,7 @@ async def open_fleet(
         fleet = await asyncio.to_thread(
             _assembled, cloud, journal, key, ssh_user, on_change, limits, braking, publisher
         )
+        # closed in the reverse order: the loop ends before the journal and the cloud that it uses
         stack.push_async_callback(fleet.close)
         await fleet.start()
         searches, queue = SearchService(cloud, journal), Queue(fleet, cloud, journal)

@@ -67,6 +67,7 @@ class Audit:
 
         Of several processes that try, one adds it. Raises as `note` does.
         """
+        # one transaction, so that no other process adds the same line between the two statements
         with self._journal.writing() as database:
             known = database.execute(
                 "SELECT 1 FROM audit WHERE endpoint = ? AND project = ? AND action = ? AND subject = ? AND detail = ?",
@@ -88,7 +89,7 @@ class Audit:
         with self._journal.reading() as database:
             rows = database.execute(
                 "SELECT at, action, subject, reason, detail FROM audit WHERE endpoint = ? AND project = ?"
-                " ORDER BY seq DESC LIMIT ?",
+                " ORDER BY seq DESC LIMIT ?",  # not by time: the clock may have been set back
                 (*self._place, limit),
             ).fetchall()
         return tuple(

@@ -62,6 +62,7 @@ class Grants:
         # a project number or a misspelt id would store a grant that covers nothing
         check_project(self._project)
         self._documents.put(_KIND, grant.name, grant.to_json(), now=now)
+        # with all its values: what they were before can be read from the earlier lines
         self._note(grant.name, f"The user entered the grant: {_summary(grant)}.", grant.to_json(), now)
 
     def remove(self, name: str, *, now: float) -> None:

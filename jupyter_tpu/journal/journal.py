@@ -109,6 +109,7 @@ class Journal:
 
     def claim(self, intent_id: str) -> Intent | None:
         """Become the owner of an open intent whose process is gone; None when it is settled or has a living owner."""
+        # checked before the transaction: asking the operating system must not hold the write lock
         intent = self.find(intent_id)
         if intent is None or intent.settled or not is_gone(intent.owner):
             return None
@@ -249,6 +250,7 @@ def intents_of(rows: Iterable[tuple[str, str]]) -> Iterator[Intent]:
 
 
 def _read(row: tuple[str, str]) -> Intent:
+    # the column, not the body: a claim changes only the column
     return replace(Intent.from_json(json.loads(row[0])), owner=row[1])
 
 

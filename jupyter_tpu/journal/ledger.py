@@ -37,6 +37,7 @@ class Ledger:
             JournalUnwritable: nothing was written; a later observation makes up for it.
         """
         with self._journal.writing() as database:
+            # reading, deciding and writing in one transaction: two processes must not open two spans
             spans = {span.name: span for span in self._read(database, "AND is_open = 1")}
             accrual = accrue(spans, self._gone_at(database), look)
             self._save(database, (*accrual.extended, *accrual.closed), look)
@@ -147,6 +148,7 @@ def _span(row: tuple[str, str, float, float, int, float | None, str]) -> Span:
             unwatched_before_s=max(0.0, float(body["unwatched_s"]) - after_s),
             unwatched_after_s=after_s,
             price_source=str(body.get("price_source", "")),
+            # earlier versions did not write it, and a later one may know more models
             provisioning=next((each for each in PROVISIONING_MODELS if each == body.get("provisioning")), None),
         )
     except (ValueError, TypeError, KeyError, RecursionError, BadInput) as error:

@@ -83,6 +83,7 @@ class Recoveries:
 
     def claim(self, recovery: Recovery, *, now: float) -> Recovery | None:
         """Become its owner; None when another living process is, or when it has changed since it was read."""
+        # a claim of our own that was left behind is ours again
         if recovery.owner and recovery.owner != self._journal.owner and not is_gone(recovery.owner):
             return None
         claimed = replace(recovery, owner=self._journal.owner)
@@ -104,6 +105,7 @@ class Recoveries:
         Time that a TRC grant covers costs nothing.
         """
         try:
+            # as if all had ended: the end of an open span is its last observation, and more is not known
             spans = [replace(span, is_open=False) for span in self._ledger.spans()]
         except JournalUnwritable:
             return None
@@ -114,6 +116,7 @@ class Recoveries:
 
 
 def _text(recovery: Recovery) -> str:
+    # sorted: the stored text is compared, see `Recoveries.swap`
     return json.dumps(recovery.to_json(), sort_keys=True)
 
 

@@ -43,6 +43,7 @@ def close_unasked(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 def accepted(intent: Intent, event: Asked, limits: Limits) -> Outcome:
     """Follow the operation that the cloud has begun."""
+    # the answer has the operation's first state, which may be a failure already
     begun = moved(intent, event.at, PROVISIONING, "The cloud is creating the node.", operation=event.operation.name)
     return rising.operation_seen(begun, OperationSeen(at=event.at, operation=event.operation), limits)
 
@@ -68,6 +69,7 @@ def recheck(intent: Intent, event: Resumed, limits: Limits) -> Outcome:
 
 def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Adopt the node that carries our label; any other one was created by someone else."""
+    # the label has the intent's id, so a node of the same user from an earlier intent is not ours either
     if event.node.intent_id == intent.intent_id:
         adopted = moved(intent, event.at, PROVISIONING, "The node was created; waiting until it is READY.", cause=None)
         return rising.node_seen(adopted, event, limits)
@@ -82,6 +84,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     """Fail, once the cloud has had the time to list the node."""
     intent, missing_s = missing_for(intent, event.at)
+    # lists lag, so the node may still appear
     if missing_s <= limits.unsure_s:
         return unchanged(intent)
     error = intent.cause or CloudUnavailable(f"The node {intent.node_name.node_id} was not created.")

@@ -37,6 +37,7 @@ def done(intent: Intent, at: float, phase: str, message: str) -> Outcome:
 
 def failed(intent: Intent, at: float, error: TpuError, *, exists: str, hint: str = "") -> Outcome:
     """Settle the intent with an error. `exists` says what is left in the cloud; `hint` replaces the error's own."""
+    # of the same type: its code tells front ends what kind of failure it is
     full = type(error)(error.message, exists=exists, hint=hint or error.hint, raw=error.raw)
     return moved(intent, at, "failed", str(full), settled=True, error=full, cause=None), ()
 
@@ -54,6 +55,7 @@ def unchanged(intent: Intent) -> Outcome:
 
 def missing_for(intent: Intent, at: float) -> tuple[Intent, float]:
     """Return the intent with `missing_since` set, and for how many seconds its node has been missing."""
+    # the first time it was missing counts, not the last
     since = intent.missing_since or at
     return replace(intent, missing_since=since), at - since
 

@@ -184,7 +184,7 @@ def is_lost(node: Node) -> bool:
 
 def watching_text(recovery: Recovery) -> str:
     """Return the message of the phase ``watching``: what will happen after a pre-emption."""
-    left = max(recovery.max_attempts - recovery.attempts, 0)
+    left = max(recovery.max_attempts - recovery.attempts, 0)  # the user may have lowered the number meanwhile
     cap = "" if recovery.max_usd is None else f", while it has cost less than ${recovery.max_usd:,.2f}"
     return f"{recovery.name.node_id} is recreated after a pre-emption, {_times(left)}{cap}."
 
@@ -196,6 +196,7 @@ def _times(left: int) -> str:
 def outlook(recovery: Recovery) -> str:
     """Return what will happen next, for the user of a kernel that was lost with its node."""
     if recovery.is_being_made:
+        # before the phase `making` the next attempt is not counted yet
         attempt = recovery.attempts if recovery.phase == "making" else recovery.attempts + 1
         return f"The node was pre-empted and is being recreated, attempt {attempt} of {recovery.max_attempts}. {_THEN}"
     if recovery.phase == "watching" and recovery.is_on:

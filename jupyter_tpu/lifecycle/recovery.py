@@ -264,6 +264,6 @@ def _not_by_us(recovery: Recovery, what: str) -> str:
     """Return why a node that was perhaps deleted on purpose is not recreated."""
     name = recovery.name
     return (
-        f"{name.node_id} {what}, and jupyter_tpu did not request that. It may be on purpose, so it is not recreated; "
-        f"create it again if you want it."
+        f"{name.node_id} {what}, and jupyter_tpu did not request that. It may have been on purpose, so it is not "
+        f"recreated; create it again if you want it."
     )

@@ -54,6 +54,7 @@ def _coming(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 
 def _halted(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
     """Handle STOPPED: someone else stopped it, or our start has not begun yet or has failed."""
+    # a start whose operation runs has the time of a creation; without one it gets the lag of a list
     waiting = intent.verb == "start" and intent.phase != BOOTING and intent.cause is None
     if waiting and event.at - intent.phase_since <= (limits.create_s if intent.operation else limits.unsure_s):
         return unchanged(intent)
@@ -76,6 +77,7 @@ def node_missing(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
 
 
 def _patience(intent: Intent, limits: Limits) -> float:
+    # a node that was READY is listed, so its absence means more
     if intent.phase == BOOTING:
         return limits.vanished_s
     return limits.create_s if intent.operation else limits.unsure_s

@@ -141,6 +141,7 @@ class Search:
 
     def to_json(self) -> dict[str, Any]:
         """Return all fields, as the journal stores them; `from_json` is the inverse."""
+        # by field names: renaming a field would change the journal
         return asdict(self)
 
     @classmethod

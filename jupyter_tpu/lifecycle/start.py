@@ -67,6 +67,7 @@ def found(intent: Intent, event: NodeSeen, limits: Limits) -> Outcome:
 def not_found(intent: Intent, event: NodeMissing, limits: Limits) -> Outcome:
     """Fail: there is no node to start."""
     intent, missing_s = missing_for(intent, event.at)
+    # the refusal and the read agree: no need to wait
     if missing_s <= limits.vanished_s and not isinstance(intent.cause, NodeNotFound):
         return unchanged(intent)
     error = NodeNotFound(f"There is no node {intent.node_name.node_id} in {intent.node_name.zone}.")

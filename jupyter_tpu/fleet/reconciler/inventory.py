@@ -61,6 +61,7 @@ async def look_at_all(cloud: CloudApi) -> Holdings:
 
 
 async def _listed(listing: Awaitable[Listed], nothing: Listed) -> tuple[Listed, TpuError | None]:
+    # one list is useful without the other
     try:
         return await listing, None
     except TpuError as error:

@@ -45,6 +45,7 @@ class NodeCache:
         found = {node.name: node for node in listed.nodes}
         # a zone that did not answer says nothing of its nodes
         kept = {name: node for name, node in self._nodes.items() if name.zone in listed.unreachable}
+        # read after this list was requested: newer than what the list says
         later = {name for name, at in self._looked_at.items() if at.steady >= asked.steady}
         new = {name: node for name, node in {**kept, **found}.items() if name not in later}
         new.update({name: node for name, node in self._nodes.items() if name in later})
@@ -70,4 +71,5 @@ class NodeCache:
     def failed(self, error: TpuError) -> bool:
         """Record why a list failed; the nodes stay. Return whether the reason is a new one."""
         before, self.error = self.error, error
+        # by code and text: the same failure at each poll is one event
         return before is None or (before.code, before.message) != (error.code, error.message)

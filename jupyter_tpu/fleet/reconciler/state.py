@@ -52,6 +52,7 @@ class FleetState:
         """Whether to show an intent: open, or failed. "Nothing was created" is not shown once its node exists."""
         node = self.picture.get(intent.node_name)
         is_wrong = intent.error is not None and intent.error.exists == words.NOTHING_CREATED
+        # the cloud created the node after the intent had been given up
         came_late = is_wrong and node is not None and node.intent_id == intent.intent_id
         return not intent.settled or (intent.error is not None and not came_late)
 

@@ -143,7 +143,7 @@ class BudgetEnforcer:
             if usage.level == "ok" or level in self._logged:
                 continue
             detail = {"level": usage.level, "window_start": usage.window.starts_at, **budget.to_json()}
-            reason = f"The budget {budget.name} is used to {usage.level} %: {usage_text(budget, usage)}."
+            reason = f"{usage.level} % of the budget {budget.name} is used: {usage_text(budget, usage)}."
             entry = Entry(at=account.now, action="budget_level", subject=budget.name, reason=reason, detail=detail)
             if await asyncio.to_thread(self._ledger.note_once, entry):
                 log.warning("%s", reason)

@@ -164,6 +164,7 @@ class SpendLedger:
         reason = f"The user set the budget {name} to {amount_text(budget, budget.amount)} {per} ({budget.action})."
         self._documents.put(_KIND, name, budget.to_json(), now=now)
         self._audit.note(Entry(at=now, action="budget", subject=name, reason=reason, detail=budget.to_json()))
+        # who sets a budget has the list of budgets in view
         self.confirm_budgets(now=now)
         return budget
 
@@ -266,7 +267,7 @@ def _as_ready(node: Node, now: float) -> Span:
         uid=node.uid,
         accelerator_type=node.accelerator_type,
         spot=node.spot or node.preemptible,
-        usd_per_hour=None,
+        usd_per_hour=None,  # grants count chips, not prices
         began_at=now,
         ended_at=now,
         provisioning=node.provisioning,
@@ -290,6 +291,7 @@ def _sight(node: Node, look: Look, before: Look) -> Sight:
 def _unwatched_s(node: Node, seen_at: float, seen_before_at: float) -> float:
     """Return for how many seconds the node may have been READY unobserved."""
     created_at = _unix_seconds(node.create_time)
+    # seen a moment ago: the ledger knows whether it was READY then
     if created_at is None or seen_at - seen_before_at <= FRESH_S:
         return 0.0
     return max(0.0, seen_at - max(created_at, seen_before_at))

@@ -122,6 +122,7 @@ class Pricing:
 
     def refresh(self, now: float) -> None:
         """Read the catalogue if it is due, or apply what another process has stored; a failure is logged once."""
+        # another process may have read them in the meantime
         before = self.take_kept(now)
         if not before.is_due(now):
             return

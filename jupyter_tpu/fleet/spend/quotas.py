@@ -39,7 +39,7 @@ class QuotaReport:
 
     @property
     def as_of(self) -> float:
-        """Return the age of the older part (Unix seconds)."""
+        """Return when the older part was read (Unix seconds)."""
         return min(self.holdings.as_of, self.limits_asked_at)
 
     @property
@@ -99,7 +99,7 @@ class QuotaService:
 
     def forget_use(self) -> None:
         """Count the use again at the next call, after a deletion."""
-        self._seen = object()
+        self._seen = object()  # equal to nothing
 
 
 async def read_quota(cloud: CloudApi) -> QuotaReport:

@@ -55,6 +55,7 @@ class Asked:
         """Return the record after the last request failed."""
         if verb == "stop" and is_for_good(error):
             return replace(self, cannot_be_stopped=True)
+        # since the first of them: a request in between that gets no answer changes nothing
         if not may_pass(error) or self.refused_since is not None:
             return self
         return replace(self, refused_since=self.at)
