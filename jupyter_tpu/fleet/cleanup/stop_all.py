@@ -50,9 +50,9 @@ def steps(holdings: Holdings, snapshot: FleetSnapshot, failed: Collection[str] =
         if not intent.settled and intent.verb in ("create", "start") and intent.node_name not in nodes
     ]
     ending = {node.name: _step_for(node) for node in nodes.values() if _may_cost(node, snapshot)}
-    # queued resources whose nodes will all be deleted
     doomed = {name for name, step in ending.items() if step.verb == "delete"}
     made = {str(each.name): _nodes_of(each) for each in holdings.queued if each.state == "ACTIVE"}
+    # only those whose nodes are all deleted: the others keep nodes that can be started again
     with_nodes = {name: own for name, own in made.items() if own and own <= doomed and name not in failed}
     return (
         *(Step(verb="delete", kind="queued_resource", name=name) for name in (*waiting, *with_nodes)),
