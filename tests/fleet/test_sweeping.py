@@ -218,7 +218,7 @@ def test_nothing_means_everything(text: str) -> None:
 def test_a_name_that_two_things_have_must_be_given_in_full() -> None:
     twins = Holdings(nodes=(node("twin"), node("twin", zone=OTHER)), queued=(queued("twin", "FAILED"),))
 
-    with pytest.raises(BadInput, match="could be 3 things") as refused:
+    with pytest.raises(BadInput, match="matches 3 items") as refused:
         marked(twins, ["twin"])
 
     assert str(name("twin", OTHER)) in refused.value.hint
