@@ -1,7 +1,7 @@
-"""What a look at the nodes means for the ledger: which spans begin, go on and end.
+"""Turn an observation of the nodes into changes of the ledger: which spans begin, continue and end.
 
-A look says of each node when it was seen, so looks may come in any order and from several processes: one that is older
-than what the ledger knows changes nothing.
+An observation says when each node was seen, so observations may come in any order and from several processes: one that
+is older than the ledger changes nothing.
 """
 
 from __future__ import annotations
@@ -13,18 +13,22 @@ from jupyter_tpu.models import NodeName
 from jupyter_tpu.money.spans import Span
 from jupyter_tpu.provisioning import Provisioning
 
-_NO_LOOK_IS_SO_LATE_S = 600.0
-"""What the ledger knows of a time so much later than now was written while the clock was wrong."""
+_FUTURE_TOLERANCE_S = 600.0
+"""An entry dated further ahead than this was written while a clock was wrong.
+
+Entries less far ahead stay: another process may have written them a moment ago, by a clock a little ahead of this one.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sight:
-    """A node that was seen READY.
+    """A node that was observed READY.
 
     Attributes:
-        unwatched_s: for how long it may have been READY before, with nobody looking.
-        price_source: where the price is from, see `Price.origin`.
-        provisioning: on which terms it was asked for.
+        usd_per_hour: list price of the whole node; None if no source gives one.
+        unwatched_s: for how many seconds before it may have been READY while no process observed it.
+        price_source: where the price comes from, see `Price.origin`.
+        provisioning: its provisioning model; None if unknown.
     """
 
     name: NodeName
@@ -39,16 +43,16 @@ class Sight:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Look:
-    """A look at all nodes of a project.
+    """An observation of the nodes of a project.
 
     Attributes:
-        as_of: when it was asked for (Unix seconds); 0 where nothing but the nodes of `looked_at` was looked at.
+        as_of: when the list was requested (Unix seconds); 0 if only the nodes in `looked_at` were observed.
         ready: the nodes that were READY.
-        unreachable: zones that did not answer; what was READY there is taken as READY still.
-        looked_at: nodes that were looked at by themselves later, and when; also in vain.
-        ended: nodes that are READY no more, and when the cloud says that this ended at the latest.
-        now: when it is taken in, which may be long after; what the ledger knows of a later time is wrong. By default
-            nothing is.
+        unreachable: zones that did not answer; nodes that were READY there count as READY still.
+        looked_at: nodes that were read one by one afterwards, and when, whether or not they were found.
+        ended: nodes that are no longer READY, and the latest time at which, according to the cloud, that happened.
+        now: when the observation is recorded, perhaps long after `as_of`; ledger entries that are later than this are
+            wrong. The default accepts every entry.
     """
 
     as_of: float
@@ -59,17 +63,17 @@ class Look:
     now: float = float("inf")
 
     def is_ahead(self, at: float) -> bool:
-        """Whether the ledger has such a moment from a clock that was wrong."""
-        return at - self.now > _NO_LOOK_IS_SO_LATE_S
+        """Whether a time in the ledger can only come from a clock that was wrong."""
+        return at - self.now > _FUTURE_TOLERANCE_S
 
     def seen_at(self, name: NodeName) -> float:
-        """When that node, or its absence, was seen."""
+        """When a node, or its absence, was observed (Unix seconds)."""
         return self.looked_at.get(name, self.as_of)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Accrual:
-    """What is to be written down. Each node has at most one open span before and after."""
+    """Changes for the ledger. Each node has at most one open span before and after them."""
 
     extended: tuple[Span, ...] = ()
     closed: tuple[Span, ...] = ()
@@ -77,18 +81,26 @@ class Accrual:
 
 
 def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], look: Look) -> Accrual:
-    """What a look means for the open `spans`; `gone_at` says when a node was last seen not READY any more."""
+    """Compute the changes that an observation makes to the open `spans`.
+
+    Args:
+        spans: the open span of each node that has one.
+        gone_at: when each node was last observed not READY (Unix seconds).
+    """
     ready = {sight.name: sight for sight in look.ready}
+    # first the spans that are open: extend, close, or close and reopen at a new price
     extended, closed, opened, repriced = list[Span](), list[Span](), list[Span](), set[NodeName]()
     for name, span in spans.items():
         at, sight = look.seen_at(name), ready.get(name)
         if not at:
-            continue  # nobody looked at it
+            continue  # this observation did not include the node, so it says nothing about it
         if look.is_ahead(span.ended_at):
+            # written by a clock that was ahead: bring the span back to now, or it would block all later observations
             span = replace(span, began_at=min(span.began_at, at), ended_at=at)
         elif at <= span.ended_at:
-            continue
+            continue  # an older observation than the ledger has
         if sight is None and name.zone in look.unreachable and name not in look.looked_at:
+            # silence of a zone is no proof that the node is gone, and it is billed if it is not
             extended.append(replace(span, ended_at=at))
         elif sight is None or sight.uid != span.uid:
             closed.append(_closed(span, _ended_at_latest(span, sight, look)))
@@ -97,27 +109,33 @@ def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], lo
             repriced.add(name)
         else:
             extended.append(replace(span, ended_at=at, price_source=sight.price_source))
-    free = ready.keys() - (spans.keys() - {span.name for span in closed})
-    for name in sorted(free):
+    # then the READY nodes that have no open span, or whose span was closed above
+    without_span = ready.keys() - (spans.keys() - {span.name for span in closed})
+    for name in sorted(without_span):
         at, gone = look.seen_at(name), gone_at.get(name, float("-inf"))
         watched_s = float("inf") if look.is_ahead(gone) else at - gone
         if watched_s > 0:
             sight = ready[name]
+            # a node whose price changed was observed all along: no unmonitored time lies before its new span
             unwatched_s = 0.0 if name in repriced else min(sight.unwatched_s, watched_s)
             opened.append(_opened(replace(sight, unwatched_s=unwatched_s), at))
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
 
 
 def _ended_at_latest(span: Span, successor: Sight | None, look: Look) -> float:
-    """When it was seen not READY, or before: by the word of the cloud, or because another node has its name."""
+    """Return the earliest time by which the node had certainly stopped being READY.
+
+    That is when it was observed not READY, or earlier if the cloud's operations say so or if a new node of the same
+    name was there before.
+    """
     seen_at = look.seen_at(span.name)
     began_at = seen_at - successor.unwatched_s if successor else seen_at
-    said_at = look.ended.get(span.name, seen_at)
-    return min([seen_at, *(at for at in (began_at, said_at) if at >= span.ended_at)])
+    reported_at = look.ended.get(span.name, seen_at)
+    return min([seen_at, *(at for at in (began_at, reported_at) if at >= span.ended_at)])
 
 
 def _closed(span: Span, at: float) -> Span:
-    """It ended at its last sight, or somewhat later."""
+    """Close a span where the node was last seen READY; the time up to `at` is unmonitored."""
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 

@@ -1,7 +1,7 @@
-"""What Google has billed, by its export to BigQuery: which table, which questions, and what the answers come to.
+"""What Google has billed, from the Cloud Billing export to BigQuery: the table's name, the queries and their totals.
 
 Pure. The export's schema is that of the standard usage cost data (cloud.google.com/billing, "Structure of Standard data
-export"). Days and months are those of UTC. Amounts are in the currency of the billing account; credits are negative.
+export"). Days and months are in UTC. Amounts are in the currency of the billing account; credits are negative.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from jupyter_tpu.errors import BadInput, CloudRefused, CloudUnavailable
 
 JSON = dict[str, Any]
 Answer = Sequence[Mapping[str, str | None]]
-"""Rows of BigQuery: each value by its column's name, as text."""
+"""Rows of a BigQuery result: each value as text, by the name of its column."""
 
-LATE = "The export lags: what was used in the last 24 hours, or somewhat longer ago, may be missing."
+LATE = "The export lags: usage of the last 24 hours or more may be missing."
+"""Cloud Billing guarantees no maximum delay; its documentation speaks of hours to a day."""
 
+# Only what can be put between back-ticks in a query: a table name cannot be a query parameter.
 _PROJECT = re.compile(r"[a-z0-9.:-]{1,80}")
 _DATASET = re.compile(r"[A-Za-z0-9_]{1,200}")
 _TABLE = re.compile(r"[A-Za-z0-9_-]{1,200}")
@@ -27,7 +29,7 @@ _EXAMPLE = "my-project.billing.gcp_billing_export_v1_0123AB_4567CD_89EF01"
 
 _WHERE = "WHERE project.id = @project AND usage_start_time >= TIMESTAMP(@since)"
 
-# grouped by position: service and sku are names of columns, too, which would be ambiguous
+# Grouped by position, because service and sku are also names of columns, which BigQuery refuses as ambiguous.
 COSTS = f"""\
 SELECT FORMAT_TIMESTAMP('%F', usage_start_time) AS day, service.description AS service, sku.description AS sku,
   currency, SUM(cost) AS cost, SUM(IFNULL((SELECT SUM(credit.amount) FROM UNNEST(credits) AS credit), 0)) AS credits,
@@ -48,7 +50,7 @@ ORDER BY 1, 2, 3"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportTable:
-    """A table that Cloud Billing exports to."""
+    """A BigQuery table that Cloud Billing exports to."""
 
     project: str
     dataset: str
@@ -56,23 +58,24 @@ class ExportTable:
 
     @classmethod
     def parse(cls, text: str) -> ExportTable:
-        """From ``PROJECT.DATASET.TABLE``, with nothing in it that could end the name in a query.
+        """Parse ``PROJECT.DATASET.TABLE``; refuse every character that could end the name in a query.
 
         Raises:
-            BadInput: it is none, or empty.
+            BadInput: the text is empty or has another form.
         """
         if not text.strip():
             raise BadInput(
                 "No billing export is configured.",
-                hint="Name its table with --billing-export, in JUPYTER_TPU_BILLING_EXPORT or in TPUApp.billing_export, "
-                f"such as {_EXAMPLE}. Exports are made in the Cloud console under Billing, Billing export.",
+                hint="Set its table with --billing-export, $JUPYTER_TPU_BILLING_EXPORT or TPUApp.billing_export, for "
+                f"example {_EXAMPLE}. Create an export in the Cloud console under Billing, Billing export.",
             )
+        # from the right, because old project ids have a dot in them ("example.com:my-project")
         parts = text.strip().replace("`", "'").rsplit(".", 2)
         forms = (_PROJECT, _DATASET, _TABLE)
         if len(parts) != len(forms) or not all(form.fullmatch(part) for form, part in zip(forms, parts, strict=True)):
             raise BadInput(
-                f"{text[:100]!r} is no table of BigQuery.",
-                hint=f"Name it as PROJECT.DATASET.TABLE, such as {_EXAMPLE}.",
+                f"{text[:100]!r} is not a BigQuery table.",
+                hint=f"Use PROJECT.DATASET.TABLE, for example {_EXAMPLE}.",
             )
         return cls(project=parts[0], dataset=parts[1], table=parts[2])
 
@@ -80,28 +83,33 @@ class ExportTable:
         return f"{self.project}.{self.dataset}.{self.table}"
 
     def asked(self, query: str) -> str:
-        """`COSTS` or `CREDITS` of this table; all that varies besides are its parameters."""
+        """Return `COSTS` or `CREDITS` for this table; everything else that varies is a query parameter."""
         return query.replace("{table}", str(self))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
-    """The days from which the totals count, as ``YYYY-MM-DD``."""
+    """The first days of the two totals, as ``YYYY-MM-DD`` in UTC."""
 
     month: str
     last_30_days: str
 
     @property
     def since(self) -> str:
+        """The first day that either total needs."""
         return min(self.month, self.last_30_days)
 
 
 def billed_view(costs: Answer, credits: Answer, *, table: ExportTable, project: str, periods: Periods) -> JSON:
-    """Costs by day, service and SKU, the credits that were applied, and what both come to.
+    """Return costs by day, service and SKU, the credits applied to them, and the totals of both.
+
+    Args:
+        costs: the result of `COSTS`.
+        credits: the result of `CREDITS`.
 
     Raises:
-        CloudRefused: the export has nothing of the project, or costs in several currencies.
-        CloudUnavailable: the answers are not those to the questions.
+        CloudRefused: the export has no costs of the project, or costs in several currencies.
+        CloudUnavailable: the rows do not have the columns that the queries ask for.
     """
     try:
         days = [_day(row) for row in costs]
@@ -110,19 +118,19 @@ def billed_view(costs: Answer, credits: Answer, *, table: ExportTable, project: 
         currencies = sorted({_text(row["currency"]) for row in costs})
     except (KeyError, TypeError, ValueError) as error:
         raise CloudUnavailable(
-            "BigQuery's answer about the billing export cannot be read.", hint="Try again in a minute.", raw=repr(error)
+            "BigQuery returned unexpected rows for the billing export.", hint="Try again in a minute.", raw=repr(error)
         ) from error
     if not days:
         raise CloudRefused(
             f"The billing export {table} has no costs of project {project} since {periods.since}.",
-            hint="A new export takes hours until it has any, up to five days for those of earlier days. Check that its "
-            "billing account pays for this project.",
+            hint="A new export shows its first costs after some hours, and earlier costs after up to five days. Check "
+            "that its billing account pays for this project.",
         )
     if len(currencies) > 1:
         raise CloudRefused(
             f"The billing export {table} has costs in several currencies, which cannot be added: "
             f"{', '.join(currencies)[:60]}.",
-            hint="Look at it in the Cloud console; from the next month on there may be one only.",
+            hint="See the costs in the Cloud console. Totals work again once all of these days are in one currency.",
         )
     return {
         "table": str(table),
@@ -156,7 +164,7 @@ def _credit(row: Mapping[str, str | None]) -> JSON:
 
 
 def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
-    """What was billed from a day on; `net` is what is left to pay."""
+    """Return what was billed from a day on; `net` is the amount left to pay."""
     own = [row for row in days if row["day"] >= since]
     by_credit: dict[tuple[str, str], list[float]] = {}
     for row in applied:
@@ -182,6 +190,7 @@ def _text(value: str | None) -> str:
 
 
 def _amount(value: str | None) -> float:
+    # float() also reads "nan" and "inf", which would spoil every total and are not JSON
     amount = float(_text(value))
     if not math.isfinite(amount):
         raise ValueError(f"{value!r:.100} is no amount")

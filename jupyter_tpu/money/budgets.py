@@ -1,7 +1,7 @@
-"""Budgets: so much money, or so many hours of READY nodes, per day, week, month or in all.
+"""Budgets: a cap in US dollars, or in hours of READY nodes, per day, week, month or in total.
 
-Windows begin at the user's wall time, so each function that reckons with them takes the wall clock's offset from UTC at
-any moment. Money counts as in `Cost.worst_usd`: an unknown price is the dearest.
+Windows begin at the user's wall time, so each function that computes with them takes `offset_at`, the wall clock's
+offset from UTC at any time. Money counts as in `Cost.worst_usd`: an unknown price counts as the highest known one.
 """
 
 from __future__ import annotations
@@ -29,26 +29,29 @@ WEEKDAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", 
 FIELDS = ("amount", "unit", "period", "resets_on", "resets_at", "action")
 
 _DAY_S = 86_400.0
+# Bounds of an amount. Below the least, the used fraction could become infinite, which JSON cannot carry.
 _MOST = 1_000_000_000.0
 _LEAST = 1e-9
-_WORTH_A_WORD = 0.01
+# Unmonitored time below 1 % of what is used is not mentioned.
+_NOTABLE_SHARE = 0.01
+# Further away, a date can lie beyond the years that calendars and clocks can represent.
 _FAR_OFF_S = 100 * 365 * _DAY_S
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,62}")
 _TIME = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])")
-_NOTHING_DONE = "The budgets are as they were."
-# day 0, 1970-01-01, was a Thursday
+_NOTHING_DONE = "No budget was changed."
+# Day 0, 1970-01-01, was a Thursday; Monday is 0.
 _FIRST_WEEKDAY = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """What the user has laid down.
+    """A budget that the user has set.
 
     Attributes:
-        amount: of `unit`; more than 0. ``hours`` are those of all nodes together.
-        resets_on: the weekday on which a weekly budget begins anew; None for the others.
-        resets_at: ``HH:MM``, when a day, week or month begins.
-        action: at the cap; ``stop`` also forbids what would cost more.
+        amount: in `unit`; more than 0. ``hours`` are node-hours of all nodes together.
+        resets_on: the weekday on which a weekly budget resets; None for other periods.
+        resets_at: ``HH:MM`` by the wall clock, when a day, week or month begins.
+        action: what happens at the cap; ``stop`` also refuses requests that would cost more.
     """
 
     name: str
@@ -60,12 +63,13 @@ class Budget:
     action: Action = "stop"
 
     def to_json(self) -> dict[str, Any]:
+        """Return all fields but the name, as the REST API and the journal have them."""
         return {field: getattr(self, field) for field in FIELDS}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokenBudget:
-    """One that is written down and cannot be read: while it stands, nothing may be asked for that costs money."""
+    """A stored budget that cannot be read: until it is replaced or removed, nothing that costs money is allowed."""
 
     name: str
     error: TpuError
@@ -73,14 +77,14 @@ class BrokenBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """How far a budget is used.
+    """How much of a budget is used.
 
     Attributes:
-        used: in its unit, at worst: what nobody watched counts as READY.
-        watched: what of it was seen; the rest is at most that.
-        fraction: of its amount; may be more than 1.
-        runs_out_at: at the present rate; None where nothing is READY, where its window ends before, and where it lasts
-            for more than 100 years.
+        used: in the budget's unit, at most: unmonitored time counts as READY.
+        watched: the part of `used` that was observed.
+        fraction: of the budget's amount; may be more than 1.
+        runs_out_at: at the present rate (Unix seconds); None if nothing is READY, if the window ends before, or if the
+            budget lasts for more than 100 years.
     """
 
     window: Window
@@ -92,20 +96,21 @@ class Usage:
 
     @property
     def unwatched(self) -> float:
-        """What of it nobody has seen; 0 where that makes no difference worth a word."""
+        """The part of `used` that is unmonitored time; 0 if it is too small to mention."""
         rest = self.used - self.watched
-        return rest if rest >= _WORTH_A_WORD * self.used else 0.0
+        return rest if rest >= _NOTABLE_SHARE * self.used else 0.0
 
     @property
     def is_used_up(self) -> bool:
+        """Whether the cap is reached."""
         return self.level == "100"
 
 
 def budget_from_json(name: str, data: Mapping[str, Any]) -> Budget:
-    """A budget as somebody asked for it, or as it was written down.
+    """Read a budget from a request body or from the journal.
 
     Raises:
-        BadInput: it makes no sense; says why.
+        BadInput: a field is missing, unknown or invalid; the message says which.
     """
     if not _NAME.fullmatch(name):
         raise _bad(f"{name[:70]!r} is not a name for a budget", "1 to 63 letters, digits, spaces, dots and hyphens")
@@ -130,7 +135,7 @@ def _bad(what: str, use: str) -> BadInput:
 
 def _one_of(choices: tuple[str, ...], value: object, what: str) -> Any:
     if not isinstance(value, str) or value not in choices:
-        raise _bad(f"{str(value)[:40]!r} is no {what} of a budget", ", ".join(choices))
+        raise _bad(f"{str(value)[:40]!r} is not a valid {what} for a budget", ", ".join(choices))
     return value
 
 
@@ -143,7 +148,7 @@ def _amount(value: object) -> float:
 def _weekday(value: object, period: Period) -> str | None:
     if period != "week":
         if value is not None:
-            raise _bad(f"A budget per {period} resets on no weekday", "resets_on with the period week only")
+            raise _bad(f"A budget per {period} has no weekday", "resets_on with the period week only")
         return None
     day: str = _one_of(WEEKDAYS, "monday" if value is None else value, "weekday")
     return day
@@ -157,7 +162,7 @@ def _time(value: object) -> str:
 
 
 def window_of(budget: Budget, now: float, offset_at: OffsetAt) -> Window:
-    """The window that `now` is in."""
+    """Return the window of the budget that contains `now` (Unix seconds)."""
     if budget.period == "total":
         return Window()
     hours, minutes = budget.resets_at.split(":")
@@ -167,14 +172,14 @@ def window_of(budget: Budget, now: float, offset_at: OffsetAt) -> Window:
         return wall_moment(day * _DAY_S + reset_s, offset_at)
 
     day = math.floor((now + offset_at(now) - reset_s) / _DAY_S)
-    # on the night when it is changed, the wall clock skips some times and shows others twice
+    # On the night of a clock change the wall clock skips some times and shows others twice, so the day can be off by 1.
     day += (now >= begins(day + 1)) - (now < begins(day))
     first, last = _days(budget, day)
     return Window(starts_at=begins(first), ends_at=begins(last))
 
 
 def _days(budget: Budget, day: int) -> tuple[int, int]:
-    """The first day of the period, and that of the next one."""
+    """Return the first day of the period and the first day of the next one."""
     if budget.period == "day":
         return day, day + 1
     if budget.period == "week":
@@ -188,7 +193,11 @@ def _days(budget: Budget, day: int) -> tuple[int, int]:
 def usage_of(
     budget: Budget, spans: Sequence[Span], now: float, offset_at: OffsetAt, *, worst: Sequence[Span] | None = None
 ) -> Usage:
-    """How far it is used by these spans; `worst` are the longest that they can have been, if that was worked out."""
+    """Return how much of a budget these spans use.
+
+    Args:
+        worst: the spans at their longest, see `spans.at_worst`; None computes them here.
+    """
     window = window_of(budget, now, offset_at)
     longest = [at_worst(span) for span in spans] if worst is None else worst
     used = _counted(budget.unit, cost(longest, window, now))
@@ -208,14 +217,14 @@ def _counted(unit: Unit, spent: Cost) -> float:
 
 
 def level_of(fraction: float) -> Level:
-    """The last threshold that was reached."""
+    """Return the highest threshold, in percent, that a fraction has reached."""
     if fraction >= 1.0:
         return "100"
     return "80" if fraction >= 0.8 else "50" if fraction >= 0.5 else "ok"
 
 
 def rate_per_hour(unit: Unit, spans: Iterable[Span]) -> float:
-    """What an hour takes of a budget, with the nodes that are READY."""
+    """Return how much of a budget the nodes that are READY now use per hour."""
     return sum((span.usd_per_hour_at_worst if unit == "usd" else 1.0) for span in spans if span.is_open)
 
 
@@ -227,21 +236,21 @@ def _runs_out_at(left: float, rate: float, window: Window, now: float) -> float 
 
 
 def amount_text(budget: Budget, amount: float) -> str:
-    """``$20.00`` or ``7.5 hours``; small money is not rounded to nothing."""
+    """Format an amount as ``$20.00`` or ``7.50 hours``; small amounts keep their digits."""
     if budget.unit == "hours":
         return f"{amount:,.2f} hours"
     return f"${amount:,.2f}" if amount >= 0.1 or not amount else f"${amount:.6f}"
 
 
 def usage_text(budget: Budget, usage: Usage) -> str:
-    """``$16.02 of $20.00 this week``; ``up to $16.02`` where a part of it was watched by nobody."""
+    """Format a usage as ``$16.02 of $20.00 this week``, with ``up to`` before it if a part is unmonitored."""
     when = "in all" if budget.period == "total" else "today" if budget.period == "day" else f"this {budget.period}"
     up_to = "up to " if usage.unwatched else ""
     return f"{up_to}{amount_text(budget, usage.used)} of {amount_text(budget, budget.amount)} {when}"
 
 
 def unwatched_text(budget: Budget, usage: Usage) -> str:
-    """What is to be said of the time that nobody watched; nothing where there is none."""
+    """Return a sentence about unmonitored time; empty if there is none."""
     if not usage.unwatched:
         return ""
     part = amount_text(budget, usage.unwatched)
@@ -249,7 +258,7 @@ def unwatched_text(budget: Budget, usage: Usage) -> str:
 
 
 def moment_text(at: float, utc_offset_s: float) -> str:
-    """``2026-11-01 09:00`` by the local wall clock."""
+    """Format Unix seconds as ``2026-11-01 09:00`` by the wall clock."""
     local = int(at + utc_offset_s)
     day, second = divmod(local, int(_DAY_S))
     return f"{day_text(day)} {second // 3600:02}:{second % 3600 // 60:02}"

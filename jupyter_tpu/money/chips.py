@@ -1,4 +1,4 @@
-"""Which of the granted chips the present nodes use, and which are free."""
+"""Which chips of the grants the present nodes use, and which are free."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from jupyter_tpu.money.grants import Grant, GrantRow
 from jupyter_tpu.provisioning import is_grantable
 
 Place = tuple[str, int]
-"""A grant's name and the number of the row in it."""
+"""A row of a grant: the grant's name and the row's index in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Allotment:
-    """What is used of each row.
+    """How many chips of each row of the grants are in use.
 
     Attributes:
-        used: chips; rows that nobody uses are left out.
-        unknown: rows of which nobody knows, with the reason.
+        used: chips in use; rows without any are left out.
+        unknown: rows whose use is unknown, with the reason.
     """
 
     used: Mapping[Place, int] = field(default_factory=dict)
     unknown: Mapping[Place, str] = field(default_factory=dict)
 
     def used_of(self, grant: Grant, number: int) -> int | None:
-        """Chips in use; None where that is not known."""
+        """Return the chips in use of row `number` of a grant; None if unknown."""
         place = (grant.name, number)
         return None if place in self.unknown else self.used.get(place, 0)
 
     def free_of(self, grant: Grant, number: int) -> int | None:
-        """Chips still free; None where that is not known."""
+        """Return the free chips of row `number` of a grant; None if unknown."""
         used = self.used_of(grant, number)
         return None if used is None else max(0, grant.rows[number].chips - used)
 
@@ -41,14 +41,18 @@ class Allotment:
 def allot(
     grants: Iterable[Grant], nodes: Iterable[Node] | None, *, today: int, unreachable: Iterable[str] = ()
 ) -> Allotment:
-    """Give each node, the oldest first, to the first row that is for it and has room for all of it.
+    """Assign each node, oldest first, to the first row that fits it and has room for the whole node.
 
-    Stopped and pre-empted nodes count too: they hold quota until they are deleted. `nodes` is None while nobody knows
-    them; `unreachable` are zones whose nodes are missing.
+    Stopped and pre-empted nodes count too: they hold quota until they are deleted.
+
+    Args:
+        nodes: None while no list of the nodes is known.
+        today: the day as a number, see `days`.
+        unreachable: zones whose nodes are missing from `nodes`.
     """
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     if nodes is None:
-        return Allotment(unknown={(grant.name, number): "the nodes are not known yet" for grant, number in places})
+        return Allotment(unknown={(grant.name, number): "the nodes are not listed yet" for grant, number in places})
     listed, missing = sorted(nodes, key=_age), set(unreachable)
     used: Counter[Place] = Counter()
     for node in listed:
@@ -59,7 +63,7 @@ def allot(
 
 
 def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
-    """Whether a row is for such a node, however many chips are free."""
+    """Whether a row is for nodes of this type, zone and model, regardless of how many chips are free."""
     kind = find_accelerator(accelerator_type)
     same = kind is not None and (row.generation, row.zone, row.spot) == (kind.generation, zone, spot)
     return same and row.device in ("", accelerator_type)
@@ -68,7 +72,11 @@ def is_for(row: GrantRow, accelerator_type: str, zone: str, spot: bool) -> bool:
 def give(
     places: Iterable[tuple[Grant, int]], used: Counter[Place], accelerator_type: str, zone: str, spot: bool
 ) -> bool:
-    """Give a node to the first row that is for it and has room for all of it; whether there was one."""
+    """Assign a node to the first row that fits it and has room for the whole node, and count it in `used`.
+
+    Returns:
+        Whether there was such a row.
+    """
     kind = find_accelerator(accelerator_type)
     for grant, number in places:
         row, place = grant.rows[number], (grant.name, number)
@@ -79,12 +87,13 @@ def give(
 
 
 def _age(node: Node) -> tuple[str, str]:
-    return (node.create_time or "9", str(node.name))  # one that the cloud has not dated is the newest
+    return (node.create_time or "9", str(node.name))  # a node without a date sorts behind all dates: it is the newest
 
 
 def _why_unknown(row: GrantRow, nodes: list[Node], missing: set[str]) -> str:
     if row.zone in missing:
         return f"{row.zone} did not answer"
-    riddles = (node for node in nodes if node.name.zone == row.zone and not find_accelerator(node.accelerator_type))
-    riddle = next(riddles, None)
-    return f"the type of {riddle.name.node_id} is not known" if riddle else ""
+    # a node of an unknown type may be of this generation, and may use any number of chips
+    unknown = (node for node in nodes if node.name.zone == row.zone and not find_accelerator(node.accelerator_type))
+    first = next(unknown, None)
+    return f"the type of {first.name.node_id} is unknown" if first else ""

@@ -1,4 +1,4 @@
-"""How a budget came to be used, from the beginning of its window until now."""
+"""The burn-down of a budget: how much was used at each point from the start of its window until now."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from jupyter_tpu.money.spending import Account, budget_view
 JSON = dict[str, Any]
 
 STEPS = 96
-"""As many as an eye can tell apart in a panel."""
+"""Points of a burn-down: more could not be told apart at the width of the panel."""
 
 
 def course_view(budget: Budget, account: Account) -> JSON:
-    """The budget as it is used now, and the points on the way there: what was used, and what of it was watched."""
+    """Return a budget as it is used now and its burn-down: used and observed amounts at `STEPS` + 1 times."""
     usage = account.usage(budget)
     view = budget_view(budget, usage, account)
     at = _moments(view["window_start"], account.now)
@@ -37,13 +37,17 @@ def course_view(budget: Budget, account: Account) -> JSON:
 
 
 def _moments(began_at: float, now: float) -> list[float]:
-    """Rising; the first is when it began, the last is now."""
+    """Return rising times, the first at the start of the window and the last now."""
     step_s = max(0.0, now - began_at) / STEPS
     return [began_at + number * step_s for number in range(STEPS)] + [max(began_at, now)]
 
 
 def _risen(spans: Sequence[Span], at: Sequence[float], window: Window, now: float, unit: Unit) -> list[float]:
-    """What was used at each moment; at the last all that counts, even if a clock that was set back calls it future."""
+    """Return what was used up to each time.
+
+    The last value covers the whole window, so that it equals the budget's usage even if a clock was set back and some
+    spans lie in the future.
+    """
     per_second = _usd_per_s if unit == "usd" else _hours_per_s
     edges = [window.starts_at, *at[:-1], math.inf if window.ends_at is None else window.ends_at]
     return list(itertools.accumulate(spread(spans, edges, now, per_second)))

@@ -1,4 +1,4 @@
-"""Who would pay for a node that somebody is about to create: a grant, or they themselves."""
+"""Who would pay for a node before it is created: a grant or the user."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ NEVER_COVERED = (
 )
 """What no TRC grant pays for: "you'll still be charged for the rest of the GCP services you use" (TRC mail, 2026)."""
 
+# The text is one line in a form; a user with more grants than this sees how many others there are.
 _MOST_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The node that is asked for."""
+    """The node to be created, as far as coverage depends on it."""
 
     accelerator_type: str
     zone: str
@@ -34,22 +35,23 @@ class Request:
 
     @property
     def spot(self) -> bool:
-        """Preemptible too: grants call both by either name."""
+        """Whether it is spot or preemptible: the mails of the TPU Research Cloud use both names for either."""
         return is_taken_back(self.provisioning)
 
     @property
     def is_reserved(self) -> bool:
+        """Whether it takes chips of a reservation."""
         return self.provisioning == "reserved"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Coverage:
-    """Who pays for its chips.
+    """Who pays for the chips of a node.
 
     Attributes:
-        grant: the name of the grant that does; None where none does.
-        price: what it lists for, whoever pays; None where no source says (unknown is not free).
-        text: one line for people, before they create it.
+        grant: the name of the grant that covers the node; None if the user pays.
+        price: the list price, whoever pays; None if no source gives one (unknown is not free).
+        text: one line for the user, shown before the node is created.
     """
 
     grant: str | None
@@ -58,9 +60,11 @@ class Coverage:
 
     @property
     def is_covered(self) -> bool:
+        """Whether a grant pays."""
         return self.grant is not None
 
     def to_json(self) -> dict[str, Any]:
+        """Return the body of ``GET coverage``."""
         return {
             "covered": self.is_covered,
             "grant": self.grant,
@@ -73,11 +77,15 @@ class Coverage:
 def coverage(
     request: Request, grants: Iterable[Grant], allotment: Allotment, *, now: float, left: Mapping[str, float | None]
 ) -> Coverage:
-    """Whether a grant covers the whole node now; of several, the one that lasts longest.
+    """Return whether a grant covers the whole node now; of several, the one that ends last.
 
-    `allotment` is what the present nodes use of these grants; `left` has the dollars left of the credits, by name.
+    Args:
+        allotment: what the present nodes use of these grants.
+        now: Unix seconds.
+        left: US dollars left of each credit, by name; None if unknown.
     """
     today, known = day_of(now), tuple(grants)
+    # a TRC grant makes the node free; a credit only pays the bill, so it is mentioned only if no grant covers the node
     trc = [grant for grant in known if grant.kind == "trc"]
     reasons = {grant.name: _why_not(request, grant, allotment, today) for grant in trc}
     paying = [grant for grant in trc if not reasons[grant.name]]
@@ -98,7 +106,7 @@ def _free(grant: Grant, price: Price | None) -> str:
 def _billed(request: Request, price: Price | None, reasons: list[str], credit: str) -> str:
     more = f"; {len(reasons) - _MOST_REASONS} more do not cover it" if len(reasons) > _MOST_REASONS else ""
     why = f" ({'; '.join(reasons[:_MOST_REASONS])}{more})" if reasons else ""
-    cost = "by your reservation, whether used or not; no list has its price" if request.is_reserved else _price(price)
+    cost = "by your reservation, used or not; it has no list price" if request.is_reserved else _price(price)
     return f"billed: {cost}{why}{credit}"
 
 
@@ -107,18 +115,18 @@ def _price(price: Price | None) -> str:
 
 
 def _credit(credits: list[Grant], left: Mapping[str, float | None]) -> str:
-    """Of the credit that ends first, as long as something may be left of it."""
+    """Return the part of the text about the credit that ends first and may have something left."""
     for grant in sorted(credits, key=lambda grant: grant.last_day):
         amount = left.get(grant.name)
         if amount is None:
-            return f"; your credit {grant.name}, until {grant.ends_on}, may pay for it: what is left is not known"
+            return f"; your credit {grant.name}, until {grant.ends_on}, may pay for it (the rest of it is unknown)"
         if amount > 0:
             return f"; your credit {grant.name} has about ${amount:.2f} left until {grant.ends_on}"
     return ""
 
 
 def _why_not(request: Request, grant: Grant, allotment: Allotment, today: int) -> str:
-    """Why a grant does not cover it; empty where it does."""
+    """Return why a grant does not cover the node; empty if it does."""
     if grant.is_over(today):
         return f"your TRC grant {grant.name} ended on {grant.ends_on}"
     if not grant.holds(today):
@@ -127,7 +135,7 @@ def _why_not(request: Request, grant: Grant, allotment: Allotment, today: int) -
         return f"your TRC grant {grant.name} covers no {request.provisioning} nodes"
     kind = find_accelerator(request.accelerator_type)
     if kind is None:
-        return f"how many chips {request.accelerator_type[:40]} has is not known"
+        return f"the number of chips of {request.accelerator_type[:40]} is unknown"
     fitting = [
         number
         for number, row in enumerate(grant.rows)
@@ -143,12 +151,13 @@ def _why_no_room(kind: Accelerator, grant: Grant, allotment: Allotment, fitting:
     for number, chips in zip(fitting, free, strict=True):
         if chips is None:
             why = allotment.unknown[grant.name, number]
-            return f"how many chips of your TRC grant {grant.name} are free is not known: {why}"
+            return f"the number of free chips of your TRC grant {grant.name} is unknown: {why}"
     most = max(chips for chips in free if chips is not None)
-    return f"your TRC grant {grant.name} has {most} chips free there, and it takes {kind.chips}"
+    return f"your TRC grant {grant.name} has {most} chips free there, the node needs {kind.chips}"
 
 
 def _why_no_row(request: Request, kind: Accelerator, grant: Grant) -> str:
+    # name the first thing that differs, from the coarsest to the finest: generation, zone, model, accelerator type
     covers = f"your TRC grant {grant.name} covers"
     same = [row for row in grant.rows if row.generation == kind.generation]
     if not same:

@@ -1,7 +1,7 @@
-"""How much of the credits in dollars the nodes have used, by the ledger's list prices.
+"""How much of the credits in US dollars the nodes have used, by the ledger's list prices.
 
-What a TRC grant paid for uses no credit. Of credits that hold at the same time, the one that ends first is used first.
-Only the chips are counted: disks, addresses and egress use credit too, and no API tells how much.
+What a TRC grant paid for uses no credit. Of several credits, the one that ends first is used first. Only the chips are
+counted: disks, addresses and egress use credit too, but no API reports how much.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from jupyter_tpu.provisioning import is_grantable
 
 
 def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) -> Mapping[str, float | None]:
-    """Dollars used of each credit since it began, by name; None where the price of a node that used it is unknown."""
+    """Return the US dollars used of each credit since it began, by name; None if a node that used it has no price."""
     known = tuple(grants)
     credits = sorted((grant for grant in known if grant.kind == "credit"), key=lambda grant: grant.last_day)
     if not credits:
@@ -34,7 +34,11 @@ def credits_used(grants: Iterable[Grant], spans: Iterable[Span], *, now: float) 
 def slices(
     grants: tuple[Grant, ...], spans: Iterable[Span], since: float, now: float
 ) -> Iterator[tuple[float, float, list[Span]]]:
-    """From `since` to `now`, the times in which the same nodes ran under the same grants; the oldest node first."""
+    """Yield (start, end, spans) for each part of `since` to `now` in which the same nodes ran under the same grants.
+
+    The spans of a part are sorted by their beginning, so that older nodes use a grant first.
+    """
+    # cut at every time at which a grant begins or ends, or a node starts or stops: between two cuts nothing changes
     waiting = sorted((span for span in spans if _end(span, now) > since), key=lambda span: span.began_at, reverse=True)
     days = (day for grant in grants for day in (began_at(grant.first_day), began_at(grant.last_day + 1)))
     moments = {since, now, *days, *(moment for span in waiting for moment in (span.began_at, _end(span, now)))}
@@ -52,7 +56,7 @@ def _end(span: Span, now: float) -> float:
 
 
 def billed(grants: tuple[Grant, ...], running: list[Span], today: int) -> list[Span]:
-    """The nodes that no TRC grant paid for."""
+    """Return the spans that no TRC grant pays for on that day, with older ones served first."""
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     used: Counter[Place] = Counter()
     return [span for span in running if not (is_grantable(span.terms) and _give(places, used, span))]
@@ -64,7 +68,7 @@ def _give(places: Iterable[tuple[Grant, int]], used: Counter[Place], span: Span)
 
 def _charge(credits: list[Grant], used: dict[str, float | None], billed: list[Span], hours: float) -> None:
     prices = [span.usd_per_hour for span in billed]
-    if None in prices:
+    if None in prices:  # any credit may have paid for that node, so none of their rests is certain any more
         used.update(dict.fromkeys((credit.name for credit in credits), None))
         return
     rest = sum(price for price in prices if price is not None) * hours

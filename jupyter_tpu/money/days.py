@@ -1,4 +1,4 @@
-"""Calendar days as ``YYYY-MM-DD`` in UTC, and as numbers that can be reckoned with (day 0 is 1970-01-01)."""
+"""Calendar days in UTC, as text ``YYYY-MM-DD`` and as day numbers to compute with (day 0 is 1970-01-01)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ from collections.abc import Callable
 from jupyter_tpu.errors import BadInput
 
 OffsetAt = Callable[[float], float]
-"""What the user's wall clock was ahead of UTC at a moment, in seconds."""
+"""Returns by how many seconds the user's wall clock is ahead of UTC at a time in Unix seconds."""
 
 _DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _DAY_S = 86_400
+# Google's first TPUs ran in 2015; a year beyond 2100 is a typing error.
 _FIRST_YEAR, _LAST_YEAR = 2015, 2100
 
 
 def day_number(text: object, what: str = "day") -> int:
-    """The number of a day that somebody wrote down.
+    """Return the number of a day that a user wrote.
+
+    Args:
+        what: what the error message calls the day.
 
     Raises:
-        BadInput: it is no day, or not of this century; `what` names it.
+        BadInput: the text is not a day, or its year is out of range.
     """
     match = _DAY.fullmatch(text) if isinstance(text, str) else None
     if match is None:
@@ -34,23 +38,26 @@ def day_number(text: object, what: str = "day") -> int:
 
 
 def day_of(at: float) -> int:
-    """The number of the day on which that is (Unix seconds)."""
+    """Return the number of the day in UTC that contains a time in Unix seconds."""
     return int(at // _DAY_S)
 
 
 def began_at(day: int) -> float:
-    """When a day begins, in Unix seconds."""
+    """Return when a day begins in UTC, in Unix seconds."""
     return float(day * _DAY_S)
 
 
 def wall_moment(wall_s: float, offset_at: OffsetAt) -> float:
-    """When the wall clock shows that: the offset that holds then is found in two steps."""
+    """Return the Unix seconds at which the wall clock shows `wall_s` (counted as if it were UTC).
+
+    The offset depends on the result, so it is found in two steps; that is enough, since clocks change by hours at most.
+    """
     return wall_s - offset_at(wall_s - offset_at(wall_s))
 
 
 def day_text(day: int) -> str:
-    """``2026-11-01`` for the number of that day."""
-    year = 1970 + day // 366  # never too late, and then put right
+    """Format a day number as ``2026-11-01``."""
+    year = 1970 + day // 366  # a year has at most 366 days, so this is never too late; the loop advances it
     while day >= _new_year(year + 1):
         year += 1
     rest, month = day - _new_year(year), 1

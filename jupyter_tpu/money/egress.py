@@ -1,7 +1,8 @@
-"""Buckets that a notebook names, and what reading them from a node would add to the bill.
+"""Cloud Storage buckets that a notebook names, and what reading them from a node would add to the bill.
 
-What leaves a bucket's region is billed, also for those whose chips a grant pays for; one reported bill came to $2.5k.
-The price is the list price of `jupyter_tpu.money.egress_prices`; how much a notebook reads only its user knows.
+Data that leaves a bucket's region is billed, even if a grant pays for the chips; one TRC user reported a bill of $2.5k
+(r/googlecloud, January 2026). Prices are the list prices of `jupyter_tpu.money.egress_prices`; only the user knows how
+much a notebook reads.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from jupyter_tpu.money.egress_prices import AS_OF, SOURCE, usd_per_gib
 Verdict = Literal["same", "spread", "elsewhere", "unknown"]
 
 MOST_BUCKETS = 20
-_LONGEST_TEXT = 20_000_000
-_MOST_GIB = 1e9
-# the rule for bucket names: https://cloud.google.com/storage/docs/buckets#naming
-# nothing that a name may be put together with may follow, or it is the beginning of another one
+"""Buckets per notebook: each costs a request to Cloud Storage while the form waits."""
+_LONGEST_TEXT = 20_000_000  # characters of a file to search, so that a huge notebook does not block the server
+_MOST_GIB = 1e9  # more is a typing error, and would make the price unreadable
+# The rule for bucket names: https://cloud.google.com/storage/docs/buckets#naming
+# A name that a format string continues ("gs://data-{zone}") is only a prefix of some other bucket, so it must not match.
 _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?=[._-]{0,3}(?:[^A-Za-z0-9._{$%-]|\Z))")
 _LOCATION = re.compile(r"[A-Z0-9-]{2,40}")
 _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
@@ -29,14 +31,14 @@ _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Egress:
-    """One bucket, as seen from a zone.
+    """One bucket, as seen from the zone of a node.
 
     Attributes:
-        location: the bucket's, as Cloud Storage spells it (``US-EAST1``, ``EU``, ``NAM4``); empty while not known.
-        verdict: where it lies: in the ``same`` region; ``spread`` over several; ``elsewhere``; or ``unknown``.
-        usd_per_gib: list price of reading from it, at most; None where no source says.
-        usd_per_epoch: the same for all that is read each time; None where either is not known.
-        text: one sentence for people.
+        location: the bucket's location as Cloud Storage spells it (``US-EAST1``, ``EU``, ``NAM4``); empty if unknown.
+        verdict: the bucket is in the ``same`` region, ``spread`` over several, ``elsewhere`` or ``unknown``.
+        usd_per_gib: highest list price of reading 1 GiB; None if unknown.
+        usd_per_epoch: the price of reading the bucket's data once; None if the price or the amount is unknown.
+        text: one sentence for the user.
     """
 
     bucket: str
@@ -48,9 +50,11 @@ class Egress:
 
     @property
     def is_warning(self) -> bool:
+        """Whether reading the bucket may cost something."""
         return self.verdict in ("spread", "elsewhere")
 
     def to_json(self) -> dict[str, Any]:
+        """Return a row of ``GET egress``."""
         return {
             "bucket": self.bucket,
             "location": self.location or None,
@@ -64,33 +68,38 @@ class Egress:
 
 
 def buckets_in(text: str) -> tuple[str, ...]:
-    """The buckets that a notebook file or a program names, in their order; never raises, and not more than a few.
+    """Return the buckets that a notebook or a program names, in order, at most `MOST_BUCKETS`; never raises.
 
-    Of a notebook only the cells' sources count: what they have put out names buckets that others read.
+    In a notebook only the sources of the cells count: outputs may name buckets that other programs read.
     """
     found = dict.fromkeys(match[1] for match in _BUCKET.finditer(_sources(text[:_LONGEST_TEXT])))
     return tuple(found)[:MOST_BUCKETS]
 
 
 def gibibytes(text: str) -> float:
-    """How much is read, as a user writes it; raises BadInput for what is no amount."""
+    """Parse an amount in GiB that a user wrote.
+
+    Raises:
+        BadInput: the text is not a number in range.
+    """
     try:
         amount = float(text)
     except ValueError:
         amount = 0.0
     if not 0 < amount <= _MOST_GIB:
-        raise BadInput(f"{text[:40]!r} is no amount in GiB.", hint="Send a number above 0, such as 100 or 0.5.")
+        raise BadInput(f"{text[:40]!r} is not an amount in GiB.", hint="Send a number above 0, such as 100 or 0.5.")
     return amount
 
 
 def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoch_gib: float | None = None) -> Egress:
-    """What reading a bucket from a zone means.
+    """Compare a bucket's location with a node's zone and return what reading the bucket would cost.
 
     Args:
-        location: empty while not known; `why_unknown` says why.
-        epoch_gib: how much is read of it each time, in GiB; None where nobody says.
+        location: as Cloud Storage spells it; empty if unknown, and then `why_unknown` says why.
+        epoch_gib: how much the notebook reads of the bucket in one epoch, in GiB; None if the user did not say.
     """
     region = region_of(zone)
+    # the location comes from outside and goes into a text, so anything but its known form counts as unknown
     place = location.upper() if _LOCATION.fullmatch(location.upper()) else ""
     verdict, text = _judged(bucket, place, region, why_unknown)
     price = usd_per_gib(place, region) if place else None
@@ -106,7 +115,7 @@ def egress(bucket: str, location: str, zone: str, *, why_unknown: str = "", epoc
 
 
 def _cost(found: Egress, epoch_gib: float | None) -> str:
-    """``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
+    """Return the end of the sentence, such as ``: $0.05 per GiB, $5.00 per epoch of 100 GiB (list price of 2025)``."""
     if found.usd_per_gib is None:
         return "; no list price is known for it"
     most = "at most " if found.verdict == "spread" else ""
@@ -118,18 +127,18 @@ def _judged(bucket: str, location: str, region: str, why_unknown: str) -> tuple[
     path = f"gs://{bucket}"
     if not location:
         why = f": {why_unknown.removesuffix('.')}" if why_unknown else ""
-        return "unknown", f"Where {path} lies is not known{why}."
+        return "unknown", f"The location of {path} is unknown{why}."
     if location.lower() == region:
-        return "same", f"{path} lies in {region} too: no egress between regions."
+        return "same", f"{path} is in {region} too: no egress between regions."
     if _REGION.fullmatch(location.lower()):
-        away = f"{path} lies in {location.lower()}, the node in {region}"
-        return "elsewhere", f"{away}: egress between regions is billed per GiB read, also under a grant."
-    spread = f"{path} is spread over {location}, the node lies in {region}"
-    return "spread", f"{spread}: egress may be billed per GiB read, also under a grant."
+        away = f"{path} is in {location.lower()}, the node in {region}"
+        return "elsewhere", f"{away}: egress between regions is billed per GiB read, even under a grant."
+    spread = f"{path} is spread over {location}, the node is in {region}"
+    return "spread", f"{spread}: egress may be billed per GiB read, even under a grant."
 
 
 def _sources(text: str) -> str:
-    """The sources of a notebook's cells, or the text itself where it is no notebook."""
+    """Return the sources of a notebook's cells, or the text itself if it is not a notebook."""
     try:
         cells = json.loads(text)["cells"]
         return "\n".join(_source(cell) for cell in cells)

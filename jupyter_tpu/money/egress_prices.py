@@ -1,9 +1,9 @@
-"""What Cloud Storage lists for data that a node reads from another location. Pure.
+"""List prices of Cloud Storage for data that a node reads from another location. Pure.
 
 Source: https://cloud.google.com/storage/pricing, "Data transfer within Google Cloud", as of 2025: US dollars per GiB,
 the same in both directions, without tiers. Within one region it is free; a bucket that is spread over a continent
-counts as one elsewhere on it (https://cloud.google.com/storage/pricing-announce#network, October 2022). Continents that
-are not in the table, and the dearer countries of Asia and America, have prices of their own, which are not known here.
+counts as one elsewhere on it (https://cloud.google.com/storage/pricing-announce#network, October 2022). Other
+continents, and the regions in `_ELSEWHERE`, have prices of their own, which this table does not have.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ _USD_PER_GIB = {
     frozenset({_EUROPE, _ASIA}): 0.08,
 }
 _PREFIXES = {"us": _NORTH_AMERICA, "northamerica": _NORTH_AMERICA, "europe": _EUROPE, "asia": _ASIA}
+# Jakarta and Querétaro have other prices than the rest of their continents.
 _ELSEWHERE = ("asia-southeast2", "northamerica-south1")
-# multi-regions, and the predefined dual-regions: https://cloud.google.com/storage/docs/locations
+# Multi-regions and the predefined dual-regions: https://cloud.google.com/storage/docs/locations
 _SPREAD = {
     "us": _NORTH_AMERICA,
     "nam4": _NORTH_AMERICA,
@@ -37,14 +38,14 @@ _SPREAD = {
 
 
 def usd_per_gib(location: str, region: str) -> float | None:
-    """The list price of reading a bucket of this location (in any case) from a region; None where it is not known."""
+    """Return the list price of reading from a bucket in a location (upper or lower case) in a region; None if unknown."""
     if location.lower() == region:
         return 0.0
     return _USD_PER_GIB.get(frozenset({_continent_of(location.lower()), _continent_of(region)}))
 
 
 def _continent_of(location: str) -> str:
-    """Empty where it is none of the table."""
+    """Return the continent of a region or multi-region; empty if the table does not have it."""
     if location in _ELSEWHERE:
         return ""
     return _SPREAD.get(location) or _PREFIXES.get(location.partition("-")[0], "")

@@ -1,6 +1,6 @@
-"""What of the ledger is billed: the times for which a TRC grant paid cost nothing.
+"""Apply TRC grants to the ledger: the time for which a grant paid costs nothing.
 
-The ledger keeps list prices; grants may be entered later, so who paid is worked out each time it is asked.
+The ledger has list prices only. Grants may be entered or removed later, so who paid is computed at each request.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from jupyter_tpu.money.spans import Span
 
 
 def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tuple[Span, ...]:
-    """The same times, cut where a TRC grant begins or ceases to pay; what it paid for has the price 0."""
+    """Return the spans cut where a TRC grant begins or ends to pay; the parts that it paid for have the price 0."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     if not trc or not spans:
         return tuple(spans)
-    parts: dict[int, list[Span]] = {}
+    parts: dict[int, list[Span]] = {}  # by id(span): equal spans are still different entries of the ledger
     for start, end, running in slices(trc, spans, min(span.began_at for span in spans), now):
         paid = {id(span) for span in billed(trc, running, day_of(start))}
         for span in running:
@@ -30,7 +30,7 @@ def as_billed(grants: Iterable[Grant], spans: Sequence[Span], now: float) -> tup
 
 
 def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float) -> frozenset[NodeName]:
-    """The nodes that run now and that a TRC grant pays for, by the same order as in `as_billed`: the oldest first."""
+    """Return the nodes that are READY now and that a TRC grant pays for; older nodes come first, as in `as_billed`."""
     trc = tuple(grant for grant in grants if grant.kind == "trc")
     oldest_first = sorted(running, key=lambda span: span.began_at)
     unpaid = {span.name for span in billed(trc, oldest_first, day_of(now))}
@@ -38,7 +38,10 @@ def paid_by_grants(grants: Iterable[Grant], running: Iterable[Span], now: float)
 
 
 def _add(parts: list[Span], part: Span) -> None:
-    """Put a part behind the others; one of the same price goes on."""
+    """Append a part of a span; merge it with the one before if the price is the same.
+
+    Unmonitored time stays at the two ends of the whole span: between its parts nothing was unmonitored.
+    """
     if parts and parts[-1].usd_per_hour == part.usd_per_hour:
         parts[-1] = replace(parts[-1], ended_at=part.ended_at)
     else:
@@ -47,5 +50,5 @@ def _add(parts: list[Span], part: Span) -> None:
 
 
 def _closed(parts: list[Span]) -> list[Span]:
-    """Only the last part of an open span is open."""
+    """Mark all parts of a span but the last as ended."""
     return [*(replace(part, is_open=False) for part in parts[:-1]), parts[-1]]

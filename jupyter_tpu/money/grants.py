@@ -1,7 +1,7 @@
-"""What somebody else pays for: grants of the TPU Research Cloud, and credits in dollars.
+"""Grants: TPU chips granted by the TPU Research Cloud (TRC), and credits in US dollars.
 
-All of it is the user's input, since no public API tells what is granted or left; so all of it is checked. A grant holds
-from its first day to the end of its last one, both in UTC.
+All of it is the user's input, since no public API reports what is granted or left; so all of it is validated. A grant
+is valid from the start of its first day to the end of its last one, both in UTC.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from jupyter_tpu.accelerators import find_accelerator, generations, region_of, z
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.money.days import began_at, day_number, day_text
 
+# Bounds against typing errors and endless bodies. Known TRC grants have some hundred chips in a row, six rows and up to
+# 180 days; the longest term that can be entered is ten years.
 MOST_CHIPS = 1_000_000
 MOST_ROWS = 100
 MOST_DAYS = 3660
@@ -30,10 +32,11 @@ _ROW_FIELDS = ("chips", "generation", "spot", "zone", "device")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GrantRow:
-    """So many chips of one generation in one zone.
+    """A number of chips of one generation in one zone.
 
     Attributes:
-        device: the only accelerator type it is for, such as ``v2-8``; empty where any size will do.
+        spot: whether the chips are for spot and preemptible nodes.
+        device: the only accelerator type that the row is for, such as ``v2-8``; empty for any size.
     """
 
     chips: int
@@ -44,10 +47,11 @@ class GrantRow:
 
     @property
     def what(self) -> tuple[str, bool, str, str]:
-        """All but the number."""
+        """What the chips are for: everything but their number."""
         return (self.generation, self.spot, self.zone, self.device)
 
     def to_json(self) -> dict[str, Any]:
+        """Return the row as the REST API and the journal have it."""
         return {
             "chips": self.chips,
             "generation": self.generation,
@@ -59,11 +63,11 @@ class GrantRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grant:
-    """A grant; read it with `grant_from_json`, which checks it.
+    """A grant; read one with `grant_from_json`, which validates it.
 
     Attributes:
         kind: ``trc`` has rows of chips, ``credit`` an amount in `usd`.
-        first_day, last_day: see `jupyter_tpu.money.days`; both belong to it.
+        first_day, last_day: day numbers, see `jupyter_tpu.money.days`; the grant is valid on both.
     """
 
     name: str
@@ -75,28 +79,33 @@ class Grant:
 
     @property
     def starts_on(self) -> str:
+        """The first day as ``YYYY-MM-DD``."""
         return day_text(self.first_day)
 
     @property
     def ends_on(self) -> str:
+        """The last day as ``YYYY-MM-DD``."""
         return day_text(self.last_day)
 
     @property
     def starts_at(self) -> float:
-        """Unix seconds."""
+        """When the first day begins (Unix seconds)."""
         return began_at(self.first_day)
 
     def days_left(self, today: int) -> int:
-        """Days that it still holds, today among them; all of them before it begins."""
+        """Return how many days of the grant are left, including today; before it begins, all of them."""
         return max(0, self.last_day - max(today, self.first_day) + 1)
 
     def is_over(self, today: int) -> bool:
+        """Whether its last day has passed."""
         return today > self.last_day
 
     def holds(self, today: int) -> bool:
+        """Whether the grant is valid on a day."""
         return self.first_day <= today <= self.last_day
 
     def to_json(self) -> dict[str, Any]:
+        """Return all fields but the name, as the REST API and the journal have them."""
         return {
             "kind": self.kind,
             "starts_on": self.starts_on,
@@ -107,10 +116,10 @@ class Grant:
 
 
 def checked_name(name: str) -> str:
-    """A grant's name, if it can be one.
+    """Return a grant's name if it is valid.
 
     Raises:
-        BadInput: it cannot.
+        BadInput: it is not.
     """
     if not _NAME.fullmatch(name):
         raise _bad(f"{name[:70]!r} cannot be the name of a grant.", "Use up to 63 letters, digits, dots and hyphens.")
@@ -118,10 +127,10 @@ def checked_name(name: str) -> str:
 
 
 def grant_from_json(name: str, data: Mapping[str, Any]) -> Grant:
-    """Read a grant as the REST API and the journal have it: with ``ends_on``, or with ``days`` of its term.
+    """Read a grant from a request body or from the journal; its term is given by ``ends_on`` or by ``days``.
 
     Raises:
-        BadInput: it cannot be; says which field and why.
+        BadInput: a field is missing, unknown or invalid; the message says which and why.
     """
     _refuse_unknown(data, _FIELDS, "grant")
     kind = data.get("kind")
@@ -139,10 +148,10 @@ def grant_from_json(name: str, data: Mapping[str, Any]) -> Grant:
 
 
 def row_from_json(data: Any) -> GrantRow:
-    """Read one row.
+    """Read one row of a grant.
 
     Raises:
-        BadInput: it cannot be; says which field and why.
+        BadInput: a field is missing, unknown or invalid; the message says which and why.
     """
     if not isinstance(data, Mapping):
         raise _bad("A row of the grant is not an object.", f"Send {', '.join(_ROW_FIELDS)}.")
@@ -167,8 +176,8 @@ def _last_day(first_day: int, data: Mapping[str, Any]) -> int:
     if last_day < first_day:
         raise _bad("The grant ends before it begins.", "Send the later day as the last one.")
     if last_day - first_day >= MOST_DAYS:
-        raise _bad("The grant is longer than ten years.", "Look at the year of its last day.")
-    day_number(day_text(last_day), "last day of a grant")
+        raise _bad("The grant is longer than ten years.", "Check the year of its last day.")
+    day_number(day_text(last_day), "last day of a grant")  # a term in days may lead past the last year that is valid
     return last_day
 
 
@@ -202,14 +211,14 @@ def _usd(kind: str, usd: Any) -> float | None:
         raise _bad("The amount of the credit is missing or is not a number.", "Send usd, in US dollars.")
     if not 0 < usd <= _MOST_USD:
         raise _bad(
-            f"{_as_float(usd):g} is no amount of a credit.",
+            f"{_as_float(usd):g} is not a valid amount for a credit.",
             f"Send more than 0 and at most {_MOST_USD:,.0f} US dollars.",
         )
     return float(usd)
 
 
 def _as_float(number: float) -> float:
-    """Without an error for whole numbers that are longer than any float."""
+    """Convert to float; an integer beyond the range of floats, which JSON allows, becomes infinite."""
     try:
         return float(number)
     except OverflowError:
@@ -230,7 +239,7 @@ def _generation(generation: Any) -> str:
 
 
 def _zone(zone: Any, generation: str) -> str:
-    """Only its region must be known: TRC has granted v2 in us-central1-f, which no list of zones has."""
+    """Return a valid zone. Only its region must be known: TRC has granted v2 in us-central1-f, which no list has."""
     if isinstance(zone, str) and _ZONE.fullmatch(zone) and region_of(zone) in {region_of(each) for each in zones()}:
         return zone
     offering = ", ".join(zones_for(generation))
@@ -244,7 +253,7 @@ def _device(device: Any, generation: str) -> str:
             f"{str(device)[:40]!r} is not an accelerator type of {generation}.",
             "Leave the field 'device' out where nodes of any size are granted.",
         )
-    return kind.type if kind else ""  # as nodes have it, also where it was sent as v5e-8
+    return kind.type if kind else ""  # the API's spelling (v5litepod-8, not v5e-8), or no node would ever match it
 
 
 def _refuse_unknown(data: Mapping[str, Any], fields: tuple[str, ...], what: str) -> None:

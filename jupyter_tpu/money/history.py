@@ -1,6 +1,6 @@
-"""What was spent hour by hour or day by day, as the REST API and the CLI's ``--json`` show it.
+"""Spend per hour or per day, as the REST API and the CLI's ``--json`` show it.
 
-Hours and days are those of the user's wall clock; a day on which the clock is changed has 23 or 25 hours.
+Hours and days are those of the user's wall clock; a day on which clocks change has 23 or 25 hours.
 """
 
 from __future__ import annotations
@@ -20,24 +20,26 @@ JSON = dict[str, Any]
 By = Literal["hour", "day"]
 
 LAST = {"hour": 24, "day": 30}
-"""How many slots are shown where nobody says."""
+"""How many hours or days are shown by default."""
 
 MOST = {"hour": 168, "day": 92}
+"""How many can be shown: a week of hours, or three months of days."""
 
 _DAY_S = 86_400.0
-_GRAIN = 1e-15
+_GRAIN = 1e-15  # unit in which rates per second are summed as integers; far below any price, so rounding never shows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """An hour or a day.
+    """Spend of one hour or day.
 
     Attributes:
-        known_usd: of the nodes whose price is known, as long as somebody saw them READY.
-        up_to_usd: the same if they were READY all the while that nobody looked; never less.
-        ready_s: node-seconds.
-        unpriced_s: those of them that have no known price.
-        up_to_ready_s: node-seconds with those of which nobody knows; never less.
+        starts_at, ends_at: Unix seconds.
+        known_usd: cost of the observed READY time of nodes whose price is known.
+        up_to_usd: the same if those nodes were READY in all unmonitored time; never less than `known_usd`.
+        ready_s: observed node-seconds.
+        unpriced_s: the part of `ready_s` for which no price is known.
+        up_to_ready_s: node-seconds including unmonitored time; never less than `ready_s`.
     """
 
     starts_at: float
@@ -50,24 +52,24 @@ class Slot:
 
     @property
     def usd(self) -> float | None:
-        """None where a price is not known."""
+        """The cost; None if a price is unknown."""
         return None if self.unpriced_s else self.known_usd
 
     @property
     def unwatched_s(self) -> float:
-        """Node-seconds in which nobody looked; gaps between looks that follow each other closely are none."""
+        """Unmonitored node-seconds; the short gaps between regular observations do not count."""
         gap = self.up_to_ready_s - self.ready_s
         return gap if gap > WATCHED_S else 0.0
 
 
 def edges(by: By, last: int, now: float, offset_at: OffsetAt) -> list[float]:
-    """Where slots begin and end: the `last` so many up to that in which `now` is; one number more than slots.
+    """Return the `last` + 1 times at which slots begin or end; the last slot contains `now`.
 
     Raises:
-        BadInput: so many slots are not shown.
+        BadInput: `last` is out of range.
     """
     if not 1 <= last <= MOST[by]:
-        raise BadInput(f"The last {last} {by}s cannot be shown.", hint=f"Ask for 1 to {MOST[by]}.")
+        raise BadInput(f"The last {last} {by}s cannot be shown.", hint=f"Use a number from 1 to {MOST[by]}.")
     return _day_edges(last, now, offset_at) if by == "day" else _hour_edges(last, now, offset_at)
 
 
@@ -83,7 +85,7 @@ def _day_edges(last: int, now: float, offset_at: OffsetAt) -> list[float]:
 
 
 def history(account: Account, at: Sequence[float]) -> list[Slot]:
-    """What was spent between each two of these moments, which rise."""
+    """Return what was spent between each two neighbours of the rising times `at`."""
     spans, now = account.spans, account.now
     worst = [at_worst(span) for span in spans] if account.worst is None else account.worst
     unpriced = [span for span in spans if span.usd_per_hour is None]
@@ -111,11 +113,15 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
 
 
 def spread(spans: Iterable[Span], at: Sequence[float], now: float, per_second: Callable[[Span], float]) -> list[float]:
-    """How much of something that goes on with each READY second lies between each two of these moments.
+    """Distribute a quantity that grows with each READY second over the slots between the times `at`.
 
-    A span costs a few steps, however many moments it goes over: what it adds to those between its first and its last
-    is counted as a change of their sum, in whole numbers so that nothing is left over where it ends.
+    A span costs a few steps, no matter how many slots it covers: it is added to its first and last slot directly, and
+    to the slots between as a change of a running sum.
+
+    Args:
+        per_second: how much of the quantity a span adds per second.
     """
+    # the running sum counts in integers, because sums of floats would leave a remainder where a span ends
     parts, changes = [0.0] * (len(at) - 1), [0] * len(at)
     for span in spans:
         ends_at = max(span.ended_at, now) if span.is_open else span.ended_at
@@ -143,7 +149,11 @@ def _one(_: Span) -> float:
 
 
 def history_view(account: Account, by: By, last: int, offset_at: OffsetAt) -> JSON:
-    """The last so many hours or days; raises `BadInput`: so many are not shown."""
+    """Return the body of ``GET spend/history`` for the last hours or days.
+
+    Raises:
+        BadInput: `last` is out of range.
+    """
     slots = history(account, edges(by, last, account.now, offset_at))
     return {
         "by": by,
@@ -156,13 +166,13 @@ def history_view(account: Account, by: By, last: int, offset_at: OffsetAt) -> JS
 
 
 def unpriced_types(spans: Iterable[Span], since: float) -> list[str]:
-    """Accelerator types that were READY since then and whose price nobody knows, sorted."""
+    """Return the accelerator types without a known price that were READY after `since`, sorted."""
     recent = (span for span in spans if span.is_open or span.ended_at > since)
     return sorted({span.accelerator_type for span in recent if span.usd_per_hour is None})
 
 
 def _slot_view(slot: Slot, offset_at: OffsetAt) -> JSON:
-    middle = (slot.starts_at + slot.ends_at) / 2
+    middle = (slot.starts_at + slot.ends_at) / 2  # its edges may lie on a clock change, its middle does not
     return {
         "starts_at": slot.starts_at,
         "ends_at": slot.ends_at,

@@ -1,7 +1,7 @@
-"""What Google's Billing Catalog says of TPU chips: its SKUs, read as prices in US dollars per chip and hour.
+"""Read the SKUs of Google's Billing Catalog as TPU prices in US dollars per chip and hour.
 
-A row has the shape of those in ``catalogue.json``. Pure: SKUs in, rows out; what cannot be read is passed over, with a
-reason, for an unknown price is not a free one.
+A row has the shape of those in ``catalogue.json``. Pure: SKUs in, rows out. A SKU that cannot be read is skipped with a
+reason: an unknown price is not a price of 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ SOURCE = "Cloud Billing Catalog"
 CHIPS_PER_DEVICE = 4
 """SKUs of v2, v3 and v4 are priced per device of 8 (v4: 4 × 2) TensorCores, all others per chip."""
 
-_DEAREST = 1000.0
+_DEAREST = 1000.0  # USD per hour; a higher price was misread, since the catalogue's highest is 12 per chip
+# Anchored descriptions: "Capacity Optimized TpuV6e…", "Reserved V6e TPU in…" and "Commitment v1:…" are other products.
 _MODES = (
     ("spot", re.compile(r"tpu ?(v\d+[a-z]*) attached to spot preemptible vms running in .+", re.IGNORECASE)),
     ("on-demand", re.compile(r"tpu ?(v\d+[a-z]*) running in .+", re.IGNORECASE)),
@@ -30,18 +31,18 @@ _FIELDS = {"generation": str, "region": str, "mode": str, "as_of": str, "source"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """Prices, and why others of TPUs were passed over."""
+    """Prices that were read, and why other SKUs of TPUs were skipped."""
 
     rows: tuple[Row, ...]
     passed_over: tuple[str, ...] = ()
 
 
 class _Unusable(Exception):
-    """The price of TPUs that a SKU has cannot be used; the message says why."""
+    """A SKU of TPUs has no usable price; the message says why."""
 
 
 def prices_of(skus: Iterable[object], as_of: str) -> Reading:
-    """The prices in SKUs that were read on the day `as_of`; of two for the same, the dearer."""
+    """Return the prices in SKUs of the day `as_of`; of two for the same thing, the higher one."""
     found: dict[tuple[str, ...], Row] = {}
     passed_over: list[str] = []
     for sku in skus:
@@ -58,7 +59,7 @@ def prices_of(skus: Iterable[object], as_of: str) -> Reading:
 def _rows_of(sku: object, as_of: str) -> list[Row]:
     description = sku.get("description") if isinstance(sku, Mapping) else None
     found = _kind_of(description) if isinstance(description, str) else None
-    if found is None or not isinstance(sku, Mapping):  # of something else
+    if found is None or not isinstance(sku, Mapping):  # not a SKU of TPUs
         return []
     kind, chips = found
     try:
@@ -73,7 +74,10 @@ def _rows_of(sku: object, as_of: str) -> list[Row]:
 
 
 def _kind_of(description: str) -> tuple[Row, int] | None:
-    """Generation and mode (with variant, where VM and slice differ), and how many chips are priced; None: no node."""
+    """Return generation and mode, with variant if VM and slice differ, and how many chips the price is for.
+
+    None if the description is not that of a TPU node.
+    """
     for mode, form in _MODES:
         if match := form.fullmatch(description):
             return {"generation": match[1].lower(), "mode": mode}, 1
@@ -86,7 +90,7 @@ def _kind_of(description: str) -> tuple[Row, int] | None:
 
 
 def _usd_per_hour(expression: Mapping[str, Any]) -> float:
-    """The dearest rate: the catalogue may have a free tier, or cheaper ones for much use."""
+    """Return the highest rate: the catalogue may have a free tier, or lower ones for large use."""
     if expression["usageUnit"] != "h":
         raise _Unusable(f"its price is per {expression['usageUnit']!r:.40}, not per hour")
     prices = [tier["unitPrice"] for tier in expression["tieredRates"]]
@@ -95,18 +99,18 @@ def _usd_per_hour(expression: Mapping[str, Any]) -> float:
         raise _Unusable(f"its price is in {', '.join(sorted(currencies))[:40] or 'no currency'}, not in USD")
     usd = max(int(price.get("units", 0)) + int(price.get("nanos", 0)) / 1e9 for price in prices)
     if not 0 < usd < _DEAREST:
-        raise _Unusable(f"{usd:g} USD per hour can be no price")
+        raise _Unusable(f"{usd:g} USD per hour is not a plausible price")
     return usd
 
 
 def checked_rows(rows: object) -> tuple[Row, ...]:
-    """Rows that were kept as JSON.
+    """Validate rows that were stored as JSON.
 
     Raises:
-        ValueError: they are not what `prices_of` gave.
+        ValueError: they do not have the shape that `prices_of` returns.
     """
     if not isinstance(rows, list) or not all(map(_is_row, rows)):
-        raise ValueError("these are no prices")
+        raise ValueError("not a list of prices")
     return tuple(rows)
 
 

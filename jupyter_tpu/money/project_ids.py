@@ -1,4 +1,4 @@
-"""Whether something can be the id of a project, for what is written down for it. Pure."""
+"""Validate project ids before anything is stored for a project. Pure."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import re
 
 from jupyter_tpu.errors import BadInput
 
+# Wider than Google's present rule of 6 to 30 characters: old projects have a domain before them ("example.com:name").
 _PROJECT = re.compile(r"[a-z0-9][-a-z0-9.:]{2,62}")
 
 
 def check_project(project: str) -> None:
-    """Whether a project can have this id.
+    """Check that a project can have this id.
 
     Raises:
-        BadInput: it cannot. A number is none: budgets of the one would not hold for the other.
+        BadInput: it cannot, or it is a project number: a budget stored for the number would not apply to the id.
     """
     if not _PROJECT.fullmatch(project) or project.isdecimal():
         raise BadInput(
             f"{project[:70]!r} is not the id of a project.",
-            exists="Nothing was saved, and the cloud was not asked.",
-            hint="Use its id, not its number: small letters, digits and hyphens. `gcloud projects list` shows yours.",
+            exists="Nothing was saved or sent to the cloud.",
+            hint="Use the id, not the number: lowercase letters, digits and hyphens. `gcloud projects list` shows yours.",
         )

@@ -1,7 +1,7 @@
-"""What of the project's quota is allowed, used and left, and what a request would leave. Pure.
+"""Limits, use and rest of the project's TPU quota, and what a request would leave. Pure.
 
-No service of Google's tells what is used: it is counted here from the nodes and the queued resources, with what is left
-of ended ones, which counts until it is deleted.
+No Google service reports what is used, so it is counted from the nodes and the queued resources. Leftovers (ended nodes
+and queued resources) count until they are deleted.
 """
 
 from __future__ import annotations
@@ -16,24 +16,25 @@ from jupyter_tpu.models import Node, QueuedResource
 from jupyter_tpu.money.quota_ids import Quota, amount_of, quotas_of
 from jupyter_tpu.provisioning import takes_preemptible_quota
 
-UNLIMITED = -1
+UNLIMITED = -1  # as Service Usage and Cloud Quotas write it
 Kind = Literal["node", "queued_resource"]
 Key = tuple[Quota, str]
-"""A quota and the zone or region it is counted in."""
+"""A quota and the zone or region that it is counted in."""
 
 NODE_HUSKS = frozenset({"STOPPED", "PREEMPTED", "TERMINATED"})
-"""States of nodes that compute nothing and count all the same."""
+"""States of nodes that compute nothing but still use quota."""
 QUEUED_HUSKS = frozenset({"FAILED", "SUSPENDED"})
+"""States of queued resources that have ended but still use quota."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaLimits:
-    """The limits as the cloud told them.
+    """The limits as the cloud reported them.
 
     Attributes:
-        values: by quota and place, in the quota's unit; -1 is unlimited. What is not in it is not known.
-        source: the service that told them.
-        as_of: Unix seconds.
+        values: limits in the quota's unit, by quota and place; -1 is unlimited, and a missing one is unknown.
+        source: the service that reported them.
+        as_of: when (Unix seconds).
     """
 
     values: Mapping[Key, int]
@@ -43,11 +44,12 @@ class QuotaLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Held:
-    """Something that takes quota: a node, or a queued resource that has no node (yet, or any more).
+    """Something that uses quota: a node, or a queued resource that has no node (yet, or any longer).
 
     Attributes:
-        is_preemptible: it counts as such; spot and flex-start do too.
-        is_reserved: it takes chips of a reservation, and counts against no quota: no id of one for them is on record.
+        is_preemptible: whether it counts against preemptible quota, as spot and flex-start nodes do too.
+        is_reserved: whether it uses chips of a reservation; it then counts against no quota that is known.
+        count: how many nodes it stands for.
     """
 
     name: str
@@ -61,18 +63,18 @@ class Held:
 
     @property
     def is_husk(self) -> bool:
-        """It computes nothing, and counts until it is deleted."""
+        """Whether it is a leftover: it computes nothing, but uses quota until it is deleted."""
         return self.state in (NODE_HUSKS if self.kind == "node" else QUEUED_HUSKS)
 
     @property
     def is_counted(self) -> bool:
-        """False where this version does not know the type, so that its use is missing from the sums."""
+        """Whether its use is part of the sums; False if this version does not know its accelerator type."""
         return self.is_reserved or accelerators.find_accelerator(self.accelerator_type) is not None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """How much of one quota something takes."""
+    """How much of one quota a node or queued resource uses, in the quota's unit."""
 
     held: Held
     amount: int
@@ -80,11 +82,11 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QuotaUse:
-    """One quota in one place.
+    """Limit and use of one quota in one zone or region.
 
     Attributes:
-        limit: in the quota's unit; -1 is unlimited; None: not known.
-        users: what takes of it, the largest first.
+        limit: in the quota's unit; -1 is unlimited; None is unknown.
+        users: what uses the quota, largest first.
     """
 
     quota: Quota
@@ -94,19 +96,22 @@ class QuotaUse:
 
     @property
     def used(self) -> int:
+        """The amount in use, in the quota's unit."""
         return sum(user.amount for user in self.users)
 
     @property
     def is_unlimited(self) -> bool:
+        """Whether the cloud reports no upper limit."""
         return self.limit == UNLIMITED
 
     @property
     def free(self) -> int | None:
-        """What is left of it; negative where a limit was lowered below the use; None where no number says."""
+        """The rest of the quota; negative if the limit was lowered below the use; None if unlimited or unknown."""
         return None if self.limit is None or self.is_unlimited else self.limit - self.used
 
 
 def held_by_node(node: Node) -> Held:
+    """Return what a node uses of quota."""
     return Held(
         name=str(node.name),
         kind="node",
@@ -119,6 +124,7 @@ def held_by_node(node: Node) -> Held:
 
 
 def held_by_queued(queued: QueuedResource) -> Held:
+    """Return what a queued resource without nodes uses of quota."""
     return Held(
         name=str(queued.name),
         kind="queued_resource",
@@ -132,20 +138,23 @@ def held_by_queued(queued: QueuedResource) -> Held:
 
 
 def without_nodes(queued: Iterable[QueuedResource], nodes: Iterable[Node]) -> tuple[QueuedResource, ...]:
-    """Those that count themselves; of the others the nodes are there and count."""
+    """Return the queued resources whose nodes do not exist; for the others, the nodes are counted."""
     present = {(node.name.zone, node.name.node_id) for node in nodes}
     return tuple(each for each in queued if present.isdisjoint((each.name.zone, node_id) for node_id in each.node_ids))
 
 
 def holding_of(nodes: Iterable[Node], queued: Iterable[QueuedResource]) -> tuple[Held, ...]:
-    """All that takes quota, each once: a queued resource counts until it has a node, and again when it has lost it."""
+    """Return everything that uses quota, each once.
+
+    A queued resource counts until its node exists, and again after the node is gone.
+    """
     listed = tuple(nodes)
     waiting = without_nodes(queued, listed)
     return (*map(held_by_node, listed), *map(held_by_queued, waiting))
 
 
 def keys_of(held: Held) -> tuple[Key, ...]:
-    """What it counts against: nothing on reserved capacity."""
+    """Return the quotas that something counts against; none on reserved capacity or for an unknown type."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     if kind is None or held.is_reserved:
         return ()
@@ -153,13 +162,17 @@ def keys_of(held: Held) -> tuple[Key, ...]:
 
 
 def amount_held(held: Held) -> int:
-    """Of each of its quotas, in their unit; 0 for a type that is not known."""
+    """Return how much something uses of each of its quotas, in their unit; 0 for an unknown type."""
     kind = accelerators.find_accelerator(held.accelerator_type)
     return amount_of(kind) * held.count if kind else 0
 
 
 def uses(limits: QuotaLimits | None, holding: Iterable[Held]) -> tuple[QuotaUse, ...]:
-    """Every quota that has a known limit or a user, what is used first, then what has a limit above zero."""
+    """Return every quota with a known limit or some use: those in use first, then those with a limit above zero.
+
+    Args:
+        limits: None if the cloud has not reported any.
+    """
     users: defaultdict[Key, list[User]] = defaultdict(list)
     for held in holding:
         for key in keys_of(held):
@@ -180,7 +193,7 @@ def _rank(use: QuotaUse) -> tuple[object, ...]:
 
 
 def is_worth_showing(use: QuotaUse) -> bool:
-    """Something takes of it, or a number says how much could be taken, in a place that has the generation."""
+    """Whether a quota is in use, or could be used in a place that offers its generation."""
     has_room = use.limit is None or use.limit > 0
     return bool(use.users) or (has_room and use.quota.is_offered_in(use.place))
 
@@ -190,8 +203,8 @@ class After:
     """What a request would leave of one quota.
 
     Attributes:
-        asked: by the request, in the quota's unit.
-        is_certain: whether all that uses the quota was seen.
+        asked: what the request needs, in the quota's unit.
+        is_certain: whether everything that uses the quota is known.
     """
 
     use: QuotaUse
@@ -200,27 +213,29 @@ class After:
 
     @property
     def left(self) -> int | None:
-        """Negative where it does not fit; None where no number says."""
+        """The rest after the request; negative if it does not fit; None if unlimited or unknown."""
         return None if self.use.free is None else self.use.free - self.asked
 
     @property
     def fits(self) -> bool | None:
-        """None where nobody can tell: the limit is not known, or what was not seen may use the rest of it."""
+        """Whether the request fits; None if the limit is unknown, or if unseen use may take the rest."""
         if self.use.is_unlimited:
             return True
         if self.left is None:
             return None
         if self.left < 0:
-            return False
+            return False  # certain in any case: more use, as yet unseen, would only leave less
         return True if self.is_certain else None
 
 
 def after(
     request: Held, limits: QuotaLimits | None, holding: Iterable[Held], *, is_complete: bool
 ) -> tuple[After, ...]:
-    """What the request would leave, of each quota that it counts against.
+    """Return what a request would leave of each quota that it counts against.
 
-    `holding` is what takes quota now; `is_complete` says whether that is all of it.
+    Args:
+        holding: what uses quota now.
+        is_complete: whether `holding` is everything; False if a zone did not answer.
     """
     keys = keys_of(request)
     known = {(use.quota, use.place): use for use in uses(limits, holding)}

@@ -1,7 +1,7 @@
-"""The ids of TPU quotas: which of them a node counts against, where, and by how much. Pure.
+"""The ids of TPU quotas: which of them a node counts against, in which place, and by how much. Pure.
 
 ``TPU{V2s|V3s|V4s|V5s|V5P|V6E}[Preemptible][Pod|Litepod|LitepodServing]PerProjectPer{Zone|Region}ForTPUAPI``
-(error bodies and quota lists in public repositories). Quotas of generations that are not in this list are not known.
+(error bodies and quota lists in public repositories). The quotas of other generations are unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ SERVICE = "tpu.googleapis.com"
 SCOPES: tuple[Scope, ...] = ("zone", "region")
 
 _FAMILIES = {"v2": "V2s", "v3": "V3s", "v4": "V4s", "v5e": "V5s", "v5p": "V5P", "v6e": "V6E"}
-# the bucket of small nodes first; v4 has one bucket for all sizes
+# The bucket of small nodes comes first; v4, v5p and v6e have one bucket for all sizes.
 _BUCKETS = {
     "v2": ("", "Pod"),
     "v3": ("", "Pod"),
@@ -30,14 +30,16 @@ _BUCKETS = {
     "v5p": ("",),
     "v6e": ("",),
 }
+# Limits of the other generations count TensorCores: public reports speak of a "core quota" for v4 and v5p.
 _COUNT_CHIPS = ("v5e", "v6e")
+# v5e nodes of up to 8 chips use the Serving bucket (a v5litepod-8 is refused with the LitepodServing quota's id).
 _LARGEST_SERVING_CHIPS = 8
 _METRIC_BUCKETS = {"": "", "Pod": "-pod", "Litepod": "-litepod", "LitepodServing": "-litepod-serving"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Quota:
-    """One quota: of a generation, on demand or preemptible (spot counts as such), in each zone or in each region.
+    """One quota of a generation, on demand or preemptible (also for spot), per zone or per region.
 
     Attributes:
         bucket: ``Pod``, ``Litepod``, ``LitepodServing`` or empty.
@@ -50,25 +52,26 @@ class Quota:
 
     @property
     def quota_id(self) -> str:
+        """The id in Cloud Quotas and in error messages of the API."""
         preemptible = "Preemptible" if self.is_preemptible else ""
         family = _FAMILIES[self.generation]
         return f"TPU{family}{preemptible}{self.bucket}PerProjectPer{self.scope.capitalize()}ForTPUAPI"
 
     @property
     def metric(self) -> str:
-        """Its name in Service Usage, which knows no ids: ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
+        """The name in Service Usage, which has no ids: ``tpu.googleapis.com/tpu-v5s-litepod-preemptible``."""
         family = self.generation if self.generation in ("v5p", "v6e") else _FAMILIES[self.generation].lower()
         bucket = "" if self.generation == "v4" else _METRIC_BUCKETS[self.bucket]
         return f"{SERVICE}/tpu-{family}{bucket}{'-preemptible' if self.is_preemptible else ''}"
 
     @property
     def unit(self) -> Unit:
-        """What it counts: chips of v5e and v6e, TensorCores of v2 to v4 and v5p."""
+        """What the quota counts: chips of v5e and v6e, TensorCores of v2 to v4 and v5p."""
         return "chips" if self.generation in _COUNT_CHIPS else "TensorCores"
 
     @property
     def label(self) -> str:
-        """In words: ``v5e, up to 8 chips, spot``."""
+        """The quota in plain words: ``v5e, up to 8 chips, spot``."""
         return f"{self.generation}{self._sizes}, {'spot' if self.is_preemptible else 'on demand'}"
 
     @property
@@ -81,17 +84,17 @@ class Quota:
         return ", more VMs than one" if self.bucket else ", one VM"
 
     def place(self, zone: str) -> str:
-        """The zone, or its region where the quota counts by region."""
+        """Return the zone, or its region if the quota counts per region."""
         return zone if self.scope == "zone" else accelerators.region_of(zone)
 
     def is_offered_in(self, place: str) -> bool:
-        """Whether the zone or region has this generation at all."""
+        """Whether the zone or region offers this generation."""
         return place in {self.place(zone) for zone in accelerators.zones_for(self.generation)}
 
 
 @functools.cache
 def all_quotas() -> tuple[Quota, ...]:
-    """Every quota of nodes there is, generation by generation."""
+    """Return every known quota, generation by generation."""
     return tuple(
         Quota(generation=generation, is_preemptible=is_preemptible, bucket=bucket, scope=scope)
         for generation, buckets in _BUCKETS.items()
@@ -103,17 +106,18 @@ def all_quotas() -> tuple[Quota, ...]:
 
 @functools.cache
 def quotas_by_id() -> Mapping[str, Quota]:
+    """Return all known quotas by their id."""
     return {quota.quota_id: quota for quota in all_quotas()}
 
 
 @functools.cache
 def quotas_by_metric() -> Mapping[tuple[str, Scope], Quota]:
-    """By metric and scope, as Service Usage names them."""
+    """Return all known quotas by metric and scope, as Service Usage names them."""
     return {(quota.metric, quota.scope): quota for quota in all_quotas()}
 
 
 def quotas_of(kind: Accelerator, *, is_preemptible: bool) -> tuple[Quota, ...]:
-    """The quotas that a node of this type counts against, by zone and by region: both must have room."""
+    """Return the quotas that a node of this type counts against, per zone and per region: both must have room."""
     if kind.generation not in _BUCKETS:
         return ()
     bucket = _bucket_of(kind)
@@ -129,5 +133,5 @@ def _bucket_of(kind: Accelerator) -> str:
 
 
 def amount_of(kind: Accelerator) -> int:
-    """How much of each of its quotas a node of this type takes, in the quota's own unit."""
+    """Return how much a node of this type uses of each of its quotas, in the quota's unit."""
     return kind.chips if kind.generation in _COUNT_CHIPS else kind.tensorcores

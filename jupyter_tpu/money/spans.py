@@ -1,7 +1,7 @@
-"""What nodes cost: the spans of time in which they were READY, times what they list for.
+"""Spans: the periods in which a node was READY, and what they cost at list price.
 
-Money is in US dollars, time in Unix seconds. A price that no source gives is None, never 0; where a cap depends on it,
-it counts as the dearest that is known.
+Money is in US dollars, time in Unix seconds. A price that no source gives is None, never 0; for a cap it counts as the
+highest known price.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from jupyter_tpu.provisioning import Provisioning
 HOUR_S = 3600.0
 
 WATCHED_S = 120.0
-"""Looks that lie no further apart count as watching."""
+"""Gaps between observations up to this long count as monitored; nodes are listed more often while a server runs."""
 
 _SIZE = re.compile(r".*?([0-9]+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """From `starts_at` until before `ends_at`; None = for ever."""
+    """The time from `starts_at` until before `ends_at` (Unix seconds); None is without end."""
 
     starts_at: float = 0.0
     ends_at: float | None = None
@@ -36,18 +36,18 @@ EVER = Window()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A time in which one node was READY.
+    """A period in which one node was READY at one price.
 
     Attributes:
-        uid: the node's, see `Node.uid`.
-        provisioning: on which terms; None = written down by a version that knew `spot` only.
-        usd_per_hour: of the whole node; None = no source gives a price.
-        began_at: when the node was first seen READY.
-        ended_at: when it was last seen READY.
-        is_open: it is taken as READY still.
-        unwatched_before_s: for how long it may have been READY before that, while nobody looked.
-        unwatched_after_s: the same, after it was last seen.
-        price_source: where the price is from, see `Price.origin`; empty = not written down.
+        uid: the node's uid, see `Node.uid`.
+        provisioning: the provisioning model; None in spans that older versions wrote, which knew only `spot`.
+        usd_per_hour: list price of the whole node; None if no source gives one.
+        began_at: when the node was first observed READY.
+        ended_at: when it was last observed READY.
+        is_open: whether it counts as READY still.
+        unwatched_before_s: for how long before `began_at` it may have been READY, unmonitored.
+        unwatched_after_s: the same, after `ended_at`.
+        price_source: where the price comes from, see `Price.origin`; empty in spans that older versions wrote.
     """
 
     name: NodeName
@@ -65,36 +65,35 @@ class Span:
 
     @property
     def terms(self) -> Provisioning:
-        """The provisioning model, as far as it is known."""
+        """The provisioning model, with a guess for spans that older versions wrote."""
         return self.provisioning or ("spot" if self.spot else "on-demand")
 
     @property
     def unwatched_s(self) -> float:
-        """The same of both sides, but for the gaps between looks that follow each other closely."""
+        """Unmonitored seconds before and after the span, without the short gaps between regular observations."""
         return sum(gap for gap in (self.unwatched_before_s, self.unwatched_after_s) if gap > WATCHED_S)
 
     def seconds(self, window: Window, now: float) -> float:
-        """How much of it lies in a window; an open one goes on until `now`."""
+        """Return how many seconds of the span lie in a window; an open span lasts until `now`."""
         end = max(self.ended_at, now) if self.is_open else self.ended_at
         within = end if window.ends_at is None else min(end, window.ends_at)
         return max(0.0, within - max(self.began_at, window.starts_at))
 
     @property
     def usd_per_hour_at_worst(self) -> float:
-        """The price, or the dearest that is known for so many chips."""
+        """The price, or the highest known one for as many chips if it is unknown."""
         return dearest_usd_per_hour(self.accelerator_type) if self.usd_per_hour is None else self.usd_per_hour
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What spans cost together.
+    """The sum of some spans.
 
     Attributes:
-        usd: None where a price in it is unknown.
-        known_usd: of those whose price is known.
-        worst_usd: with the dearest known price for the others; this is what counts towards a cap.
+        known_usd: cost of the spans whose price is known.
+        worst_usd: the cost with the highest known price for the others; this counts towards a cap.
         ready_s: node-seconds.
-        unpriced: accelerator types without a price, sorted.
+        unpriced: accelerator types without a known price, sorted.
     """
 
     known_usd: float
@@ -104,11 +103,12 @@ class Cost:
 
     @property
     def usd(self) -> float | None:
+        """The cost; None if a price is unknown."""
         return None if self.unpriced else self.known_usd
 
 
 def cost(spans: Iterable[Span], window: Window, now: float) -> Cost:
-    """What spans cost within a window, up to `now`."""
+    """Return what spans cost within a window, up to `now`."""
     parts = [(span, span.seconds(window, now)) for span in spans]
     parts = [(span, seconds) for span, seconds in parts if seconds > 0]
     return Cost(
@@ -120,7 +120,7 @@ def cost(spans: Iterable[Span], window: Window, now: float) -> Cost:
 
 
 def at_worst(span: Span) -> Span:
-    """The longest that it can have been READY: what nobody watched counts as READY."""
+    """Return the span at its longest: all unmonitored time counts as READY."""
     return replace(
         span,
         began_at=span.began_at - span.unwatched_before_s,
@@ -131,10 +131,10 @@ def at_worst(span: Span) -> Span:
 
 
 def dearest_usd_per_hour(accelerator_type: str) -> float:
-    """A price that no node of this type is likely to exceed: the dearest in the catalogue per chip, times its chips.
+    """Return a price that no node of this type is likely to exceed: its chips times the catalogue's highest chip price.
 
-    A type that the catalogue does not know has as many chips as its name says (``v9-16``: at most 16), and where the
-    name says nothing, as many as the largest type that is known.
+    A type that is not in the catalogue has as many chips as its name says (``v9-16``: at most 16); if the name has no
+    number, as many as the largest known type.
     """
     return _dearest_chip_hour() * _chips_at_most(accelerator_type)
 
@@ -149,13 +149,17 @@ def _chips_at_most(accelerator_type: str) -> int:
     if kind is not None:
         return kind.chips
     size = _SIZE.fullmatch(accelerator_type.rpartition("-")[2])
+    # nine digits are more chips than any type has, and keep a long name from becoming an endless number
     return max(1, int(size[1][:9])) if size else max(kind.chips for kind in accelerators.accelerators().values())
 
 
 def ready_since(spans: Iterable[Span]) -> dict[tuple[NodeName, str], float]:
-    """Since when the nodes of open spans have been READY, by name and uid; `spans` in the order in which they began.
+    """Return since when the nodes with an open span have been READY (Unix seconds), by name and uid.
 
-    A new price begins a new span where the old one ends, while the node stays READY.
+    When a price changes, a new span begins exactly where the old one ends; the node stays READY all along.
+
+    Args:
+        spans: sorted by their beginning.
     """
     began: dict[tuple[NodeName, str], float] = {}
     ended: dict[tuple[NodeName, str], float] = {}

@@ -1,4 +1,4 @@
-"""What nodes have cost and how far budgets are used, as the REST API and the CLI's ``--json`` show it."""
+"""What nodes have cost and how much of the budgets is used, as the REST API and the CLI's ``--json`` show it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from jupyter_tpu.money.spans import EVER, Cost, Span, Window, cost
 
 JSON = dict[str, Any]
 NodeCosts = Mapping[tuple[str, str], float | None]
-"""What nodes have cost, by full name and uid; None where a price is unknown."""
+"""Costs of nodes in US dollars, by full name and uid; None if a price is unknown."""
 
 NO_COSTS: NodeCosts = MappingProxyType({})
 
@@ -23,12 +23,13 @@ CURRENCY = "USD"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Account:
-    """The ledger and the budgets of a project at one moment.
+    """The ledger and the budgets of a project at one time.
 
     Attributes:
-        worst: the same spans as long as they can have been, see `spans.at_worst`; None: it was not worked out.
+        spans: sorted by their beginning.
         now: Unix seconds.
-        offset_at: of the user's wall clock.
+        offset_at: the offset of the user's wall clock.
+        worst: the spans at their longest, see `spans.at_worst`; None if they were not computed.
     """
 
     spans: Sequence[Span]
@@ -38,36 +39,42 @@ class Account:
     worst: Sequence[Span] | None = None
 
     def usages(self) -> list[tuple[Budget, Usage]]:
-        """How far each is used; those that cannot be read are left out."""
+        """Return each budget that can be read, with its usage."""
         readable = (budget for budget in self.budgets if isinstance(budget, Budget))
         return [(budget, self.usage(budget)) for budget in readable]
 
     def usage(self, budget: Budget) -> Usage:
-        """How far one is used."""
+        """Return how much of a budget is used."""
         return usage_of(budget, self.spans, self.now, self.offset_at, worst=self.worst)
 
     def broken(self) -> list[BrokenBudget]:
-        """Those that cannot be read."""
+        """Return the budgets that cannot be read."""
         return [budget for budget in self.budgets if isinstance(budget, BrokenBudget)]
 
     def window(self, period: Period) -> Window:
-        """The calendar's day, week (from Monday) or month that it is now."""
+        """Return the present calendar day, week (from Monday) or month."""
+        # a budget with the default reset has the calendar's windows; its amount plays no part
         whole = Budget(name=period, amount=1.0, unit="usd", period=period)
         return window_of(whole, self.now, self.offset_at)
 
 
 def node_costs(spans: Iterable[Span], now: float) -> NodeCosts:
-    """What each node of the ledger has cost, by full name and uid."""
+    """Return what each node of the ledger has cost, by full name and uid."""
     return {key: cost(own, EVER, now).usd for key, own in _by_node(spans).items()}
 
 
 def node_cost(costs: NodeCosts, node: Node) -> float | None:
-    """What a node has cost; None where the ledger does not know it."""
+    """Return what a node has cost; None if the ledger does not have it or a price is unknown."""
     return costs.get((str(node.name), node.uid))
 
 
 def spend_view(account: Account, *, as_of: float | None, is_complete: bool) -> JSON:
-    """All of it; `as_of` is when the nodes were last seen, `is_complete` whether all zones answered then."""
+    """Return the body of ``GET spend``.
+
+    Args:
+        as_of: when the nodes were last observed (Unix seconds); None if never.
+        is_complete: whether all zones answered then.
+    """
     open_spans = [span for span in account.spans if span.is_open]
     month = account.window("month")
     recent = [own for own in _by_node(account.spans).values() if _is_recent(own, month)]
@@ -126,16 +133,16 @@ def _node_view(spans: Sequence[Span], now: float) -> JSON:
 
 
 def budgets_view(account: Account) -> list[JSON]:
-    """All budgets, by name."""
+    """Return all budgets with their usage, sorted by name."""
     views = [budget_view(budget, usage, account) for budget, usage in account.usages()]
     views += [_broken_view(broken) for broken in account.broken()]
     return sorted(views, key=lambda view: str(view["name"]))
 
 
 def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
-    """A budget and how far it is used."""
+    """Return a budget and how much of it is used."""
     began = usage.window.starts_at
-    if budget.period == "total":
+    if budget.period == "total":  # its window has no beginning, so show where the ledger begins
         began = min((span.began_at for span in account.spans), default=account.now)
     return {
         "name": budget.name,
@@ -152,7 +159,7 @@ def budget_view(budget: Budget, usage: Usage, account: Account) -> JSON:
 
 
 def _broken_view(broken: BrokenBudget) -> JSON:
-    """It allows nothing, so it is shown as used up; what it says is not known."""
+    """Return a broken budget as used up, since it allows nothing; its settings are unknown."""
     return {
         "name": broken.name,
         **dict.fromkeys(("amount", "unit", "period", "resets_on", "resets_at", "action")),

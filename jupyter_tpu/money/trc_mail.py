@@ -1,8 +1,8 @@
-"""Read the mail with which the TPU Research Cloud grants chips, pasted as it comes.
+"""Parse a pasted mail in which the TPU Research Cloud grants chips.
 
 Two forms of its lines are known. Since 2026: ``32 on-demand Cloud TPU v4 chips in zone us-central2-b``. From 2021 to
 2024: ``5 on-demand Cloud TPU v2-8 device(s) in zone us-central1-f``. Quoting, bullets, line wraps and HTML around them
-do not matter. Nothing is guessed: what looks like a grant and cannot be read is a problem that shows its text.
+do not matter. Nothing is guessed: a line that looks like a grant but cannot be read becomes a problem with its text.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from jupyter_tpu.accelerators import Accelerator, find_accelerator
 from jupyter_tpu.errors import BadInput
 from jupyter_tpu.money.grants import MOST_DAYS, MOST_ROWS, GrantRow, row_from_json
 
+# Bounds on what a user pastes: characters that are read, characters of a line that are shown, problems that are listed.
 _LONGEST_TEXT = 100_000
 _LONGEST_SHOWN = 160
 _MOST_PROBLEMS = 50
 
+# The repetitions below are all bounded, so that no text makes matching slow.
 _BLOCK_TAG = re.compile(r"</?(?:br|p|div|li|ul|ol|tr|table|h[1-6])\b[^<>]{0,2000}>", re.IGNORECASE)
 _CELL_TAG = re.compile(r"</?t[dh]\b[^<>]{0,2000}>", re.IGNORECASE)
 _TAG = re.compile(r"<[a-zA-Z/!][^<>]{0,2000}>")
@@ -30,7 +32,7 @@ _DASHES = str.maketrans(dict.fromkeys("\u2010\u2011\u2012\u2013\u2014\u2212", "-
 _WRAPPING = str.maketrans(dict.fromkeys("*_`|\"'“”„‘’«»()[]{}", " "))
 _BULLET = re.compile(r"\A(?:[>•·▪◦‣#]+ ?|[-+] )+")
 
-# one separator between words, which may be a line's end: `_cleaned` leaves no others
+# One separator between words, which may be the end of a line: `_cleaned` leaves no others.
 _S = r"[ \n]"
 _ZONE = r"[a-z]{2,20}-\n?[a-z]{2,20}[0-9]{1,3}-\n?[a-z0-9]{1,8}"
 _GRANT = re.compile(
@@ -43,6 +45,7 @@ _GRANT = re.compile(
     (?P<zones>{_ZONE}(?:(?:,|,?{_S}(?:and|&)){_S}{_ZONE})*)(?![\w-])""",
     re.IGNORECASE | re.VERBOSE,
 )
+# A line with three of these signs (number, model, TPU, zone) is probably a grant in a form that is not known yet.
 _SIGNS = (
     re.compile(r"(?<!\S)[0-9][0-9.,]*(?!\S)"),
     re.compile(r"\b(?:on[- ]?demand|spot|pre-?emptible|reserved)\b", re.IGNORECASE),
@@ -61,13 +64,13 @@ _OTHER_NAMES = {"v5litepod": "v5e", "v5lite": "v5e"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrcMail:
-    """What a mail says.
+    """The contents of a mail.
 
     Attributes:
-        days: the term that it states; None where it states none, or several.
-        sent_on: the day of the mail's own date, as 2026-11-16; None where it has none.
-        problems: what looks like a grant and cannot be read, with its text.
-        notes: how what was read was understood.
+        days: the term that the mail states; None if it states none or several.
+        sent_on: the mail's own date as ``YYYY-MM-DD``; None if it has none.
+        problems: lines that look like a grant but cannot be read, with their text.
+        notes: how ambiguous lines were understood.
     """
 
     rows: tuple[GrantRow, ...] = ()
@@ -77,6 +80,7 @@ class TrcMail:
     notes: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the body of ``POST grants/parse``."""
         return {
             "rows": [row.to_json() for row in self.rows],
             "days": self.days,
@@ -87,18 +91,19 @@ class TrcMail:
 
 
 def read_trc_mail(text: str) -> TrcMail:
-    """Read what there is to read; never raises, whatever the text is."""
+    """Parse a mail; never raises, whatever the text is."""
     reading = _Reading()
     if len(text) > _LONGEST_TEXT:
         reading.problems.append(f"Only the first {_LONGEST_TEXT} characters of the text were read.")
     body, sent_on = _opened(text[:_LONGEST_TEXT])
     cleaned = _cleaned(body)
     for match in _GRANT.finditer(cleaned):
-        reading.take(match)
+        reading.add_line(match)
+    # what is left after the known lines: report lines that look like grants, but not the sentence with the term
     for line in _GRANT.sub("\n", cleaned).split("\n"):
-        is_of_the_term = _TERM.search(line) and not _GENERATION.search(line)
-        if not is_of_the_term and sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
-            reading.complain(line, "looks like a grant, and cannot be read")
+        is_the_term = _TERM.search(line) and not _GENERATION.search(line)
+        if not is_the_term and sum(bool(sign.search(line)) for sign in _SIGNS) >= 3:
+            reading.add_problem(line, "looks like a grant but cannot be read")
     days = reading.term(cleaned)
     if not reading.rows and not reading.problems:
         reading.problems.append("No line looks like “32 on-demand Cloud TPU v4 chips in zone us-central2-b”.")
@@ -112,13 +117,14 @@ def read_trc_mail(text: str) -> TrcMail:
 
 
 def _opened(text: str) -> tuple[str, str | None]:
-    """The words of a mail that was saved as a file (``.eml``), or of a pasted one as they are; and its day."""
+    """Return the text and the date of a mail that was saved as a file (``.eml``) or pasted as plain text."""
     try:
         mail = message_from_string(text.lstrip(), policy=policy.default)
         part = mail.get_body(("plain", "html")) if mail["MIME-Version"] or mail["Content-Type"] else None
         body = part.get_content() if part is not None else text
         stated = mail["Date"] if part is not None else None
-    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):  # no mail, or broken
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+        # `email` raises any of these for broken mails and for texts that only resemble one
         body, stated = text, None
     found = _DATE.search(text) if stated is None else None
     return (body if isinstance(body, str) else text), _day(str(stated or (found[1] if found else "")))
@@ -132,11 +138,11 @@ def _day(stated: str) -> str | None:
 
 
 def _cleaned(text: str) -> str:
-    """The words, one space or one line's end between any two."""
+    """Return the words with one space or one line end between any two."""
     text = text.replace("=\r\n", "").replace("=\n", "")  # quoted-printable
     text = _TAG.sub("", _CELL_TAG.sub(" ", _BLOCK_TAG.sub("\n", text)))
     text = unicodedata.normalize("NFKC", html.unescape(text)).translate(_DASHES)
-    text = "".join(char for char in text if unicodedata.category(char) != "Cf")
+    text = "".join(char for char in text if unicodedata.category(char) != "Cf")  # zero-width characters of mail clients
     text = re.sub(r"\b(chip|device|zone)\(s\)", r"\1s", text, flags=re.IGNORECASE).translate(_WRAPPING)
     lines = (" ".join(line.split()) for line in text.splitlines())
     stripped = (_BULLET.sub("", line) for line in lines)
@@ -144,55 +150,56 @@ def _cleaned(text: str) -> str:
 
 
 class _Reading:
-    """What has been read of a mail up to now."""
+    """What was read of a mail so far."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[str, bool, str, str], GrantRow] = {}
         self.problems: list[str] = []
         self.notes: list[str] = []
 
-    def complain(self, line: str, why: str) -> None:
+    def add_problem(self, line: str, why: str) -> None:
         shown = " ".join(line.split())
         cut = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
         self.problems.append(f"“{cut}”: {why}.")
 
-    def take(self, match: re.Match[str]) -> None:
-        """Read one line that has the form of a grant."""
+    def add_line(self, match: re.Match[str]) -> None:
+        """Add one line that has the form of a grant."""
         zones = [zone.replace("\n", "").lower() for zone in re.findall(_ZONE, match["zones"], re.IGNORECASE)]
         if len(zones) > 1:
             self.notes.append(f"{match['count']} chips were read for each of {', '.join(zones)}.")
         for zone in zones:
-            self._take_row(match, zone)
+            self._add_row(match, zone)
 
-    def _take_row(self, match: re.Match[str], zone: str) -> None:
+    def _add_row(self, match: re.Match[str], zone: str) -> None:
         try:
             row, note = _row(match, zone)
         except BadInput as problem:
-            self.complain(match[0], problem.message.removesuffix("."))
+            self.add_problem(match[0], problem.message.removesuffix("."))
             return
         known = self.rows.get(row.what)
         if known is not None and known != row:
-            self.complain(match[0], f"{known.chips} chips were read for the same before; that number is kept")
+            self.add_problem(match[0], f"an earlier line grants {known.chips} of the same chips; that number was used")
         elif known is None and len(self.rows) >= MOST_ROWS:
-            self.complain(match[0], f"more than {MOST_ROWS} rows are not read")
+            self.add_problem(match[0], f"only the first {MOST_ROWS} rows are read")
         elif known is None:
             self.rows[row.what] = row
             self.notes += [note] if note else []
 
     def term(self, cleaned: str) -> int | None:
+        """Return the term in days; None, and a problem, if the mail states several."""
         stated = {int(match[1] or match[2]) for match in _TERM.finditer(cleaned)}
         found = {days for days in stated if 1 <= days <= MOST_DAYS}
         if len(found) > 1:
             terms = ", ".join(str(days) for days in sorted(found)[:5])
-            self.problems.append(f"Several terms are stated ({terms} days): say which one it is.")
+            self.problems.append(f"The mail states several terms ({terms} days): enter the right one.")
         return found.pop() if len(found) == 1 else None
 
 
 def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
-    """The row, and how its number was understood.
+    """Return the row of a line, and how its number was understood (empty if that is plain).
 
     Raises:
-        BadInput: its words make no sense.
+        BadInput: the line contradicts itself, or names something unknown.
     """
     count = int(match["count"].replace(",", ""))
     name, dash, size = match["what"].lower().partition("-")
@@ -200,7 +207,7 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     unit = (match["unit"] or "").lower()
     device = _device(generation, size, unit) if dash else None
     if unit == "device" and device is None:
-        raise BadInput("of which size its devices are is not said")
+        raise BadInput("the size of its devices is missing")
     row = row_from_json(
         {
             "chips": count * (device.chips if device else 1),
@@ -218,5 +225,5 @@ def _device(generation: str, size: str, unit: str) -> Accelerator:
     if found is None:
         raise BadInput("there is no such accelerator type")
     if unit == "chip":
-        raise BadInput("it counts chips, and names a device")
+        raise BadInput("it counts chips but names a device")
     return found
