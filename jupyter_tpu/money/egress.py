@@ -23,7 +23,7 @@ MOST_BUCKETS = 20
 _LONGEST_TEXT = 20_000_000  # characters of a file to search, so that a huge notebook does not block the server
 _MOST_GIB = 1e9  # more is a typing error, and would make the price unreadable
 # The rule for bucket names: https://cloud.google.com/storage/docs/buckets#naming
-# A name that a format string continues ("gs://data-{zone}") is only a prefix of some other bucket, so it must not match.
+# A name that a format string continues ("gs://data-{zone}") is only a prefix of other names, so it must not match.
 _BUCKET = re.compile(r"\bgs://([a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?=[._-]{0,3}(?:[^A-Za-z0-9._{$%-]|\Z))")
 _LOCATION = re.compile(r"[A-Z0-9-]{2,40}")
 _REGION = re.compile(r"[a-z]+-[a-z]+[0-9]+")

@@ -38,7 +38,7 @@ _SPREAD = {
 
 
 def usd_per_gib(location: str, region: str) -> float | None:
-    """Return the list price of reading from a bucket in a location (upper or lower case) in a region; None if unknown."""
+    """Return the list price per GiB of reading a bucket of a location (in any case) from a region; None if unknown."""
     if location.lower() == region:
         return 0.0
     return _USD_PER_GIB.get(frozenset({_continent_of(location.lower()), _continent_of(region)}))

@@ -20,5 +20,5 @@ def check_project(project: str) -> None:
         raise BadInput(
             f"{project[:70]!r} is not the id of a project.",
             exists="Nothing was saved or sent to the cloud.",
-            hint="Use the id, not the number: lowercase letters, digits and hyphens. `gcloud projects list` shows yours.",
+            hint="Use its id, not its number: lowercase letters, digits and hyphens. `gcloud projects list` shows it.",
         )

@@ -18,7 +18,7 @@ from jupyter_tpu.provisioning import Provisioning
 HOUR_S = 3600.0
 
 WATCHED_S = 120.0
-"""Gaps between observations up to this long count as monitored; nodes are listed more often while a server runs."""
+"""Gaps between observations up to this long count as monitored: a running server lists the nodes every 15 seconds."""
 
 _SIZE = re.compile(r".*?([0-9]+)")
 

@@ -1,14 +1,14 @@
-"""What a kernel's messages amount to: the record of a request in, the outputs of its cell out.
+"""Reduce a kernel's recorded messages to the outputs of its cells.
 
-Pure: messages come in as values, in the order of the record; nothing waits, looks at the clock or knows where they
-were read. The rules are those of JupyterLab's output area, as far as nbclient does not contradict the protocol.
+Start with `reducer`. Pure: messages come in as values, in the order of the record; nothing here waits, reads a clock or
+knows where the messages came from. The rules are those of JupyterLab's output area and the Jupyter protocol.
 
-    parsing     one message of the record, read with suspicion
+    parsing     parse and validate one message of the record
     text        stream text with carriage returns and backspaces, in bounded space
     items       the single outputs: streams, displays, errors
-    request     all that is known of one execute_request
+    request     the state and outputs of one execute_request
     reducer     many requests and the displays they share
-    rendering   outputs as a notebook holds them, within limits
+    rendering   outputs in notebook format, within limits
     compaction  the fewest messages that bring a fresh front end to the same state
 """
 

@@ -1,4 +1,4 @@
-"""The single outputs of a cell, as they stand between two messages."""
+"""The single outputs of a cell while its messages are reduced."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from jupyter_tpu.outputs.text import StreamText
 
 @dataclass(slots=True)
 class Stream:
-    """Consecutive stream messages of one name; `source` is the newest."""
+    """Consecutive stream messages of one stream name; `source` is the newest message."""
 
     name: str
     text: StreamText
@@ -20,19 +20,20 @@ class Stream:
 
 @dataclass(slots=True, weakref_slot=True)
 class Bundle:
-    """What a display shows; all displays of one display_id share it, so that an update reaches them at once."""
+    """The data of a display; all displays with one display_id share it, so that an update changes all of them."""
 
     data: dict[str, Any]
     metadata: dict[str, Any]
     size: int
 
     def become(self, other: Bundle) -> None:
+        """Take over the data of another bundle."""
         self.data, self.metadata, self.size = other.data, other.metadata, other.size
 
 
 @dataclass(slots=True)
 class Display:
-    """A display or, with an `execution_count`, a result."""
+    """A display, or the result of a cell if `is_result`."""
 
     bundle: Bundle
     source: Message
@@ -43,7 +44,7 @@ class Display:
 
 @dataclass(slots=True)
 class Failure:
-    """An exception."""
+    """An exception that a cell raised."""
 
     ename: str
     evalue: str
@@ -55,10 +56,10 @@ Item: TypeAlias = Stream | Display | Failure
 
 
 def stream_text(message: Message) -> tuple[str, str]:
-    """Name and text of a stream message.
+    """Return name and text of a stream message.
 
     Raises:
-        Malformed: they are no texts.
+        Malformed: one of them is missing or is not text.
     """
     name, text = message.content.get("name"), message.content.get("text")
     if not isinstance(name, str) or not isinstance(text, str):
@@ -67,23 +68,24 @@ def stream_text(message: Message) -> tuple[str, str]:
 
 
 def display_id_of(message: Message) -> str:
-    """The display's name; empty where it has none.
+    """Return the display_id of a display message; empty if it has none.
 
     Raises:
-        Malformed: it is no text.
+        Malformed: the display_id is not text.
     """
     transient = message.content.get("transient") or {}
+    # 0 is not text, so a malformed `transient` is refused below like a malformed id
     display_id = transient.get("display_id", "") if isinstance(transient, dict) else 0
     if not isinstance(display_id, str | None):
-        raise Malformed("a display_id that is no text")
+        raise Malformed("a display_id that is not text")
     return display_id or ""
 
 
 def bundle_of(message: Message) -> Bundle:
-    """What a display message shows.
+    """Return the data and metadata of a display message.
 
     Raises:
-        Malformed: data or metadata is no object.
+        Malformed: data or metadata is not an object.
     """
     data, metadata = message.content.get("data"), message.content.get("metadata") or {}
     if not isinstance(data, dict) or not isinstance(metadata, dict):
@@ -92,29 +94,29 @@ def bundle_of(message: Message) -> Bundle:
 
 
 def page_of(message: Message) -> Display | None:
-    """The help text that a reply carries (``print?``), which front ends show as a display."""
+    """Return the pager text in a reply (``print?``), which front ends show as a display; None if it has none."""
     payload = message.content.get("payload")
     pages = [each for each in payload if _is_page(each)] if isinstance(payload, list) else []
     return Display(Bundle(pages[0]["data"], {}, message.size), message) if pages else None
 
 
 def failure_of(message: Message) -> Failure:
-    """The exception of an error message.
+    """Return the exception in an error message.
 
     Raises:
-        Malformed: its fields are not texts.
+        Malformed: one of its fields is missing or is not text.
     """
     content = message.content
     ename, evalue, traceback = content.get("ename"), content.get("evalue"), content.get("traceback")
     if not isinstance(ename, str) or not isinstance(evalue, str) or not isinstance(traceback, list):
-        raise Malformed("an error whose fields are no texts")
+        raise Malformed("an error whose fields are not text")
     if not all(isinstance(line, str) for line in traceback):
-        raise Malformed("an error whose traceback is no list of texts")
+        raise Malformed("an error whose traceback is not a list of texts")
     return Failure(ename, evalue, traceback, message)
 
 
 def count_of(message: Message) -> int | None:
-    """The execution count that a message tells, if any."""
+    """Return the execution count in a message; None if it has none that is valid."""
     count = message.content.get("execution_count")
     return count if is_count(count) else None
 

@@ -1,7 +1,7 @@
-"""One message of the record, read with suspicion: what a kernel or a client may have garbled is refused, never trusted.
+"""Parse and validate one message of the record; a kernel or a client may have sent anything.
 
-Numbers that JSON cannot carry on (NaN, infinities, integers of thousands of digits) and nesting that could not be
-written again are refused too, because what is read here goes out as JSON again.
+What is parsed here is written as JSON again, so values that JSON cannot carry (NaN, infinities, integers of thousands
+of digits) and nesting too deep to be written are refused as well.
 """
 
 from __future__ import annotations
@@ -13,17 +13,20 @@ from functools import lru_cache
 from typing import Any, NamedTuple, NoReturn, cast
 
 _DELIMITER = b"<IDS|MSG>"
-# What is read must be written again, some levels deeper, in a place with as much stack.
+# Levels of nesting that a value may get around it until it is written: the answer of a route, its lists, its views.
 _HEADROOM = 64
-_LONGEST_KEPT = 2000
+_LONGEST_CACHED = 2000  # bytes; parent headers of Jupyter clients have some hundred, larger ones would fill the cache
 
 
 class Malformed(ValueError):
-    """This is no message."""
+    """The parts are not a valid message."""
 
 
 class Message(NamedTuple):
-    """One message; `size` is that of its content in bytes. A tuple, because there are hundreds of thousands of them."""
+    """One message; `size` is that of its content in bytes.
+
+    A tuple, because a record may have hundreds of thousands of them.
+    """
 
     seq: int
     kind: str
@@ -35,10 +38,10 @@ class Message(NamedTuple):
 
 
 def parse(seq: int, parts: Sequence[bytes]) -> Message:
-    """A multipart message, with or without routing identities and buffers.
+    """Parse a multipart message, with or without routing identities and buffers.
 
     Raises:
-        Malformed: its parts are not those of a message.
+        Malformed: the parts are not those of a message.
     """
     header, parent, metadata, content = _json_parts(parts)
     read = json_object(header)
@@ -56,14 +59,14 @@ def _json_parts(parts: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def _parent_object(raw: bytes) -> dict[str, Any]:
-    return _parsed_before(raw) if len(raw) < _LONGEST_KEPT else json_object(raw)
+    return _json_object_cached(raw) if len(raw) < _LONGEST_CACHED else json_object(raw)
 
 
 def json_object(raw: bytes) -> dict[str, Any]:
     """Decode a JSON object.
 
     Raises:
-        Malformed: it is something else, or holds what JSON cannot carry on.
+        Malformed: the bytes are something else, or have a value that JSON cannot carry.
     """
     try:
         text = raw.decode("utf-8", "replace").strip()  # as jupyter_client does
@@ -76,15 +79,17 @@ def json_object(raw: bytes) -> dict[str, Any]:
 
 
 def is_count(value: Any) -> bool:
-    """Whether `value` can stand for an execution count: a number that a browser can hold."""
+    """Whether `value` is a valid execution count: an integer that JavaScript represents exactly (below 2**53)."""
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53
 
 
 def _may_be_deep(raw: bytes) -> bool:
+    # a cheap test first: hardly any message has as many brackets, and each scan with headroom costs a copy
     return raw.count(b"[") + raw.count(b"{") > _HEADROOM
 
 
 def _scan_with_headroom(text: str) -> tuple[Any, int]:
+    """Parse a value inside `_HEADROOM` lists, so that nesting which could not be written later fails here."""
     value, end = _scan("[" * _HEADROOM + text + "]" * _HEADROOM, 0)
     for _ in range(_HEADROOM):
         (value,) = value
@@ -104,4 +109,4 @@ def _refuse(constant: str) -> NoReturn:
 
 _scan = cast(Any, json.JSONDecoder(parse_float=_finite, parse_constant=_refuse)).scan_once
 
-_parsed_before = lru_cache(maxsize=64)(json_object)  # all messages of a request have the same parent
+_json_object_cached = lru_cache(maxsize=64)(json_object)  # all messages of a request have the same parent header

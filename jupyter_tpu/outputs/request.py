@@ -1,4 +1,4 @@
-"""All that is known of one execute_request: what was asked, how far it is, what it has put out."""
+"""The state of one execute_request: its code, its progress and its outputs."""
 
 from __future__ import annotations
 
@@ -9,21 +9,24 @@ from jupyter_tpu.outputs.parsing import Message
 from jupyter_tpu.outputs.text import StreamText
 
 HIDDEN = "········"
-"""What stands in a cell for a password, as JupyterLab writes it."""
+"""What a cell shows in place of a password, the same characters as in JupyterLab."""
 
 State: TypeAlias = Literal["queued", "running", "done", "aborted", "lost"]
 
 
 class Request:
-    """One request; `head` and `tail` are the characters that are kept of each stream output.
+    """One execute_request and the messages that belong to it, fed in the order of the record.
+
+    Args:
+        head, tail: how many characters of each stream output are kept at its beginning and its end.
 
     Attributes:
-        header: the request's own, or what its messages tell of it when the record no longer holds it.
+        header: the request's own header, or the copy in its messages if the request is no longer in the record.
         outputs: what the cell shows.
-        is_clearing: whether the next output takes the place of all others (``clear_output(wait=True)``).
-        input: the message by which the kernel waits for input, whole.
-        captured: how many messages came while an Output widget was taking them in, which only a front end can show.
-        omitted_bytes: what the reader of the record left out, before any limit of ours.
+        is_clearing: whether the next output replaces all others (``clear_output(wait=True)``).
+        input: the input_request that waits for an answer; None if none does.
+        captured: how many messages an Output widget captured; only a front end can show those.
+        omitted_bytes: how many bytes of its messages were not read from the record.
     """
 
     def __init__(self, msg_id: str, header: dict[str, Any], *, head: int, tail: int) -> None:
@@ -49,7 +52,7 @@ class Request:
 
     @property
     def state(self) -> State:
-        """How far it is. A request that ended without having been begun was aborted, whatever its reply's fate."""
+        """The progress of the request; one that ended without having begun was aborted, even if it has no reply."""
         if self._is_lost and self.busy and self._reply_status == "aborted":
             return "lost"
         if self._reply_status == "aborted" or (self.idle and self._was_skipped):
@@ -62,7 +65,7 @@ class Request:
 
     @property
     def status(self) -> str | None:
-        """How it ended, as its reply says; where there is none, as far as its messages tell."""
+        """How the request ended, by its reply, or by its outputs if there is no reply; None if unknown."""
         state = self.state
         if state in ("aborted", "lost"):
             return state
@@ -73,61 +76,67 @@ class Request:
 
     @property
     def code(self) -> str:
+        """The source of the cell; empty if the record no longer has it."""
         return _text(self.content.get("code")) or self._input_code
 
     @property
     def session(self) -> str:
+        """The id of the session that sent the request."""
         return _text(self.header.get("session"))
 
     @property
     def cell_id(self) -> str | None:
+        """The id of the cell; None if the client did not send it."""
         return _text(self.metadata.get("cellId")) or None
 
     # -- what happens to it --------------------------------------------------------------------------------------------
 
     def saw(self, seq: int) -> None:
-        """A message that belongs to it has this seq."""
+        """Note that a message of this request has this seq."""
         self.first_seq = self.first_seq or seq
         self.last_seq = seq
 
     def ask(self, message: Message, metadata: dict[str, Any]) -> None:
-        """The request itself."""
+        """Process the execute_request itself."""
         self.header, self.metadata, self.content = message.header, metadata, message.content
         self._is_whole = True
 
     def begin(self, message: Message) -> None:
-        """The kernel says something of it, so it is at work."""
+        """Note that the kernel works on the request, since it has sent a message about it."""
         self.busy = self.busy or message
 
     def learn_status(self, message: Message) -> None:
+        """Process a status message: "idle" ends the request."""
         if message.content.get("execution_state") == "idle":
             self.idle = message
             self.input = None
 
     def learn_input(self, message: Message) -> None:
+        """Process the execute_input, with which the kernel announces code and execution count."""
         self.execute_input = message
         self.learn_count(message)
 
     def learn_count(self, message: Message) -> None:
+        """Store the execution count of a message, if it has one."""
         count = count_of(message)
         self.execution_count = self.execution_count if count is None else count
 
     def learn_reply(self, message: Message) -> None:
-        """The reply; what it carries of help texts is shown as front ends do."""
+        """Process the execute_reply; a pager text in it becomes an output, as in front ends."""
         status = message.content.get("status")
-        self._reply_status = "aborted" if status == "abort" else _text(status)
+        self._reply_status = "aborted" if status == "abort" else _text(status)  # older kernels write "abort"
         self.learn_count(message)
         page = page_of(message)
         if page and self._reply_status == "ok":
             self.add(page)
 
     def lose(self) -> None:
-        """The kernel that was to answer is gone."""
+        """Mark the request as lost: the kernel process that would answer it is gone."""
         self._is_lost = True
         self.input = None
 
     def answer(self, message: Message) -> None:
-        """What the kernel asked is answered. Front ends keep that as a line of the cell, and no password in it."""
+        """Process an input_reply: add prompt and answer as a line, as front ends do, with a password hidden."""
         question, self.input = self.input, None
         if question is None:
             return
@@ -140,32 +149,35 @@ class Request:
     # -- outputs -------------------------------------------------------------------------------------------------------
 
     def print(self, message: Message) -> None:
-        """A stream message; it joins the last output if that is of the same stream."""
+        """Add the text of a stream message, to the last output if that is of the same stream."""
         name, text = stream_text(message)
         stream = self._stream(name)
         stream.text.write(text)
         stream.source = message
 
     def add(self, item: Item) -> None:
-        """A new output."""
+        """Append an output."""
         self._clear_if_waiting()
         self.outputs.append(item)
 
     def fail(self, message: Message) -> None:
+        """Append the exception in an error message."""
         self.add(failure_of(message))
 
     def clear(self, *, wait: bool) -> None:
+        """Remove all outputs; with `wait`, only when the next output comes."""
         if wait:
             self.is_clearing = True
         else:
             self.outputs.clear()
 
     def say(self, text: str) -> None:
-        """Something that the kernel did not say, on its standard error."""
+        """Add a notice of ours to the cell, on its standard error."""
         self._stream("stderr").text.write(text)
 
     def omit(self, size: int) -> None:
-        """`size` bytes of stream messages are missing here."""
+        """Note that `size` bytes of stream messages are missing at this place."""
+        # most likely they continue the stream that was printed last
         last = self.outputs[-1] if self.outputs and not self.is_clearing else None
         stream = last if isinstance(last, Stream) else self._stream("stdout")
         stream.text.omit(size)
@@ -186,6 +198,7 @@ class Request:
 
     @property
     def _was_skipped(self) -> bool:
+        """Whether the kernel never ran it: it announced no input, and a silent request would not have one."""
         silent = self.content.get("silent") is True
         return self._is_whole and not (silent or self.execute_input or self._reply_status or self.outputs)
 

@@ -1,9 +1,9 @@
-"""Stream text as JupyterLab shows it, its beginning and its end in bounded space.
+"""Stream text as JupyterLab shows it; its beginning and its end are kept in bounded space.
 
-A carriage return goes back to the start of the line, and what follows overwrites; a backspace takes a character away
-(two of them inside a line, as in JupyterLab 4.6); a line feed goes to the end of all text. So only the last line can
-still change. Positions are characters, where JupyterLab counts UTF-16 units: a line with characters beyond the basic
-plane that is overwritten in part comes out whole here. All work is linear in what was written.
+A carriage return goes back to the start of the line, and what follows overwrites; a backspace removes a character (two
+inside a line, as in JupyterLab 4.6); a line feed goes to the end of all text. So only the last line can still change.
+Positions are counted in characters, where JupyterLab counts UTF-16 units: a partly overwritten line with characters
+beyond the basic plane comes out whole here. All work is linear in the text that was written.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ _TOKENS = re.compile(r"[\n\r\b]|[^\n\r\b]+")
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What is shown of a text.
+    """The shown part of a text.
 
     Attributes:
         omitted_bytes: how much is left out between `head` and `tail`.
-        cursor: where in the last line of `tail` the next character goes; None for its end.
+        cursor: the index in the last line of `tail` at which the next character is written; None is its end.
     """
 
     head: str
@@ -31,7 +31,7 @@ class Excerpt:
 
 
 class StreamText:
-    """The text of one stream output, of which the first `head` and the last `tail` characters are kept."""
+    """The text of one stream output; its first `head` and its last `tail` characters are kept."""
 
     def __init__(self, head: int, tail: int) -> None:
         self._head_limit = self._head_room = head
@@ -44,7 +44,8 @@ class StreamText:
         self._line = Line()
 
     def write(self, text: str) -> None:
-        """Add what was printed."""
+        """Add printed text."""
+        # most text has no control characters and needs no splitting
         if "\r" in text or "\b" in text or not self._line.is_at_end:
             for token in _TOKENS.findall(text):
                 self._write_token(token)
@@ -52,7 +53,7 @@ class StreamText:
             self.append(text)
 
     def omit(self, size: int) -> None:
-        """`size` bytes are missing here. What came before is shown as the beginning, as far as there is room."""
+        """Note that `size` bytes are missing here; the text before counts as the beginning, as far as there is room."""
         self._commit(self._line.take())
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()
@@ -60,7 +61,7 @@ class StreamText:
         self._is_torn = False
 
     def excerpt(self) -> Excerpt:
-        """The text without what is too much, cut at line ends where there are some."""
+        """Return the text without its middle, cut at line ends if possible."""
         line, cursor = self._line.content()
         beginning, rest, omitted = "".join(self._head), "".join(self._tail) + line, self._omitted
         if not omitted:
@@ -68,6 +69,7 @@ class StreamText:
             if len(whole) <= self._head_limit + self._tail_limit:
                 return Excerpt("", whole, 0, cursor)
             beginning, rest = whole[: self._head_limit], whole[self._head_limit :]
+        # drop the torn lines at both sides of the gap, unless that would drop everything
         shown_head = beginning[: beginning.rfind("\n") + 1] or beginning
         shown_tail = self._shown_end(rest)
         omitted += byte_size(beginning[len(shown_head) :]) + byte_size(rest[: len(rest) - len(shown_tail)])
@@ -90,14 +92,14 @@ class StreamText:
             self._line.write(token)
 
     def append(self, text: str) -> None:
-        """Add text without control characters, or whose control characters mean nothing; the cursor is at the end."""
+        """Add text whose control characters do not matter; only allowed while the cursor is at the end."""
         cut = text.rfind("\n") + 1
         if cut:
             self._commit(self._line.take() + text[:cut])
         self._line.write(text[cut:])
 
     def _commit(self, text: str) -> None:
-        """This will not change any more."""
+        """Store text that can no longer change: first into the head, and what does not fit into the tail."""
         if self._head_room:
             part, text = text[: self._head_room], text[self._head_room :]
             self._head.append(part)
@@ -105,9 +107,10 @@ class StreamText:
         if text:
             self._tail.append(text)
             self._tail_size += len(text)
-            self._forget()
+            self._trim_tail()
 
-    def _forget(self) -> None:
+    def _trim_tail(self) -> None:
+        # whole pieces first, so that the work stays linear; a piece is only cut if it alone exceeds the limit
         while self._tail_size - len(self._tail[0]) >= self._tail_limit and len(self._tail) > 1:
             old = self._tail.popleft()
             self._tail_size -= len(old)
@@ -122,33 +125,35 @@ class StreamText:
 
 
 def _moved(cursor: int | None, line: str, shown: str) -> int | None:
-    """The cursor's place in the last line of what is shown, of which the beginning may be missing."""
+    """Return the cursor's index in the last shown line, whose beginning may be missing."""
     if cursor is None:
         return None
     return max(0, len(shown) - (shown.rfind("\n") + 1) - (len(line) - cursor))
 
 
 def byte_size(text: str) -> int:
-    """The length in UTF-8."""
+    """Return the length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 class Line:
-    """The last line: what stands left of the cursor and what stands right of it, in pieces.
+    """The last line as two lists of pieces: the text left of the cursor and the text right of it.
 
-    Every piece is moved as it is, so that no order of characters makes the work more than linear.
+    Pieces are moved between the lists without being copied, so that no order of characters makes the work more than
+    linear.
     """
 
     def __init__(self) -> None:
         self._left: list[str] = []
-        self._right: list[tuple[str, int]] = []  # (piece, where in it the line goes on), the nearest last
+        self._right: list[tuple[str, int]] = []  # (piece, index in it at which the line continues), nearest piece last
 
     @property
     def is_at_end(self) -> bool:
+        """Whether the cursor is at the end of the line."""
         return not self._right
 
     def write(self, text: str) -> None:
-        """Overwrite what is right of the cursor, then append."""
+        """Write text at the cursor, over what is right of it."""
         if not text:
             return
         self._left.append(text)
@@ -156,12 +161,12 @@ class Line:
             self._drop(len(text))
 
     def carriage_return(self) -> None:
-        """Go to the start."""
+        """Move the cursor to the start of the line."""
         self._right += [(piece, 0) for piece in reversed(self._left)]
         self._left.clear()
 
     def backspace(self) -> None:
-        """Take away the character before the cursor, and the one under it."""
+        """Remove the character before the cursor, and the one under it, as JupyterLab 4.6 does."""
         if self._left:
             last = self._left.pop()
             if len(last) > 1:
@@ -169,21 +174,21 @@ class Line:
             self._drop(1)
 
     def take(self) -> str:
-        """The whole line, which is empty afterwards."""
+        """Return the whole line and empty it."""
         line, _ = self.content()
         self._left.clear()
         self._right.clear()
         return line
 
     def content(self) -> tuple[str, int | None]:
-        """The line, and where in it the cursor stands; None for its end."""
+        """Return the line and the cursor's index in it; None is its end."""
         left = "".join(self._left)
         if not self._right:
             return left, None
         return left + "".join(piece[start:] for piece, start in reversed(self._right)), len(left)
 
     def _keep_all_but_last(self, text: str) -> None:
-        """In halves, so that a long run of backspaces does not copy a long piece each time."""
+        """Put a piece back without its last character, in halves: a run of backspaces must not copy it each time."""
         middle = len(text) // 2
         self._left.append(text[:middle])
         rest = text[middle:-1]

@@ -1,8 +1,8 @@
-"""Gives a starting server the kernels that an earlier one left on their nodes, and lets go of its own when it stops.
+"""Adopt the kernels that an earlier server left on their nodes, and leave the own ones running when this server stops.
 
-A kernel that is given back keeps its id, and its sessions keep theirs: a browser that is reloaded goes on as if nothing
-had happened. No network is waited for longer than a moment; a kernel whose node cannot be reached counts as alive until
-somebody who knows says otherwise.
+An adopted kernel keeps its id, and its sessions keep theirs, so a browser that is reloaded continues as before. The
+start waits for the network only for a moment; a kernel whose node cannot be reached counts as alive until its agent
+says otherwise.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from jupyter_tpu.kernels.provisioner import TPUProvisioner
 from jupyter_tpu.kernels.registry.notes import KernelRegistry, NotedSession, RegisteredKernel
 
 PATIENCE_S = 3.0
-"""How long a server's start may wait for nodes to say how their kernels are."""
+"""How long a server's start may wait for nodes to report the state of their kernels; a user waits for the page."""
 
 _LAST_SEEN = ("last_output_at", "state_since", "started_at")
 
 
 class Adoption:
-    """The kernels on nodes that a server has, from its start to its end. Used from the server's loop.
+    """Restores and leaves the kernels on nodes of one Jupyter server. Call it in the server's event loop only.
 
     Args:
         serverapp: the Jupyter server.
-        log: hears what became of kernels.
+        log: a logger.
     """
 
     def __init__(self, serverapp: Any, log: Any) -> None:
@@ -43,26 +43,28 @@ class Adoption:
         self._settling: set[asyncio.Task[None]] = set()
 
     def claim(self) -> tuple[RegisteredKernel, ...]:
-        """The kernels of servers of this folder that have ended; from now on no other server takes them.
+        """Claim the kernels of ended servers of the same folder, so that no other server can adopt them.
 
         Raises:
-            OSError, TpuError: our folder cannot be read or written.
+            OSError, TpuError: the folder with the registry cannot be read or written.
         """
         return KernelRegistry().claim(os.path.realpath(self._kernels.root_dir))
 
     async def adopt(self, notes: tuple[RegisteredKernel, ...]) -> None:
-        """Take the kernels of `notes`, and wait a moment for their nodes; the rest is learned in the background."""
+        """Adopt kernels and wait up to `PATIENCE_S` for their nodes; slower ones are checked in the background."""
         await asyncio.gather(*(self._adopt(note) for note in notes if not note.is_ended))
         if self._settling:
             await asyncio.wait(self._settling, timeout=PATIENCE_S)
+        # kernels that the user had shut down while their node was out of reach: shut them down now
         for note in notes:
             if note.is_ended:
                 self._in_background(self._end(note))
 
     def follow_sessions(self) -> None:
-        """Note sessions as they come and change. SessionManager tells nobody of it, so two of its methods are wrapped.
+        """Record sessions in the registry when they are created and changed.
 
-        What they return to a front end has been noted by then.
+        SessionManager has no hook for this, so two of its methods are wrapped. A session is recorded before the front
+        end gets it, so that a server killed right afterwards still restores it.
         """
         save, update = self._sessions.save_session, self._sessions.update_session
 
@@ -78,22 +80,22 @@ class Adoption:
         self._sessions.save_session, self._sessions.update_session = save_session, update_session
 
     async def close(self) -> None:
-        """Stop to learn."""
+        """Stop checking kernels in the background."""
         for task in self._settling:
             task.cancel()
         await asyncio.gather(*self._settling, return_exceptions=True)
 
     async def leave(self) -> None:
-        """Let go of the kernels on nodes, which go on; those that no note leads back to end with the server."""
+        """Leave the kernels on nodes running; those without a note in the registry end with the server."""
         await self.close()
         left = [kernel_id for kernel_id in self._kernels.list_kernel_ids() if self._can_be_left(kernel_id)]
         await asyncio.gather(*map(self._leave, left))
         if left:
             self.log.warning(
-                "%s kernel%s on on Cloud TPU nodes: the next server in this folder gives them back; `jupyter tpu "
-                "kernels` shows them, and the nodes are billed until they are stopped.",
+                "%s kernel%s running on Cloud TPU nodes: the next server in this folder restores them; `jupyter tpu "
+                "kernels` lists them, and the nodes are billed until they are stopped.",
                 len(left),
-                " goes" if len(left) == 1 else "s go",
+                " keeps" if len(left) == 1 else "s keep",
             )
 
     async def _adopt(self, note: RegisteredKernel) -> None:
@@ -111,14 +113,14 @@ class Adoption:
                 )
         except NoSuchKernel:
             self.log.warning(
-                "The kernel %s on %s is not given back: there is no kernelspec %s. `jupyter tpu kernelspec` writes it "
+                "The kernel %s on %s was not restored: there is no kernelspec %s. `jupyter tpu kernelspec` writes it "
                 "while the node is READY; then restart the server.",
                 note.kernel_id,
                 note.node,
                 note.kernel_name,
             )
-        except Exception:  # the others, and the server, have to start
-            self.log.exception("The kernel %s on %s is not given back.", note.kernel_id, note.node)
+        except Exception:  # one kernel must not keep the others, or the server, from starting
+            self.log.exception("The kernel %s on %s was not restored.", note.kernel_id, note.node)
         else:
             self._in_background(self._settle(note))
 
@@ -131,10 +133,10 @@ class Adoption:
         try:
             await end_noted_kernel(note)
         except TpuError as error:
-            self.log.warning("%s: the kernel %s, which was ended, may run on. %s", note.node, note.kernel_id, error)
+            self.log.warning("%s: the kernel %s was shut down but may still run. %s", note.node, note.kernel_id, error)
 
     async def _start(self, note: RegisteredKernel) -> None:
-        """To Jupyter it is a start; our provisioner finds its note."""
+        """Start the kernel as far as Jupyter knows; our provisioner finds its note and connects instead."""
         self._kernels.kernel_spec_manager.get_kernel_spec(note.kernel_name)
         options: dict[str, Any] = {"env": self._env(note)}
         if note.extra_arguments:
@@ -143,38 +145,38 @@ class Adoption:
             self._kernels.start_kernel(kernel_id=note.kernel_id, kernel_name=note.kernel_name, **options)
         )
         manager = self._kernels.get_kernel(note.kernel_id)
-        if manager.execution_state == "starting":
+        if manager.execution_state == "starting":  # front ends would wait for a start that is long over
             manager.execution_state = "unknown"
 
     def _env(self, note: RegisteredKernel) -> dict[str, str]:
-        """What Jupyter sets for the first session's kernel; for restarts."""
+        """Return the environment that Jupyter gives the kernel of the first session; a restart needs it."""
         for session in note.sessions:
             if session.path is not None:
                 return dict(self._sessions.get_kernel_env(session.path, session.name))
         return dict(os.environ)
 
     async def _settle(self, note: RegisteredKernel) -> None:
-        """Learn how the kernel is and have Jupyter show it."""
+        """Get the kernel's state from its agent and show it in Jupyter's list."""
         manager = self._kernels.get_kernel(note.kernel_id)
-        guard = asyncio.create_task(self._keep_from_culling(manager))
+        no_culling = asyncio.create_task(self._keep_from_culling(manager))
         try:
             info = await manager.provisioner.learn_state()
             end = manager.provisioner.end
         except TpuError:  # it was shut down meanwhile
             return
         finally:
-            guard.cancel()
+            no_culling.cancel()
         if end:
             manager.execution_state, manager.reason = "dead", end
-            self.log.warning("%s: the kernel %s is not alive any more. %s", note.node, note.kernel_id, end)
+            self.log.warning("%s: the kernel %s no longer runs. %s", note.node, note.kernel_id, end)
         else:
             _show(manager, info)
-            self.log.info("%s: the kernel %s is given back", note.node, note.kernel_id)
+            self.log.info("%s: the kernel %s is restored", note.node, note.kernel_id)
 
     async def _keep_from_culling(self, manager: Any) -> None:
-        """A kernel of which nothing is known may be at work: Jupyter's culler must not take it for idle."""
+        """Renew the last activity until cancelled: a kernel of unknown state may be busy, and must not be culled."""
         limit_s = self._kernels.cull_idle_timeout
-        while limit_s > 0:
+        while limit_s > 0:  # 0 or less turns Jupyter's culler off
             manager.last_activity = datetime.now(UTC)
             await asyncio.sleep(limit_s / 3)
 
@@ -193,6 +195,7 @@ class Adoption:
         self._kernels.stop_watching_activity(kernel_id)
         self._kernels.stop_buffering(kernel_id)
         manager.stop_restarter()
+        # off Jupyter's list before it shuts down all kernels on it
         self._kernels.remove_kernel(kernel_id)
         manager.cleanup_connection_file()
         if provisioner:
@@ -206,11 +209,11 @@ class Adoption:
 
 
 def _show(manager: Any, info: Mapping[str, Any]) -> None:
-    """What the agent knows of an idle or busy kernel. A state that was heard since is newer than this one."""
+    """Show the state and last activity that the agent reported; a state that came over the record since is newer."""
     if manager.execution_state == "unknown":
         manager.execution_state = str(info.get("execution_state", "unknown"))
     seen = [float(info[name]) for name in _LAST_SEEN if info.get(name)]
     if seen:
-        # by this machine's clock, or a culler here would take a wrong clock of the worker's for idleness
+        # as an age, because the worker's clock may be wrong and the culler here would then see a false idle time
         age_s = max(0.0, float(info.get("now") or time.time()) - max(seen))
         manager.last_activity = datetime.fromtimestamp(time.time() - age_s, UTC)

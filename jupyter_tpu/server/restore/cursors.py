@@ -1,9 +1,9 @@
-"""How far each page has read each kernel's record, in a small file that outlives the server.
+"""Cursors: how far each page has read each kernel's record, in a small file that outlives the server.
 
-The file has a fixed number of places of 64 bytes, one per kernel and session. Each is written whole by a single call,
-so a server that is killed leaves the old place or the new one; a checksum finds what a machine that lost its power
-left. When all are taken, the one that was not used for longest goes. Several servers may use one file: none waits for
-another, and one that finds its place taken takes another.
+The file has a fixed number of slots of 64 bytes, one per kernel and session. Each is written whole by a single call, so
+a killed server leaves the old slot or the new one; a checksum detects what a power failure left. If all slots are used,
+the least recently used one is overwritten. Several servers may share the file without locks: one that finds its slot
+overwritten uses another.
 """
 
 from __future__ import annotations
@@ -23,20 +23,23 @@ from pathlib import Path
 log = logging.getLogger(__name__)
 
 PLACES = 1024
+"""Slots of the file: more pages than a user opens between two uses of one of them, in 64 KiB."""
 
 _MAGIC = b"jupyter_tpu cursors 1\n"
-_PLACE_BYTES = 64  # divides a page of memory, so that no place lies across two
+_PLACE_BYTES = 64  # divides the size of a memory page, so that no slot crosses a page and is written in two parts
 _PLACE = struct.Struct("!16sQQd")
 _CRC = struct.Struct("!I")
-_UNHEARD = 1 << 63  # no record is that long
+_NOTHING_RECEIVED = 1 << 63  # a flag in `arrived`: no record is that long
 
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """How far a session has read: everything up to `arrived`, and perhaps more, but nothing behind `written`.
+    """How far a session has read a record.
 
     Attributes:
-        has_heard: False when the session has asked something, and perhaps got nothing at all yet.
+        arrived: the page acknowledged everything up to this seq; it may have received more.
+        written: nothing after this seq was sent to the page.
+        has_heard: whether the page acknowledged anything; if False, the session has only sent requests so far.
     """
 
     arrived: int
@@ -51,26 +54,29 @@ class _Place:
     used_at: float
 
     def encode(self) -> bytes:
-        arrived = self.cursor.arrived | (0 if self.cursor.has_heard else _UNHEARD)
+        """Return the bytes of the slot, with their checksum."""
+        arrived = self.cursor.arrived | (0 if self.cursor.has_heard else _NOTHING_RECEIVED)
         body = _PLACE.pack(self.key, arrived, self.cursor.written, self.used_at)
         return (body + _CRC.pack(zlib.crc32(body))).ljust(_PLACE_BYTES, b"\0")
 
     @classmethod
     def decode(cls, data: bytes) -> _Place | None:
-        """None for a free or damaged place."""
+        """Return the slot in `data`; None if it is free or damaged."""
         body, crc = data[: _PLACE.size], data[_PLACE.size : _PLACE.size + _CRC.size]
         if crc != _CRC.pack(zlib.crc32(body)):
             return None
         key, arrived, written, used_at = _PLACE.unpack(body)
-        return cls(key, Cursor(arrived & ~_UNHEARD, written, has_heard=not arrived & _UNHEARD), used_at)
+        has_heard = not arrived & _NOTHING_RECEIVED
+        return cls(key, Cursor(arrived & ~_NOTHING_RECEIVED, written, has_heard=has_heard), used_at)
 
 
 class Cursors:
-    """The places of one file, which is made on demand; where that is not possible they live in memory, as the log says.
+    """The cursors in one file, which is created if needed; if it cannot be used they are in memory, with a warning.
 
     Args:
-        path: of the file; None keeps all in memory.
-        now: gives the time in Unix seconds.
+        path: the file; None keeps the cursors in memory.
+        places: how many cursors the file can have.
+        now: returns the time in Unix seconds.
     """
 
     def __init__(self, path: Path | None, *, places: int = PLACES, now: Callable[[], float] = time.time) -> None:
@@ -80,27 +86,28 @@ class Cursors:
         self._file = self._open(path) if path else io.BytesIO(self._empty())
 
     def find(self, kernel_id: str, session_id: str) -> Cursor | None:
-        """None for a session that is not known."""
+        """Return the cursor of a session; None for an unknown session."""
         key = _key(kernel_id, session_id)
         return next((place.cursor for _, place in self._all() if place and place.key == key), None)
 
     def arrived(self, kernel_id: str, session_id: str) -> int:
-        """The session has got everything up to this seq."""
+        """Return up to which seq the session has received everything; 0 if unknown."""
         cursor = self.find(kernel_id, session_id)
         return cursor.arrived if cursor and cursor.has_heard else 0
 
     def move(self, kernel_id: str, session_id: str, cursor: Cursor) -> None:
-        """The session is so far now."""
+        """Store the cursor of a session; never raises for a broken disk."""
         key = _key(kernel_id, session_id)
         place = _Place(key, cursor, self._now())
         try:
             self._write(self._number_of(key), place)
         except OSError as error:
-            log.warning("How far pages have read can only be kept in memory (%s).", error)
+            log.warning("The positions of pages are kept in memory only (%s).", error)
             self._leave_file()
             self._write(self._number_of(key), place)
 
     def close(self) -> None:
+        """Close the file."""
         self._file.close()
 
     def _number_of(self, key: bytes) -> int:
@@ -110,7 +117,7 @@ class Cursors:
         return number
 
     def _choose(self, key: bytes) -> int:
-        """The session's own place, else a free one, else the one that was not used for longest."""
+        """Return the session's own slot, else a free one, else the least recently used one."""
         oldest, oldest_at = 0, float("inf")
         for number, place in self._all():
             if place and place.key == key:
@@ -138,24 +145,24 @@ class Cursors:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = io.FileIO(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o600), "r+")
         except OSError as error:
-            log.warning("How far pages have read can only be kept in memory (%s).", error)
+            log.warning("The positions of pages are kept in memory only (%s).", error)
             return io.BytesIO(self._empty())
         try:
             self._begin(file, path)
         except OSError as error:
             file.close()
-            log.warning("How far pages have read can only be kept in memory (%s).", error)
+            log.warning("The positions of pages are kept in memory only (%s).", error)
             return io.BytesIO(self._empty())
         return file
 
     def _begin(self, file: io.FileIO, path: Path) -> None:
-        """Use the file as it is, or start it anew. It is never made anew under its name: others may have it open."""
+        """Use the file as it is, or empty it in place; a new file under its name would part us from other servers."""
         size = file.seek(0, os.SEEK_END)
         file.seek(0)
         if size == len(self._empty()) and file.read(_PLACE_BYTES) == self._empty()[:_PLACE_BYTES]:
             return
         if size:
-            log.warning("%s is damaged and starts empty: open pages may be sent some outputs again.", path)
+            log.warning("%s was damaged and is empty now: open pages may get some outputs again.", path)
         _write_whole(file, 0, self._empty())
         file.truncate()
 
@@ -170,7 +177,7 @@ class Cursors:
 
 def _write_whole(file: io.RawIOBase | io.BytesIO, offset: int, data: bytes) -> None:
     file.seek(offset)
-    if file.write(data) != len(data):
+    if file.write(data) != len(data):  # an unbuffered file writes less on a full disk, without an error
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 

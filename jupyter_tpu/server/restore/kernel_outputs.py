@@ -1,8 +1,8 @@
-"""What the cells of a notebook have put out, from the record of their kernel, wherever their pages were meanwhile.
+"""Read the outputs of a notebook's cells from the record of its kernel, for a page that was away.
 
-Reading waits for the worker; putting together is done in a thread, in steps that leave the server's loop its turn.
-An answer is one moment of the record: everything up to its `seq`, nothing newer. While cells run, that moment is not
-when the reading began: over a slow link it may take many seconds. What takes too long is left for the next question.
+Reading waits for the worker; reducing runs in a thread, in steps that do not block the server's event loop. A response
+is a snapshot of the record: everything up to its `seq`, nothing newer. Over a slow link reading may take many seconds,
+so the snapshot is of the end of the reading; what takes too long is left for the page's next request.
 """
 
 from __future__ import annotations
@@ -26,32 +26,42 @@ from jupyter_tpu.server.restore.request_listing import (
 from jupyter_tpu.wire.frames import ProtocolError
 
 _READ_BYTES = 64 * 1024 * 1024
+"""Bytes of the record that are read for one response; bounds the memory that a server needs for it."""
+
 _WITHOUT_CELL = 20
+"""Requests without a cell id (consoles, scripts) that are shown: the newest ones, since no cell bounds their number."""
+
 _UPDATING = 200
+"""Small requests that are read only because they may have updated a display that is shown."""
+
 _AT_ONCE = 8
+"""Parallel reads of small requests, so that a notebook costs few round trips."""
+
 _LARGE_AT_ONCE = 2
-"""Over a slow link more of them would only hold each other up."""
+"""Parallel reads of large requests: over a slow link more would only delay each other."""
 
 _BEGIN_S = 10
-"""After this no other read begins: a page waits, and asks for what is missing request by request."""
+"""No read begins after this: a page waits, and asks for each missing request alone."""
 
 _PIECE_BYTES = 256 * 1024
+"""Bytes per write to the client: large enough for speed, small enough not to block the event loop."""
+
 _READS = 2
-"""The second reads only what has grown during the first, and so takes little longer than a round trip."""
+"""The second pass reads only what grew during the first, and so takes little longer than a round trip."""
 
 
 async def outputs_of(
     provisioner: Provisioner, kernel_id: str, only: Iterable[str] = (), cursors: Cursors | None = None
 ) -> list[bytes]:
-    """The answer to ``GET kernels/{kernel_id}/outputs`` as JSON in pieces.
+    """Return the response to ``GET kernels/{kernel_id}/outputs`` as pieces of JSON.
 
     Args:
-        only: ids of requests; empty for the last request of each cell, and the newest without one.
-        cursors: what pages have got, so that what they have put into widgets stays there.
+        only: ids of requests; empty for the last request of each cell and the newest ones without a cell.
+        cursors: what pages have received, so that text in their Output widgets is not put into cells as well.
 
     Raises:
         LinkDown: the worker does not answer.
-        AgentBroken: it answers nonsense.
+        AgentBroken: its response is invalid.
     """
     excerpts: dict[str, Excerpt] = {}
     read: dict[str, int] = {}
@@ -60,6 +70,7 @@ async def outputs_of(
         chosen = _chosen(listing.requests, frozenset(only))
         to_read = _within_budget(chosen) + _updating(listing.requests, chosen)
         grown = [each for each in to_read if read.get(each.msg_id, -1) < each.last_seq]
+        # forget the older reading even if the new one fails: the response must not mix two snapshots
         for each in grown:
             excerpts.pop(each.msg_id, None)
         excerpts |= await _read_all(provisioner, grown)
@@ -76,7 +87,7 @@ async def outputs_of(
 
 
 def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """The same in larger pieces: each is a turn of the loop and a write of its own."""
+    """Join pieces into larger ones, since each piece costs a write and a turn of the event loop."""
     waiting: list[bytes] = []
     size = 0
     for piece in pieces:
@@ -89,18 +100,19 @@ def joined(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 async def _read_all(provisioner: Provisioner, requests: Sequence[Listed]) -> dict[str, Excerpt]:
-    """What can be read in time, by msg_id; one that the agent has forgotten since it was listed is left out."""
+    """Read what can be read in time, by msg_id; without requests that the agent dropped since they were listed."""
     loop = asyncio.get_running_loop()
     until = loop.time() + _BEGIN_S
     excerpts: dict[str, Excerpt] = {}
 
     async def read(waiting: Iterator[Listed]) -> None:
-        for each in waiting:  # the first always begins, or one that is asked for alone might never come
+        for each in waiting:  # the first read always begins, or a request that is asked for alone might never be read
             with suppress(BadInput):
                 excerpts[each.msg_id] = await read_request(provisioner, each.msg_id, at_any_speed=True)
             if loop.time() > until:
                 break
 
+    # small requests first, so that most cells are filled even if a large one takes all the time
     small = [each for each in requests if each.to_read <= HEAD_BYTES]
     large = [each for each in requests if each.to_read > HEAD_BYTES]
     for waiting, at_once in ((iter(small), _AT_ONCE), (iter(large), _LARGE_AT_ONCE)):
@@ -108,13 +120,13 @@ async def _read_all(provisioner: Provisioner, requests: Sequence[Listed]) -> dic
             async with asyncio.TaskGroup() as group:
                 for _ in range(at_once):
                     group.create_task(read(waiting))
-        except ExceptionGroup as failed:
+        except ExceptionGroup as failed:  # all reads fail for the same reason: the link or the agent
             raise failed.exceptions[0] from None
     return excerpts
 
 
 def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:
-    """The last of each cell and the newest without a cell, in the order asked."""
+    """Return the last request of each cell and the newest ones without a cell, in the order in which they were sent."""
     if only:
         return [each for each in requests if each.msg_id in only]
     last = {each.cell_id: each.msg_id for each in requests if each.cell_id is not None}
@@ -124,6 +136,7 @@ def _chosen(requests: Sequence[Listed], only: frozenset[str]) -> list[Listed]:
 
 
 def _within_budget(chosen: Iterable[Listed]) -> list[Listed]:
+    """Return the most urgent requests that fit into `_READ_BYTES` together, at least one."""
     taken: list[Listed] = []
     left = _READ_BYTES
     for each in by_urgency(chosen):
@@ -134,7 +147,7 @@ def _within_budget(chosen: Iterable[Listed]) -> list[Listed]:
 
 
 def _updating(requests: Sequence[Listed], chosen: Sequence[Listed]) -> list[Listed]:
-    """Requests that are not shown, but may have updated displays of those that are."""
+    """Return requests that are not shown themselves, but may have updated displays that are."""
     if not chosen:
         return []
     shown, since = {each.msg_id for each in chosen}, min(each.first_seq for each in chosen)

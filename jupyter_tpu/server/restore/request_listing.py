@@ -1,4 +1,4 @@
-"""What the agent tells of a kernel's requests, and what is read of each."""
+"""List a kernel's requests and read their messages, by calls to the agent."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from jupyter_tpu.errors import AgentBroken, LinkDown
 
 HEAD_BYTES = 256 * 1024
 TAIL_BYTES = 2 * 1024 * 1024
-"""How much of a request's messages is read at the most; the limits of what is shown lie well below."""
+"""Bytes of a request's messages that are read at its beginning and end; well above what is shown of them."""
 
-_PATIENCE_S = 10
+_PATIENCE_S = 10  # a page waits for the response; longer than a round trip over any link that is usable
 _UP = ("live", "resuming")
 
 
 class Provisioner(Protocol):
-    """What is needed of a kernel's provisioner."""
+    """What this module needs of a kernel's provisioner."""
 
     @property
     def link_state(self) -> Any: ...
@@ -29,7 +29,7 @@ class Provisioner(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """A request as the agent lists it."""
+    """A request as the agent lists it; fields as in its response to ``list_requests``."""
 
     msg_id: str
     session: str
@@ -44,17 +44,18 @@ class Listed:
 
     @property
     def outcome(self) -> str:
-        """One word for state and status."""
+        """The state, or how the request ended if it did not run to its end."""
         return self.status if self.state == "done" and self.status in ("aborted", "lost") else self.state
 
     @property
     def to_read(self) -> int:
+        """How many bytes `read_request` reads of it, at most."""
         return min(self.bytes, HEAD_BYTES + TAIL_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What the agent knows of a kernel's requests; everything before `next_seq` is in the record."""
+    """The agent's list of a kernel's requests; everything before `next_seq` is in the record."""
 
     requests: Sequence[Listed]
     next_seq: int
@@ -64,7 +65,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """What was read of a request; what is left out stands behind `head_seq`."""
+    """The entries that were read of a request; what is left out comes after `head_seq`."""
 
     msg_id: str
     entries: bytes
@@ -74,16 +75,16 @@ class Excerpt:
 
 
 async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False) -> Listing:
-    """All requests in the kernel's record.
+    """Return all requests in the kernel's record.
 
     Args:
-        at_any_speed: wait for as long as the link is up, however slow it is.
+        at_any_speed: wait as long as the link is up, no matter how slow it is.
 
     Raises:
         LinkDown: the worker does not answer.
-        AgentBroken: it answers nonsense.
+        AgentBroken: its response is invalid.
     """
-    answer = await _ask(provisioner, "list_requests", {}, at_any_speed=at_any_speed)
+    answer = await _call(provisioner, "list_requests", {}, at_any_speed=at_any_speed)
     link = asdict(provisioner.link_state)
     try:
         requests = [_listed(each) for each in answer["requests"]]
@@ -93,17 +94,18 @@ async def list_requests(provisioner: Provisioner, *, at_any_speed: bool = False)
 
 
 async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: bool = False) -> Excerpt:
-    """The messages of a request.
+    """Read the messages of a request.
 
     Args:
         at_any_speed: as for `list_requests`.
 
     Raises:
+        BadInput: the agent no longer has the request.
         LinkDown: the worker does not answer.
-        AgentBroken: it answers nonsense.
+        AgentBroken: its response is invalid.
     """
     params = {"msg_id": msg_id, "head_bytes": HEAD_BYTES, "tail_bytes": TAIL_BYTES}
-    answer = await _ask(provisioner, "read_request", params, at_any_speed=at_any_speed)
+    answer = await _call(provisioner, "read_request", params, at_any_speed=at_any_speed)
     try:
         entries = base64.b64decode(answer["entries"])
         omitted = int(answer["omitted_bytes"]), int(answer["omitted_messages"])
@@ -112,40 +114,41 @@ async def read_request(provisioner: Provisioner, msg_id: str, *, at_any_speed: b
         raise nonsense(error) from error
 
 
-def _listed(told: Mapping[str, Any]) -> Listed:
-    listed = Listed(**{name: told[name] for name in Listed.__slots__})
+def _listed(row: Mapping[str, Any]) -> Listed:
+    # fields that a newer agent adds are ignored
+    listed = Listed(**{name: row[name] for name in Listed.__slots__})
     numbers = (listed.first_seq, listed.last_seq, listed.bytes)
     if not isinstance(listed.msg_id, str) or not all(isinstance(number, int) for number in numbers):
-        raise TypeError(f"a request of {str(told)[:200]}")
+        raise TypeError(f"a request of {str(row)[:200]}")
     return listed
 
 
-async def _ask(
+async def _call(
     provisioner: Provisioner, method: str, params: Mapping[str, Any], *, at_any_speed: bool
 ) -> dict[str, Any]:
-    """Not for as long as the link may take to come back: a page is waiting."""
+    """Call the agent, but do not wait until a link that is down comes back: a page is waiting."""
     status = provisioner.link_state
     if status.state == "down":
         raise _link_down(status.message)
-    asking = asyncio.create_task(provisioner.call(method, **params))
+    call = asyncio.create_task(provisioner.call(method, **params))
     try:
-        while not (await asyncio.wait([asking], timeout=_PATIENCE_S))[0]:
+        while not (await asyncio.wait([call], timeout=_PATIENCE_S))[0]:
             # a silent link changes its state after 12 s, so this ends
             if not at_any_speed or provisioner.link_state.state not in _UP:
                 raise _link_down("The worker does not answer.")
-        return asking.result()
+        return call.result()
     finally:
-        asking.cancel()
+        call.cancel()
 
 
 def _link_down(message: str) -> LinkDown:
     return LinkDown(
-        message or "The link to the worker is down.",
-        exists="The kernel runs on as far as is known, and what it puts out is kept on the worker.",
-        hint="Ask again when the link is back.",
+        message or "The worker is disconnected.",
+        exists="The kernel probably still runs; the worker keeps its outputs.",
+        hint="Try again when the connection is back.",
     )
 
 
 def nonsense(error: Exception) -> AgentBroken:
-    """What to raise when an answer cannot be read."""
-    return AgentBroken("The agent's answer is invalid.", raw=f"{type(error).__name__}: {error}"[:500])
+    """Return the exception for a response of the agent that cannot be read."""
+    return AgentBroken("The agent's response is invalid.", raw=f"{type(error).__name__}: {error}"[:500])

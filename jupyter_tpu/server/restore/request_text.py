@@ -1,4 +1,4 @@
-"""The whole text that a request printed, straight from the record, as fast as its reader takes it."""
+"""Stream the whole text that a request printed from the record, as fast as its reader takes it."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from jupyter_tpu.outputs.items import stream_text
 from jupyter_tpu.outputs.parsing import Malformed, json_object, parse
 from jupyter_tpu.server.restore.request_listing import Listed
 
-_PATIENCE_S = 60
+_PATIENCE_S = 60  # without any new text, after which a download ends with a notice instead of hanging
+# Events after which no more of this request can come.
 _ENDS = ("gone", "lost", "closed", "new_record")
 
 
 class Source(Protocol):
-    """What is needed of a kernel's provisioner."""
+    """What this module needs of a kernel's provisioner."""
 
     async def follow(self, from_seq: int, deliver: Callable[[list[KernelMessage]], Awaitable[None]]) -> LoopBridge: ...
 
 
 async def text_of(source: Source, request: Listed) -> AsyncGenerator[bytes, None]:
-    """What the request has printed up to now, in UTF-8; what is missing leaves a word in its place.
+    """Yield what a request has printed so far, in UTF-8, with a notice where something is missing.
 
-    The record is read no faster than the pieces are taken. Close the iterator when it is not read to its end.
+    The record is read no faster than the pieces are consumed. Close the iterator if it is not read to its end.
     """
     reader = _Reader(request)
     follower = await source.follow(request.first_seq, reader.deliver)
@@ -34,21 +35,21 @@ async def text_of(source: Source, request: Listed) -> AsyncGenerator[bytes, None
         while (piece := await reader.next_piece()) is not None:
             yield piece
     except TimeoutError:
-        yield b"\n[The worker does not answer. The rest is kept there: ask again when the link is back.]\n"
+        yield b"\n[The worker does not answer. It keeps the rest: try again when the connection is back.]\n"
     finally:
         await follower.close()
 
 
 class _Reader:
-    """Between the follower, which delivers, and the iterator, which asks."""
+    """Passes text from the follower, which pushes messages, to the iterator, which pulls pieces."""
 
     def __init__(self, request: Listed) -> None:
         self._request = request
-        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(1)
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(1)  # holds one piece, so the follower has to wait
         self._is_over = False
 
     async def deliver(self, batch: list[KernelMessage]) -> None:
-        """The next batch comes when this one's text was taken."""
+        """Process a batch of the record; the next one comes when the text of this one was consumed."""
         if self._is_over:
             return
         text = await asyncio.to_thread(_text_in, batch, self._request)
@@ -59,10 +60,10 @@ class _Reader:
             await self._pieces.put(None)
 
     async def next_piece(self) -> bytes | None:
-        """None at the end.
+        """Return the next piece of text; None at the end.
 
         Raises:
-            TimeoutError: nothing has come for long.
+            TimeoutError: nothing came for `_PATIENCE_S`.
         """
         async with asyncio.timeout(_PATIENCE_S):
             return await self._pieces.get()
@@ -78,6 +79,7 @@ def _text_of(message: KernelMessage, name: bytes) -> bytes:
         if message.channel == "event":
             words = event_words(json_object(message.parts[0]))
             return f"{words}\n".encode() if words else b""
+        # most messages belong to other requests: look for the bytes of the id before parsing any JSON
         if message.channel == "iopub" and any(name in part for part in message.parts[:5]):
             return _printed(message, name.decode())
     return b""
