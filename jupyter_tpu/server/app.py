@@ -1,6 +1,6 @@
-"""The server extension: traits, routes, events, and a fleet that starts in the background.
+"""The server extension: its traits, routes and events, and a fleet that starts in the background.
 
-A Jupyter server with this extension starts as fast and as surely as one without: nothing here waits for a cloud.
+A Jupyter server must start as fast and as reliably as without this extension, so nothing here waits for the cloud.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from jupyter_tpu.ssh import import_ahead
 
 
 class TPUApp(ExtensionApp):
-    """Cloud TPU nodes in Jupyter: lists, creates, stops and deletes them, and keeps a kernelspec for each READY one."""
+    """Cloud TPU nodes in Jupyter: list, create, stop and delete nodes, with a kernelspec for each READY node."""
 
     name = "jupyter_tpu"
     app_name = "Jupyter on Cloud TPU"
@@ -55,69 +55,69 @@ class TPUApp(ExtensionApp):
 
     project = Unicode(
         "",
-        help="Google Cloud project that the nodes belong to. Empty: $JUPYTER_TPU_PROJECT, or the project of the "
+        help="Google Cloud project of the nodes. Empty: $JUPYTER_TPU_PROJECT, or the project of the "
         "Application Default Credentials.",
     ).tag(config=True)
 
     endpoint = Unicode(
         "",
-        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, such as that of `jupyter tpu emulator`. Empty: "
+        help="HOST:PORT of the Cloud TPU API's gRPC endpoint, for example of `jupyter tpu emulator`. Empty: "
         "$JUPYTER_TPU_ENDPOINT, or Google Cloud.",
     ).tag(config=True)
 
     trust_endpoint = Unicode(
         "",
-        help="The one host outside Google's domains that may get your Google Cloud credentials, for an endpoint there. "
-        "Kernels of this server go by it too. Empty: $JUPYTER_TPU_TRUST_ENDPOINT, or none.",
+        help="The one host outside Google's domains that may receive your Google Cloud credentials, for an endpoint "
+        "there. Also used by kernels of this server. Empty: $JUPYTER_TPU_TRUST_ENDPOINT, or none.",
     ).tag(config=True)
 
     ssh_user = Unicode(
         "",
-        help="Login name on the TPU VMs; a node that is created here accepts our key for it. Empty: your own login "
-        "name on this machine.",
+        help="Login name on the TPU VMs; nodes that you create here accept the key of jupyter_tpu for it. Empty: your "
+        "login name on this machine.",
     ).tag(config=True)
 
     proxy_command = Unicode(
         "",
-        help="Command whose standard input and output become the SSH connection to a TPU VM, with ssh's %h, %p and %r "
-        "(for example Identity-Aware Proxy). It is written into the kernelspecs. Empty: connect directly, or as "
+        help="Command whose standard input and output carry the SSH connection to a TPU VM, with ssh's %h, %p and %r "
+        "(for example for Identity-Aware Proxy). It is written into the kernelspecs. Empty: connect directly, or as "
         "~/.ssh/config says.",
     ).tag(config=True)
 
     write_kernelspecs = Bool(
         True,
-        help="Whether each READY node gets a kernelspec, which is removed when the node is stopped, deleted or gone.",
+        help="Whether to write a kernelspec for each READY node and remove it when the node is stopped or deleted.",
     ).tag(config=True)
 
     connect_ahead = Bool(
         True,
-        help="Whether to connect to each READY node that accepts our key before a kernel is asked for, so that the "
-        "first one starts at once. Costs some memory here and on the node, and changes nothing else.",
+        help="Whether to connect to each READY node in advance, so that its first kernel starts at once. Costs some "
+        "memory here and on the node.",
     ).tag(config=True)
 
     keep_kernels = Bool(
         True,
-        help="Whether kernels on nodes go on when this server stops, for the next server of the same folder to give "
-        "them back. False: they end with the server, as kernels on this machine do. What a killed server has left is "
-        "given back in either case.",
+        help="Whether kernels on nodes keep running when this server stops; the next server in the same folder "
+        "restores them. False: they are shut down with the server, like kernels on this machine. Kernels of a killed "
+        "server are restored in either case.",
     ).tag(config=True)
 
     billing_export = Unicode(
         "",
-        help="PROJECT.DATASET.TABLE of the standard export of Cloud Billing to BigQuery, from which it is shown what "
-        "Google has billed. Empty: $JUPYTER_TPU_BILLING_EXPORT, or none.",
+        help="PROJECT.DATASET.TABLE of the standard Cloud Billing export to BigQuery, to show what Google has billed. "
+        "Empty: $JUPYTER_TPU_BILLING_EXPORT, or none.",
     ).tag(config=True)
 
     unsure_s = Float(
         Limits().unsure_s,
-        help="For how many seconds a node that the cloud was asked for, without an answer, may be missing before it is "
-        "given up: the cloud's lists lag behind what it does.",
+        help="Seconds to wait for a requested node to appear in the cloud's list if the request got no answer: the "
+        "list lags behind. After that the request counts as failed.",
     ).tag(config=True)
 
     def initialize_settings(self) -> None:
-        """Called by the server while it loads extensions, before its event loop runs."""
+        """Set up everything that needs no event loop; the server calls this while it loads extensions."""
         if self.trust_endpoint:
-            # read where a connection is made, also by the kernels of this process and of its launchers
+            # an environment variable, because kernel launchers in other processes make connections too
             os.environ[TRUST_VARIABLE] = self.trust_endpoint
         for path in SCHEMA_FILES:
             self._event_logger.register_event_schema(path)
@@ -128,17 +128,17 @@ class TPUApp(ExtensionApp):
         self.kernelspecs = KernelspecKeeper(
             enabled=self.write_kernelspecs, proxy_command=self.proxy_command, ssh_user=self.ssh_user
         )
-        import_ahead()
+        import_ahead()  # asyncssh takes most of a second to import, which the first kernel would have to wait for
         self.links = ReadyLinks()
         self.looks = WorkerLooks()
         self.emulator: EmulatorClient | None = None
-        self._changes = SerialExecutor(self._tell, self.log)
+        self._changes = SerialExecutor(self._handle_change, self.log)
         self._tasks: set[asyncio.Task[None]] = set()
         self.adoption = Adoption(self.serverapp, self.log)
         self.adoption.follow_sessions()
 
     def initialize_handlers(self) -> None:
-        """Called by the server to learn the routes."""
+        """Register the routes; the server calls this after `initialize_settings`."""
         self.handlers.extend([*ROUTES, *OLD_ROUTES, *KERNEL_CHANGE_ROUTES, *widget_script_routes()])
         if address := emulator_address(self._settings_or_none(), os.environ):
             self.emulator = EmulatorClient(address, partial(emulator_authorization, os.environ))
@@ -146,40 +146,41 @@ class TPUApp(ExtensionApp):
         self._adopt_kernels()
 
     def _adopt_kernels(self) -> None:
-        """Before the server listens: a front end that asks first must not take a kernel for lost."""
+        """Restore kernels before the server listens: a front end that finds none would drop its sessions."""
         try:
             notes = self.adoption.claim()
         except (OSError, TpuError) as error:
-            self.log.warning("The kernels of an earlier server cannot be given back: %s", error)
+            self.log.warning("The kernels of an earlier server cannot be restored: %s", error)
             return
-        if notes and _is_in_loop():  # the server is started by a program with a loop of its own
+        if notes and _is_in_loop():  # started by a program that already runs a loop, so this must not block it
             self._in_background(self.adoption.adopt(notes))
         elif notes:
             IOLoop.current().run_sync(lambda: self.adoption.adopt(notes))
 
     async def _start_jupyter_server_extension(self, serverapp: Any) -> None:  # noqa: ARG002 - the server passes it
-        """Called once the event loop runs. The fleet starts now, so that what an earlier server left is taken up."""
+        """Start the fleet, so that it resumes what an earlier server left; called once the event loop runs."""
         self._in_background(self._changes.run())
         self._in_background(self._warm_up())
 
     def look_again(self) -> None:
-        """Ask the cloud for its nodes now, since somebody has just changed them."""
-        self._in_background(self._look_again())
+        """List the nodes now, in the background, because they have just changed."""
+        self._in_background(self._refresh())
 
-    async def _look_again(self) -> None:
+    async def _refresh(self) -> None:
         try:
             await (await self.fleet.get()).fleet.refresh()
         except TpuError as error:
-            self.log.debug("The nodes cannot be looked at: %s", error)
+            self.log.debug("The nodes cannot be listed: %s", error)
 
     async def _warm_up(self) -> None:
         try:
             opened = await self.fleet.get()
         except TpuError as error:
-            self.log.warning("Cloud TPU nodes cannot be shown yet: %s", error)
+            self.log.warning("Cloud TPU nodes cannot be listed yet: %s", error)
             return
         snapshot = await opened.fleet.refresh()
-        await self.kernelspecs.follow(snapshot, opened.settings)  # of nodes that went while no server ran
+        # no change is reported for nodes that were deleted while no server ran, so remove their kernelspecs now
+        await self.kernelspecs.follow(snapshot, opened.settings)
         for notice in snapshot.notices:
             self.log.warning("%s", notice)
 
@@ -189,7 +190,7 @@ class TPUApp(ExtensionApp):
         return cast(EventLogger, self.serverapp.event_logger)
 
     def cloud_settings(self) -> CloudSettings:
-        """The traits, and the environment where they are empty.
+        """Return the settings of the traits, with the environment for traits that are empty.
 
         Raises:
             BadInput: the endpoint is not HOST:PORT.
@@ -200,7 +201,7 @@ class TPUApp(ExtensionApp):
         )
 
     async def status(self) -> dict[str, Any]:
-        """What ``GET status`` answers; an error is part of the answer."""
+        """Return the body of ``GET status``; an error is part of it."""
         try:
             opened = await self.fleet.get()
             settings, error = opened.settings, opened.fleet.snapshot().error
@@ -231,9 +232,9 @@ class TPUApp(ExtensionApp):
             agents=LinkedAgents(settings.endpoint, lambda node: open_pages(node, settings.endpoint)),
         )
 
-    async def _tell(self, change: FleetChange) -> None:
-        """Front ends read nodes and kernelspecs when they hear of a change, so the kernelspecs are written first."""
-        if change.phase == "failed":  # long after the request that asked for it was answered
+    async def _handle_change(self, change: FleetChange) -> None:
+        """Update the kernelspecs, then emit the event: front ends read nodes and kernelspecs when they get it."""
+        if change.phase == "failed":  # the request was answered long ago, so only the log and the event can say it
             self.log.warning("%s: %r", change.node_name, change.message)
         try:
             opened = await self.fleet.get()
@@ -241,7 +242,7 @@ class TPUApp(ExtensionApp):
             if self.connect_ahead:
                 await self._connect_ahead(opened)
         except (TpuError, OSError) as error:
-            self.log.warning("The kernelspecs cannot be kept in step with the nodes: %s", error)
+            self.log.warning("The kernelspecs could not be updated: %s", error)
         self._event_logger.emit(schema_id=FLEET_EVENT, data=change.to_json())
 
     async def _connect_ahead(self, opened: OpenFleet) -> None:
@@ -265,19 +266,20 @@ class TPUApp(ExtensionApp):
             self.log.error("A background task of jupyter_tpu failed.", exc_info=task.exception())
 
     async def stop_extension(self) -> None:
-        """Called when the server stops. Never raises: other extensions still have to be stopped."""
+        """Close everything when the server stops. Never raises: other extensions still have to be stopped."""
         try:
-            async with AsyncExitStack() as each:  # one that fails does not keep the others from being closed
+            # in reverse order, and all of them even if one fails: kernels are left before the fleet closes
+            async with AsyncExitStack() as each:
                 each.push_async_callback(self.fleet.close)
                 each.push_async_callback(self.links.close)
                 each.push_async_callback(self.looks.close)
                 each.push_async_callback(self._end_tasks)
                 each.push_async_callback(self.adoption.leave if self.keep_kernels else self.adoption.close)
         except Exception:
-            self.log.exception("The extension did not close cleanly; the journal and the kernels' notes are intact.")
+            self.log.exception("jupyter_tpu did not close cleanly; its journal and the list of kernels are intact.")
 
     async def _end_tasks(self) -> None:
-        """Cancel until all have ended: a library below may swallow a cancellation."""
+        """Cancel the background tasks until all have ended: a library may swallow a cancellation."""
         while self._tasks:
             for task in self._tasks:
                 task.cancel()

@@ -1,9 +1,9 @@
-"""Restart and shutdown of kernels, by Jupyter Server's own routes, but one at a time for each kernel.
+"""Restart and shutdown of kernels by Jupyter Server's own routes, but one at a time per kernel.
 
-Jupyter Server lets them overlap, as two pages or a double click make them. On a node that may leave a kernel which no
-list shows: it is ended in the midst of its restart, and the restart goes on. Its restart also interrupts the running
-cell before anybody knows whether a restart is possible, and does not say why one has failed; ours asks first, and says
-it.
+Jupyter Server lets them overlap when two pages, or a double click, request them. On a node that may leave a kernel that
+no list shows: it is shut down during its restart, and the restart continues. Jupyter Server's restart also interrupts
+the running cell before it is known whether a restart is possible, and hides why one failed; ours checks first and
+reports the reason.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SETTING = "jupyter_tpu_kernel_changes"
 
 
 class _Changes:
-    """What is being done to the kernels of a server."""
+    """The restarts and shutdowns that are under way on a server."""
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
@@ -36,18 +36,19 @@ class _Changes:
 
     @classmethod
     def of(cls, handler: RequestHandler) -> _Changes:
+        """Return the one instance of the handler's server."""
         changes: _Changes = handler.settings.setdefault(_SETTING, cls())
         return changes
 
     def turn(self, kernel_id: str) -> asyncio.Lock:
-        """To be held while the kernel is changed."""
+        """Return the lock that a change of this kernel must hold."""
         return self._locks.setdefault(kernel_id, asyncio.Lock())
 
     async def restart(self, kernel_id: str, kernels: Any) -> None:
-        """Restart the kernel, or wait for the restart that has begun; a page that goes away does not end it.
+        """Restart the kernel, or wait for a restart that has begun; a closed page does not cancel it.
 
         Raises:
-            web.HTTPError: there is no such kernel any more, or it cannot be restarted.
+            web.HTTPError: the kernel no longer exists, or cannot be restarted.
         """
         task = self._restarts.get(kernel_id)
         if task is None:
@@ -58,7 +59,7 @@ class _Changes:
     async def _in_turn(self, kernel_id: str, kernels: Any) -> None:
         async with self.turn(kernel_id):
             await _restarted_by_jupyter(kernels, kernel_id)
-            if kernel_id not in kernels:
+            if kernel_id not in kernels:  # shut down while this restart waited; worded like Jupyter Server's own error
                 raise web.HTTPError(404, f"Kernel does not exist: {kernel_id}")
             try:
                 async with kernels.get_kernel(kernel_id).provisioner.restarting():
@@ -76,28 +77,29 @@ def _is_on_node(kernels: Any, kernel_id: str) -> bool:
 
 
 async def _restarted_by_jupyter(kernels: Any, kernel_id: str) -> None:
-    """Wait while Jupyter starts a kernel on a node again that has died: it can neither end nor restart it meanwhile."""
+    """Wait while Jupyter restarts a dead kernel on a node: meanwhile it can neither shut it down nor restart it."""
     while _is_on_node(kernels, kernel_id) and not (ready := kernels.get_kernel(kernel_id).ready).done():
         await asyncio.wait([ready])
 
 
 def _let_end(kernels: Any, kernel_id: str) -> None:
-    """Forget that a restart or a shutdown of a kernel on a node has failed.
+    """Clear the failure of an earlier restart or shutdown, so that Jupyter shuts the kernel down.
 
-    Jupyter takes a kernel that has failed off its list without ending it: it takes it for one that never started. Ours
-    may run on, and use the chips.
+    Jupyter removes a kernel with a failure from its list without shutting it down, as if it had never started. A kernel
+    on a node may still run and use the TPU.
     """
     if not _is_on_node(kernels, kernel_id):
         return
     manager = kernels.get_kernel(kernel_id)
     has_failed = manager.ready.done() and not manager.ready.cancelled() and manager.ready.exception() is not None
     if has_failed and manager.has_kernel:
+        # no public method resets it, and Jupyter decides by this future whether to shut the kernel down
         manager._ready = asyncio.get_running_loop().create_future()
         manager._ready.set_result(None)
 
 
 class RestartHandler(KernelActionHandler):
-    """Differs for kernels on nodes, also in the body of an error."""
+    """``POST api/kernels/{id}/restart``: for kernels on nodes, one at a time, and with the reason of a failure."""
 
     @web.authenticated
     @authorized
@@ -118,12 +120,12 @@ class RestartHandler(KernelActionHandler):
         self.set_header("Content-Type", "application/json")
         self.set_header("Jupyter-TPU-Error", error.code)  # JupyterLab hands on no body, and proxies answer 502 as well
         self.set_status(error.status)
-        words = f"The kernel was not restarted. {error}"
-        self.finish(json.dumps({"message": words, "reason": error.message, "error": error.to_json()}))
+        message = f"The kernel was not restarted. {error}"
+        self.finish(json.dumps({"message": message, "reason": error.message, "error": error.to_json()}))
 
 
 class ShutdownHandler(KernelHandler):
-    """Waits for a restart that has begun."""
+    """``DELETE api/kernels/{id}``, after a restart that has begun."""
 
     @web.authenticated
     @authorized
@@ -135,13 +137,13 @@ class ShutdownHandler(KernelHandler):
 
 
 class SessionChangeHandler(SessionHandler):
-    """The same, by the kernel's session, also where that gets another kernel, which ends the one before."""
+    """Shutdown of a session's kernel, also when the session gets another kernel; after a restart that has begun."""
 
     @web.authenticated
     @authorized
     async def patch(self, session_id: str) -> None:
-        asked = self.get_json_body()
-        if not isinstance(asked, dict) or "kernel" not in asked:  # a notebook's new name need not wait
+        body = self.get_json_body()
+        if not isinstance(body, dict) or "kernel" not in body:  # renaming a notebook does not have to wait
             await ensure_async(super().patch(session_id))
             return
         session = await cast(Any, self.session_manager).get_session(session_id=session_id)

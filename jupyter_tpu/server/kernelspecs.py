@@ -1,4 +1,4 @@
-"""Kernelspecs that follow the nodes: written when kernels can start on a node, removed when they no longer can."""
+"""Keep the kernelspecs in step with the nodes: written when kernels can start on a node, removed when they cannot."""
 
 from __future__ import annotations
 
@@ -15,17 +15,20 @@ if TYPE_CHECKING:
 
 
 def usable_nodes(snapshot: FleetSnapshot) -> tuple[Node, ...]:
-    """The nodes without those that are still coming up: READY, but their workers have not published host keys yet."""
+    """Return the nodes without those that are being created or started.
+
+    The cloud may call these READY already, but their workers have not published their host keys yet.
+    """
     coming = {each.node_name for each in snapshot.intents if each.verb in ("create", "start") and not each.settled}
     return tuple(node for node in snapshot.nodes if node.name not in coming)
 
 
 class KernelspecKeeper:
-    """Keeps the folder of kernelspecs in step with the fleet.
+    """Updates the folder of kernelspecs from snapshots of the fleet.
 
     Args:
-        enabled: whether to touch the folder at all.
-        proxy_command, ssh_user: written into the kernelspecs, so that kernels started elsewhere use them as well.
+        enabled: whether to change the folder at all.
+        proxy_command, ssh_user: written into the kernelspecs, so that kernels started by other programs use them too.
     """
 
     def __init__(self, *, enabled: bool = True, proxy_command: str = "", ssh_user: str = "") -> None:
@@ -37,11 +40,11 @@ class KernelspecKeeper:
         self._lock = asyncio.Lock()
 
     def names(self) -> Mapping[str, str]:
-        """Kernelspec names by the full name of their node, as of the last change."""
+        """Return the kernelspec names by the full name of their node, as of the last update."""
         return self._names
 
     async def follow(self, snapshot: FleetSnapshot, settings: CloudSettings) -> None:
-        """Make the folder fit the nodes. Looks at it each time: others write and remove kernelspecs as well."""
+        """Update the folder to match the nodes; it is read each time, since other programs change kernelspecs too."""
         async with self._lock:
             self._names = await asyncio.to_thread(self._apply, snapshot, settings)
 
@@ -49,6 +52,7 @@ class KernelspecKeeper:
         if self._enabled and snapshot.as_of:
             nodes = usable_nodes(snapshot)
             self._renew(nodes, settings)
+            # a zone that does not answer is no reason to remove the kernelspecs of its nodes
             is_complete = snapshot.error is None and not snapshot.unreachable
             sync_kernelspecs(
                 nodes,
@@ -60,7 +64,7 @@ class KernelspecKeeper:
         return kernelspec_names(settings)
 
     def _renew(self, nodes: tuple[Node, ...], settings: CloudSettings) -> None:
-        """Write each READY node's kernelspec once per life of the node: one made again differs under its old name."""
+        """Write the kernelspec of each READY node that is new here; a recreated node may differ under the same name."""
         ready = {_identity(node): node for node in nodes if node.state == "READY"}
         for node in (node for identity, node in ready.items() if identity not in self._written):
             write_kernelspec(node, settings, proxy_command=self._proxy_command, ssh_user=self._ssh_user)

@@ -1,6 +1,6 @@
-"""A fleet that is opened when it is first needed, and asked for again after a failure.
+"""Open the fleet when it is first needed, and try again after a failure.
 
-The server must start without a cloud; a user who signs in later must not have to restart it.
+The server must start without a cloud, and a user who signs in later must not have to restart it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,16 @@ from jupyter_tpu.errors import TpuError
 from jupyter_tpu.fleet.assembly import OpenFleet
 
 RETRY_AFTER_S = 5.0
+"""How long a failure is repeated to all callers: open panels poll every few seconds, and each try may call Google."""
 
 
 class LazyFleet:
-    """Opens one fleet for all who ask; remembers a failure for a few seconds so that polls stay cheap."""
+    """Opens one fleet for all callers; repeats a failure for a few seconds so that polls stay cheap.
+
+    Args:
+        open_fleet: returns a context manager that opens a fleet.
+        retry_after_s: for how many seconds a failure is repeated without another try.
+    """
 
     def __init__(
         self,
@@ -33,10 +39,10 @@ class LazyFleet:
         self._retry_at = 0.0
 
     async def get(self) -> OpenFleet:
-        """Return the running fleet.
+        """Return the running fleet; open it first if needed.
 
         Raises:
-            TpuError: it cannot be opened (nobody signed in, journal unwritable, …).
+            TpuError: it cannot be opened (no credentials, journal not writable and so on).
         """
         async with self._lock:
             if self._opened is None:
@@ -46,7 +52,7 @@ class LazyFleet:
     async def _try_to_open(self) -> OpenFleet:
         now = asyncio.get_running_loop().time()
         if self._failure is not None and now < self._retry_at:
-            raise self._failure.with_traceback(None)
+            raise self._failure.with_traceback(None)  # or its traceback would grow with each poll
         try:
             return await self._stack.enter_async_context(self._open_fleet())
         except TpuError as error:
@@ -54,7 +60,7 @@ class LazyFleet:
             raise
 
     async def close(self) -> None:
-        """Close the fleet if there is one; what it was waiting for goes on in the cloud and stays in the journal."""
+        """Close the fleet if it is open; pending operations continue in the cloud and stay in the journal."""
         async with self._lock:
             self._opened = None
             await self._stack.aclose()

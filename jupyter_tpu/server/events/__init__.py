@@ -1,6 +1,6 @@
-"""The events this extension emits; the YAML files beside this one are their schemas.
+"""The events that this extension emits; the YAML files in this folder are their schemas.
 
-The events of kernels and links are emitted, and so named, in `jupyter_tpu.kernels.progress`.
+`jupyter_tpu.kernels.progress` emits the events of kernels and links, and defines their ids.
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ def reduced(excerpts: Iterable[Excerpt], last_seq: int, arrived: Arrived = _noth
 
 
 def _omitted_text(excerpt: Excerpt, entries: Sequence[Entry]) -> int:
-    """Estimate how much text was left out: the omitted bytes without their headers, which are as large as the others."""
+    """Estimate how much text was left out: the omitted bytes without headers, which are as large as in `entries`."""
     # the largest part of a stream message is its content; the rest is header, parent header and frame
     around = sum(_entry_bytes(entry) - max(map(len, entry.parts), default=0) for entry in entries)
     return max(1, excerpt.omitted_bytes - excerpt.omitted_messages * around // len(entries))

@@ -11,11 +11,11 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.journal.audit import Audit
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
-_MOST = 1000
+_MOST = 1000  # entries per response: the log grows without bound
 
 
 class AuditHandler(TpuHandler):
-    """Who did what with money and access, the newest first."""
+    """``audit``: what was done with money and access, newest first."""
 
     @web.authenticated
     @authorized
@@ -29,7 +29,7 @@ class AuditHandler(TpuHandler):
     def _limit(self) -> int:
         text = self.get_query_argument("limit", "100")
         if not (text.isascii() and text.isdecimal() and len(text) <= 4 and 1 <= int(text) <= _MOST):
-            raise BadInput("The parameter 'limit' is no number of entries.", hint=f"Send a number from 1 to {_MOST}.")
+            raise BadInput("The parameter 'limit' is not valid.", hint=f"Send a number from 1 to {_MOST}.")
         return int(text)
 
 

@@ -1,4 +1,4 @@
-"""The routes of auto-stop: when nodes stop by themselves, and keeping one running."""
+"""The routes of auto-stop: the rules by which nodes stop, and extending the time of one."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ _KEEP = ("for_s", "until", "while_busy")
 
 
 class AutostopHandler(TpuHandler):
-    """All nodes with their auto-stop rules."""
+    """``autostop``: all nodes with their activity and auto-stop rules."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
-        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
+        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
             snapshot = await opened.fleet.refresh()
         brakes = await opened.braking.look(snapshot.nodes)
         self.write_json(brakes_view(brakes, as_of=snapshot.as_of_here))
 
 
 class NodeAutostopHandler(TpuHandler):
-    """The rules of one node."""
+    """``nodes/{zone}/{node_id}/autostop``: the rules of one node."""
 
     @web.authenticated
     @authorized
@@ -48,7 +48,10 @@ class NodeAutostopHandler(TpuHandler):
 
 
 class AutostopHistoryHandler(TpuHandler):
-    """What the guard of one node saw in the last hour; looking is no activity and opens no connection."""
+    """``…/autostop/history``: the activity of a node in the last hour, as its guard recorded it.
+
+    A read: it does not count as activity, and opens no connection to a node.
+    """
 
     @web.authenticated
     @authorized
@@ -59,7 +62,7 @@ class AutostopHistoryHandler(TpuHandler):
 
 
 class ExtendHandler(TpuHandler):
-    """Keeps one node, or no longer."""
+    """``…/extend``: keep one node running for longer, or cancel that."""
 
     @web.authenticated
     @authorized
@@ -79,7 +82,7 @@ async def _node(handler: TpuHandler, opened: OpenFleet, zone: str, node_id: str)
 
 
 def rules_from_body(body: bytes) -> dict[str, Any]:
-    """Read the body of ``PUT brakes``: the rules that change.
+    """Parse the body of ``PUT …/autostop``: the rules that change.
 
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.
@@ -89,28 +92,31 @@ def rules_from_body(body: bytes) -> dict[str, Any]:
         if data.get(name) is not None:
             data[name] = _number(data, name)
     if "action" in data and data["action"] not in ACTIONS:
-        raise BadInput("The field 'action' is no action.", hint=f"Send {' or '.join(ACTIONS)}.")
+        raise BadInput("The field 'action' is not valid.", hint=f"Send {' or '.join(ACTIONS)}.")
     return data
 
 
 def keep_from_body(body: bytes, now: float) -> Keep:
-    """Read the body of ``POST keep``: for how long, until when, or while a cell runs; nothing takes it back.
+    """Parse the body of ``POST …/extend``: for how long, until when, or while a cell runs; an empty object cancels.
+
+    Args:
+        now: Unix seconds.
 
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.
     """
     data = _object(body, _KEEP)
     if len(data) > 1:
-        raise BadInput("The node can be kept in one way at a time.", hint=f"Send one of {', '.join(_KEEP)}.")
+        raise BadInput("Only one way to extend can be used at a time.", hint=f"Send one of {', '.join(_KEEP)}.")
     if "while_busy" in data:
         if data["while_busy"] is not True:
-            raise BadInput("The field 'while_busy' can only be true.", hint="Send {} to take a keep back.")
+            raise BadInput("The field 'while_busy' can only be true.", hint="Send {} to cancel “keep running”.")
         return Keep(while_busy=True)
     if not data:
         return NO_KEEP
     until = now + _number(data, "for_s") if "for_s" in data else _number(data, "until")
     if not now < until <= now + LONGEST_S:
-        raise BadInput("A node is kept until a time to come.", hint="Say how long, at most 400 days.")
+        raise BadInput("The node can only be extended into the future.", hint="Send a time within the next 400 days.")
     return Keep(until=until)
 
 
@@ -124,6 +130,7 @@ def _object(body: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
 
 def _number(data: dict[str, Any], name: str) -> float:
     value = data[name]
+    # the comparison refuses NaN, infinities and integers beyond any float, all of which Python reads as JSON
     if type(value) not in (int, float) or not abs(value) <= sys.float_info.max:
         raise BadInput(f"The field {name!r} is not a number.", hint=f"Send {name!r} in seconds.")
     return float(value)
@@ -135,4 +142,4 @@ AUTOSTOP_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/autostop/history", AutostopHistoryHandler),
     (r"/jupyter-tpu/v1/nodes/(?P<zone>[^/]+)/(?P<node_id>[^/]+)/extend", ExtendHandler),
 )
-"""Path pattern (below the server's base URL) and handler."""
+"""Path pattern (under the server's base URL) and handler."""

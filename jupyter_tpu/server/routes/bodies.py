@@ -1,6 +1,6 @@
-"""Request bodies: bytes from a browser in, records out, and a clear refusal for anything else.
+"""Parse request bodies into records, and refuse anything else with a clear error.
 
-Pure. Every field is named and typed here, so nothing else of a body can reach the cloud.
+Pure. Every field is named and typed here, so nothing else in a body can reach the cloud.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from jupyter_tpu.errors import BadInput
 from jupyter_tpu.models import NodeName, NodeSpec
 from jupyter_tpu.provisioning import Provisioning, chosen, flags_of
 
-_LONGEST_BODY = 16_384
+_LONGEST_BODY = 16_384  # bytes; a search with all of its 64 candidates takes about 10,000
 _TEXTS = ("node_id", "zone", "accelerator_type", "runtime_version")
 _FIELDS = (*_TEXTS, "spot", "provisioning", "internal_ips", "accept_unknown_price")
 
 
 def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
-    """Read the body of ``POST nodes``.
+    """Parse the body of ``POST nodes``.
 
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.
@@ -38,18 +38,26 @@ def node_spec_from_body(body: bytes, project: str) -> NodeSpec:
 
 
 def provisioning_field(data: dict[str, Any]) -> Provisioning:
-    """On which terms a node is wanted, by ``provisioning``, or by ``spot`` alone; `BadInput` where they differ."""
+    """Return the provisioning model in a body, by ``provisioning`` or by ``spot`` alone.
+
+    Raises:
+        BadInput: it is unknown, or the two fields contradict each other.
+    """
     named = text_field(data, "provisioning") if data.get("provisioning") is not None else None
     return chosen(named, spot=flag_field(data, "spot") if "spot" in data else None)
 
 
 def at_once(provisioning: Provisioning) -> Provisioning:
-    """Raises `BadInput` for flex-start, which only the cloud's queue has."""
+    """Return the provisioning model if a node of it can be created without waiting in a queue.
+
+    Raises:
+        BadInput: it is flex-start, which the API offers for queued resources only.
+    """
     if provisioning == "flex-start":
         raise BadInput(
             "A flex-start node cannot be created at once.",
-            exists="Nothing was asked of the cloud.",
-            hint="Queue it, with the time that it is to run for.",
+            exists="Nothing was sent to the cloud.",
+            hint="Create a queued resource instead, with its run time.",
         )
     return provisioning
 
@@ -58,19 +66,30 @@ _FLAGS = {"": None, "false": False, "true": True}
 
 
 def provisioning_asked(provisioning: str, spot: str) -> Provisioning:
-    """The same by the parameters of a query, empty where they are missing."""
+    """Return the provisioning model in the parameters of a query; both may be empty.
+
+    Raises:
+        BadInput: one is unknown, or they contradict each other.
+    """
     if spot not in _FLAGS:
         raise BadInput("The parameter 'spot' is not true or false.", hint="Send true or false.")
     return chosen(provisioning or None, spot=_FLAGS[spot])
 
 
 def accepts_unknown_price(body: bytes) -> bool:
-    """Whether the body of ``POST nodes`` says that an unknown price is accepted; raises `BadInput` as above."""
+    """Whether the body of ``POST nodes`` accepts an unknown price.
+
+    Raises:
+        BadInput: as `node_spec_from_body`.
+    """
     return flag_field(json_object(body, _listed(_FIELDS)), "accept_unknown_price")
 
 
 def json_object(body: bytes, fields: str) -> dict[str, Any]:
-    """A body that is one JSON object; `fields` are named where it is none.
+    """Parse a body that is one JSON object.
+
+    Args:
+        fields: the expected fields as text, for the hint of an error.
 
     Raises:
         BadInput: it is something else, or too long.
@@ -87,7 +106,11 @@ def json_object(body: bytes, fields: str) -> dict[str, Any]:
 
 
 def refuse_unknown_fields(data: dict[str, Any], fields: tuple[str, ...]) -> None:
-    """Raises `BadInput` where a body holds what nobody reads."""
+    """Refuse a body with unknown fields, which may be misspelled.
+
+    Raises:
+        BadInput: it has some.
+    """
     unknown = sorted(set(data) - set(fields))
     if unknown:
         shown = ", ".join(repr(name[:40]) for name in unknown[:5])
@@ -95,17 +118,25 @@ def refuse_unknown_fields(data: dict[str, Any], fields: tuple[str, ...]) -> None
 
 
 def text_field(data: dict[str, Any], name: str) -> str:
-    """A short text that must be there, or `BadInput`."""
+    """Return a required short text.
+
+    Raises:
+        BadInput: it is missing, too long or not plain text.
+    """
     value = data.get(name)
     if not isinstance(value, str) or not value:
         raise BadInput(f"The field {name!r} is missing or is not text.", hint=f"Send {name!r} as a non-empty string.")
-    if len(value) > 128 or not value.isprintable():
-        raise BadInput(f"The field {name!r} is too long or holds control characters.", hint="Send a name as listed.")
+    if len(value) > 128 or not value.isprintable():  # names of the API have at most 63 characters
+        raise BadInput(f"The field {name!r} is too long or has control characters.", hint="Send a name as listed.")
     return value
 
 
 def flag_field(data: dict[str, Any], name: str) -> bool:
-    """True or false; false where it is missing; else `BadInput`."""
+    """Return an optional boolean; False if it is missing.
+
+    Raises:
+        BadInput: it is something else.
+    """
     value = data.get(name, False)
     if not isinstance(value, bool):
         raise BadInput(f"The field {name!r} is not true or false.", hint=f"Send {name!r} as true or false.")
@@ -113,12 +144,16 @@ def flag_field(data: dict[str, Any], name: str) -> bool:
 
 
 def number_field(data: dict[str, Any], name: str) -> float | None:
-    """A finite number greater than 0; None where it is missing or null; else `BadInput`."""
+    """Return an optional finite number above 0; None if it is missing or null.
+
+    Raises:
+        BadInput: it is something else.
+    """
     value = data.get(name)
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
-        raise BadInput(f"The field {name!r} is not a number above 0.", hint=f"Send {name!r} as a number, or leave it.")
+        raise BadInput(f"The field {name!r} is not a number above 0.", hint=f"Send {name!r} as a number, or omit it.")
     return float(value)
 
 

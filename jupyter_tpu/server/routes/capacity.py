@@ -1,4 +1,4 @@
-"""The routes to a node where capacity is scarce: searches, and the queue of the cloud."""
+"""The routes for scarce capacity: searches over zones and types, and queued resources."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _QUEUE_FIELDS = ("node_id", *_CANDIDATE_FIELDS, "valid_for_s", "run_for_s", "res
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedSearch:
-    """The body of ``POST searches``."""
+    """The body of ``POST searches``; `for_s` is how long to search in seconds, None tries each candidate once."""
 
     node_id: str
     candidates: tuple[Candidate, ...]
@@ -44,7 +44,7 @@ class WantedSearch:
 
 
 def search_from_body(body: bytes) -> WantedSearch:
-    """Read the body of ``POST searches``.
+    """Parse the body of ``POST searches``.
 
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.
@@ -84,12 +84,12 @@ def _candidate_on(row: dict[str, Any], provisioning: Provisioning) -> Candidate:
 def _queued_on(data: dict[str, Any], run_for_s: float | None) -> Provisioning:
     provisioning = provisioning_field(data)
     if provisioning == "flex-start" and run_for_s is None:
-        raise BadInput("A flex-start node has an end.", hint="Send 'run_for_s', the seconds that it is to run for.")
+        raise BadInput("A flex-start node needs a run time.", hint="Send 'run_for_s', its run time in seconds.")
     return provisioning
 
 
 class SearchesHandler(TpuHandler):
-    """All searches, and the beginning of a new one."""
+    """``searches``: list all searches, begin one."""
 
     @web.authenticated
     @authorized
@@ -112,7 +112,7 @@ class SearchesHandler(TpuHandler):
 
 
 class SearchHandler(TpuHandler):
-    """One search."""
+    """``searches/{search_id}``: cancel one search."""
 
     @web.authenticated
     @authorized
@@ -122,7 +122,7 @@ class SearchHandler(TpuHandler):
 
 
 class QueueHandler(TpuHandler):
-    """The queued resources of the project, and the door to a new one."""
+    """``queue``: list the queued resources of the project, create one."""
 
     @web.authenticated
     @authorized
@@ -156,7 +156,7 @@ class QueueHandler(TpuHandler):
 
 
 class QueuedHandler(TpuHandler):
-    """One queued resource."""
+    """``queue/{zone}/{queued_id}``: delete one queued resource."""
 
     @web.authenticated
     @authorized

@@ -1,4 +1,4 @@
-"""The routes that show and delete all that costs or holds quota, and the one that stops all spending."""
+"""The routes of clean-up (billable resources and quota) and of stopping all spending."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 from jupyter_tpu.server.routes.quota import QuotaRoute
 
-_REASON = "The user swept the project in the panel."
-_MOST_NAMES = 500
+_REASON = "The user cleaned up the project in the panel."
+_MOST_NAMES = 500  # as in rest-api.yml; each is a call to the cloud
 
 
 class CleanupHandler(QuotaRoute):
-    """Everything in the project; and the deletion of what is named, item by item."""
+    """``cleanup``: list everything in the project that costs or uses quota, delete items by name."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
         try:
             opened = await self.app.fleet.get()
-        except TpuError as error:  # polled: an answer, not a failed request
+        except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
             self.write_json(no_sweep_view(error))
             return
         self.write_json(sweep_view(await look_at_all(opened.cloud)))
@@ -44,7 +44,7 @@ class CleanupHandler(QuotaRoute):
 
 
 class StopAllHandler(QuotaRoute):
-    """Stops or deletes every node that costs, and calls off what would become one."""
+    """``stop-all``: stop or delete every billed node, and cancel everything that would create one."""
 
     @web.authenticated
     @authorized
@@ -56,10 +56,10 @@ class StopAllHandler(QuotaRoute):
 
 
 def names_from_body(body: bytes) -> list[str]:
-    """Read the body of ``POST sweep``.
+    """Parse the body of ``POST cleanup``.
 
     Raises:
-        BadInput: it is not a list of names; there is no word for everything.
+        BadInput: it is not a list of names. There is deliberately no way to name everything at once.
     """
     data: dict[str, Any] = json_object(body, "names")
     names = data.get("names")
@@ -67,7 +67,7 @@ def names_from_body(body: bytes) -> list[str]:
         raise BadInput(
             "The field 'names' is missing or is not a list of names.",
             exists="Nothing was deleted.",
-            hint="Send the full name of each item that is to be deleted; there is no word for all of them.",
+            hint="Send the full name of each item to delete, as `GET cleanup` lists them.",
         )
     if len(names) > _MOST_NAMES:
         raise BadInput(f"More than {_MOST_NAMES} names were sent.", exists="Nothing was deleted.", hint="Send fewer.")

@@ -1,4 +1,4 @@
-"""The route of the buckets that a notebook names."""
+"""The route of egress: the buckets that a notebook names and what reading them costs."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from jupyter_tpu.server.routes.nodes import TpuHandler
 
 
 class EgressHandler(TpuHandler):
-    """What the buckets of a notebook would add to the bill of a node, asked before it is created."""
+    """``egress``: what the buckets of a notebook would add to the bill of a node in a zone."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
         zone, path = self.get_query_argument("zone"), self.get_query_argument("path")
         opened = await self.app.fleet.get()
-        NodeName(project=opened.settings.project, zone=zone, node_id="any")  # refuses what can be no zone
+        NodeName(project=opened.settings.project, zone=zone, node_id="any")  # raises for an invalid zone
         buckets = buckets_in(await self._text(path))
         found = await read_egress(opened.settings, buckets, zone, epoch_gib=self._epoch_gib())
         self.write_json({"buckets": [each.to_json() for each in found]})
@@ -33,7 +33,11 @@ class EgressHandler(TpuHandler):
         return gibibytes(text) if text else None
 
     async def _text(self, path: str) -> str:
-        """The file as the server's contents manager gives it, to those who may read files."""
+        """Return the text of a file from the server's contents manager.
+
+        Raises:
+            web.HTTPError: the user may not read files.
+        """
         if not await ensure_async(self.authorizer.is_authorized(self, self.current_user, "read", "contents")):
             raise web.HTTPError(403)
         manager: Any = self.contents_manager  # its methods have no types

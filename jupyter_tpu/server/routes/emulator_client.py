@@ -1,6 +1,6 @@
-"""The control API of the emulated cloud that this server uses, for the switchboard of a demo.
+"""A client of the emulated cloud's control API, for the failure simulator of the demo.
 
-A plain pass-through of what is listed here and nothing else: the emulator itself is not known to the server.
+It passes on the requests in `ALLOWED` and nothing else; the server does not import the emulator.
 """
 
 from __future__ import annotations
@@ -20,17 +20,18 @@ ALLOWED: Mapping[str, frozenset[str]] = {
     ),
     "DELETE": frozenset(["faults"]),
 }
-"""What may be asked of the control API, by HTTP verb."""
+"""The parts of the control API that may be called, by HTTP verb."""
 
-# a reset ends the processes of every worker
+# A reset shuts down the processes of every worker, which takes longest.
 _TIMEOUT_S = 30.0
 
 
 class EmulatorClient:
-    """`address` is what `jupyter_tpu.cloud.emulator_address` gives.
+    """Calls the control API at one address.
 
     Args:
-        authorize: gives the headers that the emulator asks for; called at each request, which fails where it raises.
+        address: the result of `jupyter_tpu.cloud.emulator_address`.
+        authorize: returns the headers with the emulator's token; called for each request, because the token may change.
     """
 
     def __init__(self, address: str, authorize: Callable[[], Mapping[str, str]]) -> None:
@@ -38,15 +39,16 @@ class EmulatorClient:
         self._authorize = authorize
 
     async def ask(self, verb: str, part: str, body: Mapping[str, Any] | None = None, *, item: str = "") -> Any:
-        """What the control API answers to ``VERB /emulator/v1/PART``, which must be `ALLOWED`.
+        """Call ``VERB /emulator/v1/PART``, which must be `ALLOWED`, and return its JSON.
 
-        `item` is the number of one of the things that the part has.
+        Args:
+            item: the number of one entry of the part, such as a fault; empty for all.
 
         Raises:
-            CredentialsMissing: its token cannot be read.
-            BadInput: it says what is wrong with the body.
-            NodeNotFound: what the body names is not there.
-            CloudUnavailable: it does not answer, or not with JSON.
+            CredentialsMissing: the emulator's token cannot be read.
+            BadInput: the emulator refuses the body.
+            NodeNotFound: something that the body names does not exist.
+            CloudUnavailable: the emulator does not answer, or not with JSON.
         """
         if part not in ALLOWED.get(verb, ()):
             raise ValueError(f"{verb} {part} is not passed on")
@@ -64,7 +66,7 @@ class EmulatorClient:
             )
         except (OSError, HTTPClientError) as error:
             raise CloudUnavailable(
-                "The emulated cloud does not answer.", hint="It ends with its demo: start that again.", raw=str(error)
+                "The emulated cloud does not answer.", hint="Start the demo again: both stop together.", raw=str(error)
             ) from error
         return _json_of(answer)
 
@@ -74,19 +76,19 @@ def _json_of(answer: HTTPResponse) -> Any:
     try:
         body = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise CloudUnavailable(f"The emulated cloud answered {answer.code}.", raw=text[:10_000]) from error
+        raise CloudUnavailable(f"The emulated cloud returned HTTP {answer.code}.", raw=text[:10_000]) from error
     if answer.code < 300:
         return body
-    message = _message_of(body) or f"The emulated cloud answered {answer.code}."
+    message = _message_of(body) or f"The emulated cloud returned HTTP {answer.code}."
     if answer.code == 404:
-        raise NodeNotFound(message, hint="Look at what is there now.", raw=text[:10_000])
+        raise NodeNotFound(message, hint="Reload the failure simulator.", raw=text[:10_000])
     if answer.code < 500:
         raise BadInput(message, raw=text[:10_000])
     raise CloudUnavailable(message, raw=text[:10_000])
 
 
 def _message_of(body: Any) -> str:
-    """The words in Google's error envelope; empty when it is none."""
+    """Return the message in Google's error envelope; empty if the body is not one."""
     try:
         return str(body["error"]["message"])
     except (KeyError, TypeError):

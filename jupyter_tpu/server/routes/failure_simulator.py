@@ -1,4 +1,4 @@
-"""The routes of the fault switchboard: they exist only where the cloud is emulated, and only pass on."""
+"""The routes of the failure simulator: they exist only for an emulated cloud, and pass requests on to it."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _CHANGES_NODES = frozenset(["clock", "maintenance", "preempt", "project", "reset
 
 
 class EmulatedApp(Protocol):
-    """What these routes need of the extension besides."""
+    """What these routes need of the extension in addition to `nodes.App`."""
 
     emulator: EmulatorClient
 
-    def look_again(self) -> None: ...
+    def look_again(self) -> None:
+        """List the nodes now, in the background."""
+        ...
 
 
 class FailureSimulatorHandler(TpuHandler):
-    """One part of the emulated cloud: what it is now, and how it is changed."""
+    """``emulator/{part}``: read or change one part of the emulated cloud."""
 
     @web.authenticated
     @authorized
@@ -42,7 +44,7 @@ class FailureSimulatorHandler(TpuHandler):
     async def delete(self, part: str) -> None:
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
-            raise BadInput("The id is not a number.", hint="Take one from the state.")
+            raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")
         await self._pass_on(part, item=item)
 
     async def _pass_on(self, part: str, body: dict[str, Any] | None = None, *, item: str = "") -> None:
@@ -51,7 +53,7 @@ class FailureSimulatorHandler(TpuHandler):
             raise web.HTTPError(404 if not any(part in parts for parts in ALLOWED.values()) else 405)
         app = cast(EmulatedApp, self.app)
         answer = await app.emulator.ask(verb, part, body, item=item)
-        if part in _CHANGES_NODES:  # whoever turned a switch wants to see it in the panel now
+        if part in _CHANGES_NODES:  # show it in the panel now, not at the next poll
             app.look_again()
         self.write_json(answer)
 
@@ -59,4 +61,4 @@ class FailureSimulatorHandler(TpuHandler):
 SIMULATOR_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/emulator/(?P<part>[a-z]+)", FailureSimulatorHandler),
 )
-"""As `nodes.NODE_ROUTES`; added to them where `emulator_client.emulator_address` gives an address."""
+"""As `nodes.NODE_ROUTES`; added to them if `emulator_address` finds an emulator."""

@@ -1,4 +1,4 @@
-"""The routes of grants and of what they cover."""
+"""The routes of grants, and of what they cover."""
 
 from __future__ import annotations
 
@@ -20,23 +20,24 @@ from jupyter_tpu.server.routes.nodes import TpuHandler
 
 
 class GrantRoute(TpuHandler):
-    """What these routes share."""
+    """Base class of these handlers."""
 
     def written(self, opened: OpenFleet) -> Grants:
+        """Return the stored grants of the project."""
         settings = opened.settings
         return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
 
     async def book(self) -> GrantBook:
-        """The grants against the nodes as last seen."""
+        """Return the grants and what the nodes, as last listed, use of them."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
-        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
+        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
             snapshot = await opened.fleet.refresh()
         return await read_grant_book(opened.journal, opened.settings, snapshot)
 
 
 class GrantsHandler(GrantRoute):
-    """All grants."""
+    """``grants``: all grants and credits."""
 
     @web.authenticated
     @authorized
@@ -45,7 +46,7 @@ class GrantsHandler(GrantRoute):
 
 
 class GrantMailHandler(GrantRoute):
-    """Reads a pasted mail; writes nothing down."""
+    """``grants/parse``: parse a pasted mail without saving anything."""
 
     @web.authenticated
     @authorized
@@ -57,7 +58,7 @@ class GrantMailHandler(GrantRoute):
 
 
 class GrantHandler(GrantRoute):
-    """One grant."""
+    """``grants/{name}``: set or remove one grant."""
 
     @web.authenticated
     @authorized
@@ -78,7 +79,7 @@ class GrantHandler(GrantRoute):
 
 
 class CoverageHandler(GrantRoute):
-    """Who would pay for a node, asked before it is created."""
+    """``coverage``: who would pay for a node, before it is created."""
 
     @web.authenticated
     @authorized
@@ -96,7 +97,7 @@ class CoverageHandler(GrantRoute):
     def _text(self, name: str) -> str:
         value = self.get_query_argument(name, "")
         if not value or len(value) > 128 or not value.isprintable():
-            raise BadInput(f"The parameter {name!r} is missing, too long or no plain text.", hint="Send a name.")
+            raise BadInput(f"The parameter {name!r} is missing, too long or not plain text.", hint="Send a name.")
         return value
 
 

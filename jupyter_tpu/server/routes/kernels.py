@@ -1,4 +1,4 @@
-"""The routes of a kernel on a node: how it is reached, and what its record holds."""
+"""The routes of a kernel on a node: its link, and the outputs in its record."""
 
 from __future__ import annotations
 
@@ -20,45 +20,50 @@ from jupyter_tpu.server.websocket.kernel_socket import cursors_of
 
 
 class KernelHandler(TpuHandler):
-    """What the routes of one kernel share."""
+    """Base class of the handlers of one kernel."""
 
-    # Jupyter's own word: who may not read a kernel must not read the code that it ran, nor what came of it
+    # Jupyter's own resource: a user who may not read kernels must not read their code and outputs here either
     auth_resource = "kernels"
 
     def provisioner_of(self, kernel_id: str) -> TPUProvisioner:
-        """The provisioner of a kernel on a node.
+        """Return the provisioner of a kernel on a node.
 
         Raises:
-            OutputsNotFound: there is no such kernel, or it runs elsewhere.
+            OutputsNotFound: there is no such kernel, or it does not run on a node.
         """
         kernels = self.kernel_manager
-        died = TPUProvisioner.started.get(kernel_id)  # for good, with the record of what it has put out still there
+        died = TPUProvisioner.started.get(kernel_id)  # a dead kernel is off Jupyter's list, but its record still exists
         provisioner = kernels.get_kernel(kernel_id).provisioner if kernel_id in kernels else died
         if not isinstance(provisioner, TPUProvisioner):
             raise OutputsNotFound(
-                "This kernel does not run on a Cloud TPU node.", hint="Only there is a record kept of what it puts out."
+                "This kernel does not run on a Cloud TPU node.", hint="Outputs are recorded for kernels on nodes only."
             )
         return provisioner
 
     def compute_etag(self) -> None:
-        """Nobody asks twice for the same, and hashing megabytes would keep others waiting."""
+        """Compute none: no client asks for the same outputs twice, and hashing megabytes would block the server."""
 
     async def send(self, piece: bytes) -> None:
-        """Write a piece and wait until the client has taken it."""
+        """Write a piece of the response and wait until the client has received it.
+
+        Raises:
+            web.Finish: the client closed the connection.
+        """
         self.write(piece)
         try:
             await self.flush()
-        except StreamClosedError:  # it does not want the rest
+        except StreamClosedError:
             raise web.Finish from None
 
 
 class KernelOutputsHandler(KernelHandler):
-    """What the cells of a kernel's notebook have put out."""
+    """``kernels/{kernel_id}/outputs``: the outputs of the cells of a kernel's notebook."""
 
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
         provisioner, only = self.provisioner_of(kernel_id), self.get_arguments("msg_id")
+        # without ipywidgets' front end no page has Output widgets, so captured text must go into the cells
         pages_draw_widgets = find_spec("jupyterlab_widgets") is not None
         cursors = cursors_of(self.settings) if pages_draw_widgets else None
         pieces = await outputs_of(provisioner, kernel_id, only, cursors)
@@ -69,7 +74,7 @@ class KernelOutputsHandler(KernelHandler):
 
 
 class KernelLinkHandler(KernelHandler):
-    """How a kernel's worker is reached now, as the events tell it when that changes."""
+    """``kernels/{kernel_id}/link``: the state of the link to a kernel's worker; events report its changes."""
 
     auth_resource = "tpu"
 
@@ -80,10 +85,11 @@ class KernelLinkHandler(KernelHandler):
 
 
 class RequestTextHandler(KernelHandler):
-    """All that a request has printed, as text and nothing else."""
+    """``kernels/{kernel_id}/requests/{msg_id}/text``: everything that a request has printed, as plain text."""
 
     @property
     def content_security_policy(self) -> str:
+        """The server's policy plus a sandbox: what a kernel prints must never run as a page of the server."""
         return super().content_security_policy + "; sandbox"
 
     @web.authenticated
@@ -106,7 +112,7 @@ async def _listed(provisioner: TPUProvisioner, msg_id: str) -> Listed:
     for request in (await list_requests(provisioner)).requests:
         if request.msg_id == msg_id:
             return request
-    raise OutputsNotFound("The record holds no such request.", hint="Only the newest 2,000 requests can be read again.")
+    raise OutputsNotFound("The record does not have this request.", hint="It has the newest 2,000 requests only.")
 
 
 _KERNEL = r"/jupyter-tpu/v1/kernels/(?P<kernel_id>[^/]+)"

@@ -1,4 +1,4 @@
-"""The routes of what a node's chips do, and of taking them from whoever holds them."""
+"""The routes of a node's TPU metrics, and of releasing its chips from the processes that use them."""
 
 from __future__ import annotations
 
@@ -22,16 +22,20 @@ from jupyter_tpu.server.routes.bodies import json_object, refuse_unknown_fields
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
 _FIELDS = ("worker_id", "pid", "force")
-_FREED_S = 20.0
-_LONGEST_HISTORY_S = 3600
-_MOST_POINTS = 600
+_RELEASE_S = 20.0  # the agent gives each process some seconds to exit before it kills it
+_LONGEST_HISTORY_S = 3600  # the agent keeps one sample a second for an hour
+_MOST_POINTS = 600  # the agent's own limit; a chart in the panel is narrower
 
 
 class ChipsRoute(TpuHandler):
-    """What these routes share."""
+    """Base class of these handlers."""
 
     async def node(self, zone: str, node_id: str) -> tuple[OpenFleet, Node]:
-        """The node as it was seen last; the cloud is asked only for one that was never seen."""
+        """Return the node as last listed; the cloud is asked only for a node that is not in the list.
+
+        Raises:
+            NodeNotFound: the cloud does not have it either.
+        """
         opened = await self.app.fleet.get()
         name = await self.node_name(zone, node_id)
         node = opened.fleet.snapshot().node(name) or (await opened.fleet.refresh()).node(name)
@@ -41,7 +45,7 @@ class ChipsRoute(TpuHandler):
 
 
 class MetricsHandler(ChipsRoute):
-    """The newest samples of all workers of a node; looking is no activity and starts nothing."""
+    """``nodes/{zone}/{node_id}/metrics``: the newest samples of all workers; does not count as activity."""
 
     @web.authenticated
     @authorized
@@ -58,13 +62,13 @@ class MetricsHandler(ChipsRoute):
     async def _answers(self, node: Node, endpoint: str, params: Mapping[str, Any]) -> list[Answer]:
         try:
             keys = await asyncio.to_thread(workers_to_look_at, node, endpoint)
-        except TpuError as error:
+        except TpuError as error:  # the reason is shown in the place of each worker's chart
             return [Answer(worker_id=worker_id, error=error) for worker_id in range(max(1, len(node.workers)))]
         return await self.app.looks.look(keys, "metrics", params, uid=node.uid)
 
 
 class ReleaseHandler(ChipsRoute):
-    """Takes the chips of a worker from the processes that hold them, by ending those."""
+    """``nodes/{zone}/{node_id}/release``: end the processes that use the chips of a worker."""
 
     @web.authenticated
     @authorized
@@ -74,18 +78,18 @@ class ReleaseHandler(ChipsRoute):
         keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)
         if worker_id >= len(keys):
             raise BadInput(f"The node {node_id} has no worker {worker_id}; it has {len(keys)}.")
-        (answer,) = await self.app.looks.look([keys[worker_id]], "free", params, uid=node.uid, patience_s=_FREED_S)
+        (answer,) = await self.app.looks.look([keys[worker_id]], "free", params, uid=node.uid, patience_s=_RELEASE_S)
         if answer.error is not None or answer.said is None:
             raise answer.error or WorkerUnreachable(f"Worker {worker_id} of {node_id} did not answer.")
         self.write_json(freed_view(answer.said))
 
 
 def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
-    """All workers of a node that this machine has been on before. Blocks on the disk.
+    """Return all workers of a node to which this machine has connected before. Blocks on the disk.
 
     Raises:
-        WrongState: it is not READY.
-        WorkerUnreachable: this machine has never been there, and does not go there just to look.
+        WrongState: the node is not READY.
+        WorkerUnreachable: this machine has never connected to the node; showing metrics is no reason to do so.
     """
     name = node.name.node_id
     if node.state != "READY":
@@ -93,14 +97,14 @@ def workers_to_look_at(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
     if not was_reached(node):
         raise WorkerUnreachable(
             f"This machine has not been connected to {name} yet.",
-            exists="Looking opens no first connection to a node.",
-            hint="Start a kernel on it, or `jupyter tpu top` it.",
+            exists="Its metrics are shown after the first connection.",
+            hint="Start a kernel on it, or run `jupyter tpu top`.",
         )
     return workers_of(node, endpoint)
 
 
 def free_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
-    """Read the body of ``POST free``: the worker, and what its agent is told.
+    """Parse the body of ``POST …/release`` into the worker's id and the parameters of the agent's call.
 
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.
@@ -109,16 +113,17 @@ def free_from_body(body: bytes) -> tuple[int, dict[str, Any]]:
     refuse_unknown_fields(data, _FIELDS)
     worker_id, pid, force = data.get("worker_id", 0), data.get("pid"), data.get("force", False)
     if type(worker_id) is not int or worker_id < 0:
-        raise BadInput("The field 'worker_id' is no number of a worker.", hint="Send 0 for the first.")
+        raise BadInput("The field 'worker_id' is not a worker number.", hint="Send 0 for the first worker.")
     if pid is not None and (type(pid) is not int or pid < 1):
-        raise BadInput("The field 'pid' is no number of a process.", hint="Leave it out for all of your own.")
+        raise BadInput("The field 'pid' is not a process id.", hint="Omit it for all of your own processes.")
     if type(force) is not bool:
         raise BadInput("The field 'force' is not true or false.")
-    told = {"force": force, "by": "the TPU panel"}
-    return worker_id, told if pid is None else {**told, "pid": pid}
+    params = {"force": force, "by": "the TPU panel"}
+    return worker_id, params if pid is None else {**params, "pid": pid}
 
 
 def _whole(text: str, name: str, least: int, most: int) -> int:
+    # nine digits are enough for any limit, and spare int() a number of millions of digits
     if not text.isdecimal() or not least <= int(text[:9]) <= most:
         raise BadInput(f"The parameter {name!r} must be a whole number from {least} to {most}.")
     return int(text[:9])
@@ -130,4 +135,4 @@ METRICS_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (_NODE + "/metrics", MetricsHandler),
     (_NODE + "/release", ReleaseHandler),
 )
-"""Path pattern (below the server's base URL) and handler."""
+"""Path pattern (under the server's base URL) and handler."""

@@ -1,7 +1,7 @@
-"""What all routes under ``/jupyter-tpu/v1`` share, and those of the nodes; ``rest-api.yml`` describes them.
+"""The base class of all handlers under ``/jupyter-tpu/v1``, and the routes of the nodes; see ``rest-api.yml``.
 
-Handlers read the request, ask the fleet and write a view. An exception of our tree becomes a JSON body in one place,
-`TpuHandler.write_error`; none of them writes HTML.
+Handlers parse the request, call the fleet and write a view. A `TpuError` becomes a JSON body in one place,
+`TpuHandler.write_error`; no handler writes HTML.
 """
 
 from __future__ import annotations
@@ -33,64 +33,86 @@ _SAFE_VERBS = ("GET", "HEAD", "OPTIONS")
 
 
 class App(Protocol):
-    """What the routes need of the extension they belong to."""
+    """What the routes need of the extension (`server.app.TPUApp`)."""
 
     fleet: LazyFleet
     kernelspecs: KernelspecKeeper
     looks: WorkerLooks
     billing_export: str
 
-    async def status(self) -> dict[str, Any]: ...
+    async def status(self) -> dict[str, Any]:
+        """Return the body of ``GET status``."""
+        ...
 
 
 class TpuHandler(ExtensionHandlerMixin, APIHandler):
-    """What all routes share: who may ask, what counts as activity, how errors look."""
+    """Base class of all handlers: authorization, what counts as activity, and the form of errors."""
 
     auth_resource = "tpu"
     _track_activity = False
 
     def initialize(self, name: str, renamed_to: str = "") -> None:
-        """`renamed_to`: how the path ends now, where it is asked for by an old one."""
+        """Store the extension's name.
+
+        Args:
+            renamed_to: how the path ends now, if this route is an old path; the response then has a deprecation header.
+        """
         super().initialize(name=name)
         if renamed_to:
             self.set_header("Deprecation", "true")
-            self.set_header("Warning", f'299 - "this path ends in {renamed_to} now"')
+            self.set_header("Warning", f'299 - "this path was renamed to end in {renamed_to}"')
 
     async def prepare(self) -> None:  # type: ignore[override]
-        # Only what a person does is activity: a panel that polls must not keep an idle culler from its work.
+        """Check the user, and decide whether the request counts as activity."""
+        # Only what a person does is activity: polls of an open panel would keep every idle culler from working.
         self._track_activity = self.request.method not in _SAFE_VERBS
         await super().prepare()
 
     @property
     def app(self) -> App:
+        """The extension."""
         return cast(App, self.extensionapp)
 
     async def fleet(self) -> Fleet:
+        """Return the running fleet.
+
+        Raises:
+            TpuError: it cannot be opened.
+        """
         return (await self.app.fleet.get()).fleet
 
     async def books(self) -> SpendLedger:
+        """Return the ledger and the budgets of the project."""
         opened = await self.app.fleet.get()
         return SpendLedger(opened.journal, opened.settings)
 
     async def costs(self) -> NodeCosts:
-        """What the nodes have cost."""
+        """Return what each node has cost."""
         return await asyncio.to_thread((await self.books()).node_costs, await self.cloud_now())
 
     async def cloud_now(self) -> float:
-        """Unix seconds by the cloud's clock, for all that has to do with money."""
+        """Return the time by the cloud's clock (Unix seconds); all computations with money use it."""
         return (await self.app.fleet.get()).cloud.clock.now()
 
     async def project(self) -> str:
+        """Return the id of the project."""
         return (await self.app.fleet.get()).settings.project
 
     async def node_name(self, zone: str, node_id: str) -> NodeName:
+        """Return the full name of a node in the project.
+
+        Raises:
+            BadInput: zone or id is not valid.
+        """
         return NodeName(project=await self.project(), zone=zone, node_id=node_id)
 
     def write_json(self, body: Any, *, status: int = 200) -> None:
+        """Finish the response with a JSON body."""
         self.set_status(status)
         self.finish(json.dumps(body))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Write a `TpuError` as the error body of rest-api.yml, anything else as Jupyter Server does."""
         error = _tpu_error(kwargs)
         if error is None:
             super().write_error(status_code, **kwargs)
@@ -101,7 +123,8 @@ class TpuHandler(ExtensionHandlerMixin, APIHandler):
     def log_exception(
         self, typ: type[BaseException] | None, value: BaseException | None, tb: TracebackType | None
     ) -> None:
-        if isinstance(value, TpuError):  # the user's to read, not ours to debug: no traceback
+        """Log a `TpuError` as one line without traceback: it is for the user, not a defect of ours."""
+        if isinstance(value, TpuError):
             self.log.warning("%s %s: %r", self.request.method, self.request.path, _shortened(value))
             return
         super().log_exception(typ, value, tb)
@@ -118,7 +141,7 @@ def _shortened(error: TpuError, longest: int = 500) -> str:
 
 
 class StatusHandler(TpuHandler):
-    """Which cloud this server talks to, and whether it can."""
+    """``status``: the cloud that this server uses, and whether it can be reached."""
 
     @web.authenticated
     @authorized
@@ -127,18 +150,18 @@ class StatusHandler(TpuHandler):
 
 
 class NodesHandler(TpuHandler):
-    """The list of nodes, and the door to a new one."""
+    """``nodes``: list all nodes, create one."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
         try:
             fleet = await self.fleet()
-        except TpuError as error:  # polled: a list that cannot be had is an answer, not a failed request
+        except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
             self.write_json(no_nodes_view(error))
             return
         snapshot = fleet.snapshot()
-        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first look
+        if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
             snapshot = await fleet.refresh()
         self.write_json(nodes_view(snapshot, self.app.kernelspecs.names(), await self.costs()))
 
@@ -152,7 +175,7 @@ class NodesHandler(TpuHandler):
 
 
 class NodeHandler(TpuHandler):
-    """One node."""
+    """``nodes/{zone}/{node_id}``: read or delete one node."""
 
     @web.authenticated
     @authorized
@@ -174,7 +197,7 @@ class NodeHandler(TpuHandler):
 
 
 class StopHandler(TpuHandler):
-    """Stops a node: its disk stays, its charge ends."""
+    """``…/stop``: stop a node; its disk stays, billing of the node ends."""
 
     @web.authenticated
     @authorized
@@ -185,7 +208,7 @@ class StopHandler(TpuHandler):
 
 
 class StartHandler(TpuHandler):
-    """Starts a stopped node again: it is charged for from READY on."""
+    """``…/start``: start a stopped node; billing begins when it is READY."""
 
     @web.authenticated
     @authorized
@@ -196,14 +219,14 @@ class StartHandler(TpuHandler):
 
 
 class IntentHandler(TpuHandler):
-    """One intent: how far it is, and the end of it when it failed and was read."""
+    """``intents/{intent_id}``: read an intent's progress, dismiss a failed one."""
 
     @web.authenticated
     @authorized
     async def get(self, intent_id: str) -> None:
         intent = await (await self.fleet()).intent(intent_id)
         if intent is None:
-            raise IntentNotFound("There is no such intent.", hint="See the intents in the list of nodes.")
+            raise IntentNotFound("There is no such intent.", hint="`GET nodes` lists the intents.")
         self.write_json(intent_view(intent))
 
     @web.authenticated
@@ -215,7 +238,7 @@ class IntentHandler(TpuHandler):
 
 
 class OffersHandler(TpuHandler):
-    """What can be asked for, and what it lists for."""
+    """``offers``: accelerator types and runtime versions of each zone, with list prices."""
 
     @web.authenticated
     @authorized
@@ -234,4 +257,4 @@ NODE_ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     (r"/jupyter-tpu/v1/intents/(?P<intent_id>[^/]+)", IntentHandler),
     (r"/jupyter-tpu/v1/offers", OffersHandler),
 )
-"""Path pattern (below the server's base URL) and handler; the version is part of the path."""
+"""Path pattern (under the server's base URL) and handler; the API's version is part of the path."""

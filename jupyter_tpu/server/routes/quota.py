@@ -16,34 +16,40 @@ _DESK = "jupyter_tpu_quota_desk"
 
 
 class QuotaRoute(TpuHandler):
-    """What these routes share: one desk for the whole server, so that polls are cheap."""
+    """Base class of these handlers: one `QuotaService` for the whole server, whose cache makes polls cheap."""
 
     async def report(self) -> QuotaReport:
+        """Return limits and use of the project's quota.
+
+        Raises:
+            TpuError: the cloud cannot be asked.
+        """
         opened = await self.app.fleet.get()
         nodes = opened.fleet.snapshot().nodes
         return await self.desk(opened).report(tuple((node.name, node.state, node.uid) for node in nodes))
 
     def desk(self, opened: OpenFleet) -> QuotaService:
+        """Return the server's `QuotaService`."""
         desk: QuotaService = self.settings.setdefault(_DESK, QuotaService(opened.cloud))
         return desk
 
 
 class QuotaHandler(QuotaRoute):
-    """All limits that anybody uses or could use."""
+    """``quota``: all quotas that are in use or could be used."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
         try:
             report = await self.report()
-        except TpuError as error:  # polled: an answer, not a failed request
+        except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
             self.write_json(no_quota_view(error))
             return
         self.write_json(quota_view(report))
 
 
 class QuotaAfterHandler(QuotaRoute):
-    """What a node would leave of its quotas."""
+    """``quota/after``: what a node would leave of its quotas."""
 
     @web.authenticated
     @authorized
@@ -52,7 +58,7 @@ class QuotaAfterHandler(QuotaRoute):
         provisioning = provisioning_asked(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
         )
-        NodeName(project=await self.project(), zone=zone, node_id="a")  # refuses what can be no zone
+        NodeName(project=await self.project(), zone=zone, node_id="a")  # raises for an invalid zone
         report = await self.report()
         accelerator_type = self.get_query_argument("accelerator_type", "")
         rows = report.after(zone=zone, accelerator_type=accelerator_type, provisioning=provisioning)

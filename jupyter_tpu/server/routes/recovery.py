@@ -1,4 +1,4 @@
-"""The routes of the standing choices to make nodes again."""
+"""The routes of auto-recovery: whether nodes are recreated after a pre-emption."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FIELDS = ("is_on", "max_attempts", "max_usd")
 
 
 class RecoveriesHandler(TpuHandler):
-    """All choices, and how far what they ask for has come."""
+    """``recovery``: all choices and the progress of recreating their nodes."""
 
     @web.authenticated
     @authorized
@@ -33,20 +33,20 @@ class RecoveriesHandler(TpuHandler):
 
 
 class RecoveryHandler(TpuHandler):
-    """The choice for one node."""
+    """``nodes/{zone}/{node_id}/recovery``: the choice for one node."""
 
     @web.authenticated
     @authorized
     async def put(self, zone: str, node_id: str) -> None:
-        asked = choice_from_body(self.request.body)
+        choice = choice_from_body(self.request.body)
         name = await self.node_name(zone, node_id)
         opened = await self.app.fleet.get()
-        chosen = await choose(opened.cloud, opened.journal, name, now=time.time(), **asked)
+        chosen = await choose(opened.cloud, opened.journal, name, now=time.time(), **choice)
         self.write_json(recovery_view(chosen))
 
 
 def choice_from_body(body: bytes) -> dict[str, Any]:
-    """Read the body of ``PUT recovery``.
+    """Parse the body of ``PUT …/recovery``.
 
     Raises:
         BadInput: it is not the JSON object that rest-api.yml describes.

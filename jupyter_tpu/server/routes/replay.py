@@ -1,4 +1,4 @@
-"""The routes of what a node took with it: what had run on a kernel, for its user to run again."""
+"""The route of lost cells: what had run on a kernel whose node is gone, so that the user can rerun it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from jupyter_tpu.kernels.messages.execution_log import LostRuns, NotedRun
 from jupyter_tpu.server.routes.kernels import KernelHandler
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
-_STATES = {"running": "cut"}
+_STATES = {"running": "cut"}  # in the API, a cell that ran when the node went is "cut"; others keep their state
 
 
 class ReplayHandler(KernelHandler):
-    """What had run when the node was taken away, until its user has answered."""
+    """``kernels/{kernel_id}/replay``: the lost cells, until the user reruns or dismisses them."""
 
     @web.authenticated
     @authorized
@@ -35,7 +35,11 @@ class ReplayHandler(KernelHandler):
 
 
 def replay_view(lost: LostRuns | None) -> dict[str, Any]:
-    """What was lost as the REST API shows it; what the kernel had refused to run is no part of it."""
+    """Return the lost cells as the REST API has them, without those that the kernel had aborted.
+
+    Args:
+        lost: None if nothing was lost.
+    """
     if lost is None:
         return {"lost_at": None, "reason": "", "cells": []}
     cells = [_cell_view(order, run) for order, run in enumerate(lost.runs) if run.state != "aborted"]

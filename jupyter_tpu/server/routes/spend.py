@@ -1,4 +1,4 @@
-"""The routes of what nodes have cost and of what they may: the ledger and the budgets."""
+"""The routes of spend: the ledger, the budgets and what Google has billed."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from jupyter_tpu.money.spending import JSON, budget_view, spend_view
 from jupyter_tpu.server.routes.bodies import json_object
 from jupyter_tpu.server.routes.nodes import TpuHandler
 
-_DESK = "jupyter_tpu_billed_desk"
+_EXPORT = "jupyter_tpu_billing_export"
 
 
 class SpendHandler(TpuHandler):
-    """What nodes have cost, and how far the budgets are used."""
+    """``spend``: what nodes have cost, and how much of the budgets is used."""
 
     @web.authenticated
     @authorized
@@ -36,7 +36,7 @@ class SpendHandler(TpuHandler):
 
 
 class HistoryHandler(TpuHandler):
-    """What was spent hour by hour or day by day."""
+    """``spend/history``: spend per hour or per day."""
 
     @web.authenticated
     @authorized
@@ -48,7 +48,7 @@ class HistoryHandler(TpuHandler):
 
 
 class BurnDownHandler(TpuHandler):
-    """How a budget came to be used."""
+    """``budgets/{name}/course``: the burn-down of one budget."""
 
     @web.authenticated
     @authorized
@@ -58,19 +58,20 @@ class BurnDownHandler(TpuHandler):
 
 
 class BilledHandler(TpuHandler):
-    """What Google has billed, by the configured export."""
+    """``billed``: what Google has billed, from the configured billing export."""
 
     @web.authenticated
     @authorized
     async def get(self) -> None:
         table = ExportTable.parse(self.app.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
         settings = (await self.app.fleet.get()).settings
-        desk: BillingExport = self.settings.setdefault(_DESK, BillingExport(settings, table))
-        self.write_json(await desk.view())
+        # one for the whole server: it caches, because each query of BigQuery costs money
+        export: BillingExport = self.settings.setdefault(_EXPORT, BillingExport(settings, table))
+        self.write_json(await export.view())
 
 
 class BudgetHandler(TpuHandler):
-    """One budget."""
+    """``budgets/{name}``: set or remove one budget."""
 
     @web.authenticated
     @authorized

@@ -1,4 +1,4 @@
-"""All routes of the extension."""
+"""All routes of the extension, with their old paths."""
 
 from __future__ import annotations
 
@@ -34,8 +34,9 @@ ROUTES: tuple[tuple[str, type[TpuHandler]], ...] = (
     *SPEND_ROUTES,
     *METRICS_ROUTES,
 )
-"""Path pattern (below the server's base URL) and handler; those of the switchboard exist only in a demo."""
+"""Path pattern (under the server's base URL) and handler; `SIMULATOR_ROUTES` come with an emulated cloud only."""
 
+# how a path ends now → how it ended before
 _RENAMED: Mapping[str, str] = {
     "/autostop": "/brakes",
     "/autostop/history": "/brakes/past",
@@ -51,4 +52,4 @@ OLD_ROUTES: tuple[tuple[str, type[TpuHandler], dict[str, str]], ...] = tuple(
     for now, old in _RENAMED.items()
     if pattern.endswith(now)
 )
-"""Routes as they were called before; they work for one more minor version, and their answers say so in a header."""
+"""Old paths of routes; they work for one more minor version, with a deprecation header in their responses."""

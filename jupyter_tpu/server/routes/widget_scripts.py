@@ -1,8 +1,8 @@
-"""The front ends of widgets for VS Code, which looks for them beside the kernel's Jupyter server, where the classic
-notebook's extensions were: JupyterLab and Notebook 7 serve none of these any more.
+"""Serve the front ends of widgets to VS Code under ``/nbextensions``, as the classic notebook did.
 
-VS Code asks for them without a token, from its own process and from the page of the notebook, as it did of a classic
-server. They are scripts of published packages; nothing but scripts is given out, and no list of what is there.
+VS Code loads widgets from there on the kernel's Jupyter server, but JupyterLab and Notebook 7 serve nothing at that
+path. VS Code sends no token, from its own process and from the notebook's page. So only scripts of published packages
+are served, without a list of them.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ _NOT_HERE = "// This package has no front end on this server.\n"
 
 
 class WidgetScript(FileFindHandler):
-    """A script of a package's front end, in the folder that bears the package's name."""
+    """``nbextensions/{package}/{script}``: one script of a package's front end."""
 
     @allow_unauthenticated
     def get(self, path: str, include_body: bool = True) -> Coroutine[Any, Any, None]:
-        """Packages of the kernel that this server lacks are no error: one would keep VS Code from all the others."""
+        """Return the script; for a package that only the kernel has, an empty script instead of an error.
+
+        One 404 keeps VS Code from loading all other packages.
+        """
         if path.endswith("/extension.js") and not self.get_absolute_path(self.root, path):
-            return self._say_not_here()
+            return self._write_empty_script()
         return super().get(path, include_body)
 
-    async def _say_not_here(self) -> None:
+    async def _write_empty_script(self) -> None:
         self.set_header("Content-Type", "text/javascript")
         await self.finish(_NOT_HERE)
 
 
 def widget_script_routes() -> list[tuple[str, type[FileFindHandler], dict[str, Any]]]:
-    """Path pattern (below the server's base URL), handler, and its arguments."""
+    """Return path pattern (under the server's base URL), handler, and its arguments."""
     files = {"path": jupyter_path("nbextensions"), "no_cache_paths": ["/"]}
     return [(r"/nbextensions/([\w@.-]+(?:/[\w@.-]+)+\.js)", WidgetScript, files)]

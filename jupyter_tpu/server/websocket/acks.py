@@ -1,7 +1,7 @@
-"""What a page has got: not what was written, which may have ended in a cable that hangs in the air.
+"""Track what each page has acknowledged; a successful write is not proof of delivery.
 
-A WebSocket ping follows what was written; the pong says that all of it has arrived. Browsers and libraries answer pings
-by themselves, in their turn.
+A WebSocket ping follows the messages that were written; its pong proves that all of them have arrived. Browsers and
+libraries answer pings without help of the page, in the order in which they receive them.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ _WORD = b"jupyter_tpu"
 
 
 class Acknowledgements:
-    """Counts for one WebSocket. Seqs begin anew with each record that the kernel gets.
+    """Written and acknowledged messages of one WebSocket, by their seq in the kernel's present record.
 
     Attributes:
-        arrived: everything up to this seq has arrived.
-        written: everything up to this seq is written, or about to be.
+        arrived: everything up to this seq is acknowledged.
+        written: everything up to this seq is written, or will be in a moment.
     """
 
     def __init__(self, arrived: int) -> None:
@@ -22,10 +22,15 @@ class Acknowledgements:
         self._record = 0
 
     def write(self, seq: int, *, says_something: bool) -> bytes | None:
-        """Everything up to `seq` is about to be written; `says_something` unless none of it is for this page.
+        """Note that everything up to `seq` will be written.
 
-        Returns what to send as a ping then, or None when there is nothing to ask.
+        Args:
+            says_something: whether any of it is for this page.
+
+        Returns:
+            The payload of the ping to send afterwards; None if no ping is needed.
         """
+        # messages for other pages need no acknowledgement, unless one of ours before them is still open
         if not says_something and self.arrived == self.written:
             self.arrived = self.written = seq
             return None
@@ -33,17 +38,17 @@ class Acknowledgements:
         return b"%s %d %d" % (_WORD, self._record, seq) if says_something else None
 
     def returned(self, payload: bytes) -> bool:
-        """A pong; returns whether it answers a ping of ours. Anybody may send pongs of any kind."""
+        """Process a pong and return whether it answers a ping of ours; clients may send pongs of any content."""
         word, _, numbers = payload.partition(b" ")
         record, _, seq = numbers.partition(b" ")
         if word != _WORD or not (record.isdigit() and seq.isdigit()) or int(record) != self._record:
             return False
-        if int(seq) > self.written:
+        if int(seq) > self.written:  # never sent: not to be believed
             return False
         self.arrived = max(self.arrived, int(seq))
         return True
 
     def begin_anew(self) -> None:
-        """The record was removed; the next one counts from 1."""
+        """Start counting from 0, because the kernel has a new record, whose seqs begin at 1."""
         self._record += 1
         self.arrived = self.written = 0

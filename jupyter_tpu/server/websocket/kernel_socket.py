@@ -1,7 +1,7 @@
-"""The WebSocket of a kernel that runs on a Cloud TPU node; that of any other kernel is Jupyter Server's own.
+"""Jupyter Server's connection class for kernels on Cloud TPU nodes; for other kernels it behaves as the original.
 
-Jupyter Server makes one connection object per WebSocket. For our kernels no ZMQ socket is opened, nothing is asked of
-the kernel to see whether it listens, and nothing is buffered here while a page is away: each page follows the record.
+Jupyter Server creates one connection object per WebSocket. For kernels on nodes it opens no ZMQ sockets, sends no
+requests to find out whether the kernel listens, and buffers nothing while a page is away: each page follows the record.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ log = logging.getLogger(__name__)
 
 _CURSORS = "jupyter_tpu_cursors"
 _REFUSALS = "jupyter_tpu_refusals"
-_CORK: int | None = getattr(socket, "TCP_CORK", None)
+_CORK: int | None = getattr(socket, "TCP_CORK", None)  # Linux only; without it a write and its ping may be separated
 
 
 def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
-    """Make ours the server's class of kernel connections, unless one was chosen or a gateway runs the kernels.
+    """Make `KernelSocket` the server's connection class, unless the user chose one or a gateway runs the kernels.
 
-    To be called while the server loads extensions. It does not read this from ``jupyter_server_config.d``, where only
-    the names of extensions count, and its web application, which takes over `settings`, has the class already.
+    Call it while the server loads extensions. The server takes no such setting from ``jupyter_server_config.d``, and
+    its web application, which takes over `settings`, has read the class already; so both places are set.
     """
     name = "kernel_websocket_connection_class"
     if name not in serverapp.config.ServerApp and getattr(serverapp, name) is ZMQChannelsWebsocketConnection:
@@ -50,26 +50,26 @@ def offer_kernel_socket(serverapp: Any, settings: dict[str, Any]) -> None:
         settings[name] = KernelSocket
     else:
         log.warning(
-            "Pages of kernels on nodes may miss outputs while they are away: %s is the class of kernel connections.",
+            "Outputs of kernels on nodes may be lost while a page is closed: %s is the configured connection class.",
             getattr(serverapp, name).__name__,
         )
 
 
 def open_pages(node: NodeName, endpoint: str) -> int:
-    """How many pages show kernels of a node of that cloud now."""
+    """Return how many pages are connected with kernels on a node now."""
     sockets = (each for each in KernelSocket._open_sockets if isinstance(each, KernelSocket))
     return sum(each.shows_kernel_of(node, endpoint) for each in sockets)
 
 
 class KernelSocket(ZMQChannelsWebsocketConnection):
-    """Connects a page with a kernel."""
+    """Connects a page with a kernel on a TPU node."""
 
     page_text_limit = Integer(
         TEXT_LIMIT,
         min=1,
         config=True,
-        help="How many characters of what one cell prints are sent to a page, for kernels on TPU nodes. Of more, the "
-        "page says how much there is and shows the end; all of it stays on the node.",
+        help="How many printed characters of one cell are sent to a page, for kernels on TPU nodes. Beyond that, the "
+        "page shows how much is left out, and the end; all of it stays on the node.",
     )
 
     _kernel: TPUProvisioner | None = None
@@ -78,19 +78,20 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     _leaving: PageSession | None = None
 
     async def prepare(self) -> None:
-        """Called before the WebSocket is accepted; what fails here is answered with an HTTP status."""
+        """Find the kernel, before the WebSocket is accepted; an error here becomes an HTTP status."""
         self._kernel = await self._find_our_kernel()
         if self._kernel is None:
             await super().prepare()  # type: ignore[no-untyped-call]
             return
+        # the original asks the kernel for its info here, which would queue behind a running cell
         self.session.key = self.kernel_manager.session.key
 
     def connect(self) -> Any:
-        """Called when the WebSocket is open. Must not wait: until it is done nothing is read from the page."""
+        """Connect the open WebSocket with the kernel. Must not wait: the page is not read until this returns."""
         return self._connect(self._kernel) if self._kernel else super().connect()
 
     def disconnect(self) -> None:  # type: ignore[override]
-        """Called when the WebSocket is closed, or the server closes it; perhaps both."""
+        """Disconnect when the page or the server closes the WebSocket; may be called for both."""
         if self._kernel is None:
             super().disconnect()  # type: ignore[no-untyped-call]
         elif self._page:
@@ -98,12 +99,12 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             self._disconnect(page)
 
     def shows_kernel_of(self, node: NodeName, endpoint: str) -> bool:
-        """Whether the page is there, and its kernel on that node."""
+        """Whether the page is connected, with a kernel on that node."""
         kernel = self._kernel
         return bool(self._page and kernel and (kernel.node, kernel.endpoint) == (str(node), endpoint))
 
     def _send_status_message(self, status: str) -> None:
-        """Called by Jupyter Server when it starts a dead kernel again, and when it gives up."""
+        """Send a state to the page; Jupyter Server calls this when it restarts a dead kernel, and when it gives up."""
         if self._page:
             self._page.tell_status(status)
         elif self._kernel is None:
@@ -112,9 +113,10 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     # -- for our kernels -----------------------------------------------------------------------------------------------
 
     async def _find_our_kernel(self) -> TPUProvisioner | None:
-        """Waits for a kernel that is still starting (``use_pending_kernels``). A failed one is Jupyter's to tell.
+        """Return the provisioner if the kernel is on a node; wait for one that is starting (``use_pending_kernels``).
 
-        One that could not be restarted is ours as before: it may run on.
+        None for a kernel that failed to start: Jupyter Server reports that. A kernel that could not be restarted stays
+        ours, because its process may still run.
         """
         ready = self.kernel_manager.ready
         await asyncio.wait([ready if isinstance(ready, asyncio.Future) else asyncio.wrap_future(ready)])
@@ -125,22 +127,27 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
     async def _connect(self, kernel: TPUProvisioner) -> None:
         await self._replace_stale_connection()
+        # register as the original does, so that Jupyter Server counts connections and reports restarts
         manager = self.multi_kernel_manager
         manager.notify_connect(self.kernel_id)
         manager.add_restart_callback(self.kernel_id, self.on_kernel_restarted)
         manager.add_restart_callback(self.kernel_id, self.on_restart_failed, "dead")
         self._page = page = self._make_page(kernel)
+        # an earlier connection of this page may be closing with requests that it could not send yet
         for other in self._open_sockets:
             if isinstance(other, KernelSocket) and other._leaving and other.session_key == self.session_key:
                 page.take_over(other._leaving)
         self._open_sockets.add(self)
-        self.channels = {name: _Channel(partial(self._ask, page, name)) for name in ("shell", "control", "stdin")}
-        self.websocket_handler.set_nodelay(True)  # or each ping would wait for the answer to what was written before
-        _hear_pongs(self.websocket_handler, page)
+        self.channels = {name: _Channel(partial(self._send, page, name)) for name in ("shell", "control", "stdin")}
+        self.websocket_handler.set_nodelay(True)  # or each ping would wait for the acknowledgement of earlier packets
+        _watch_pongs(self.websocket_handler, page)
         self._task = asyncio.create_task(self._open(page))
 
     async def _replace_stale_connection(self) -> None:
-        """Only now: a page may go away in the handshake, and then nobody would take its name off the list again."""
+        """Register the page's session, and close an earlier connection of it.
+
+        Not in `prepare`: if the page goes away during the handshake, its session would stay registered for ever.
+        """
         stale = self._open_sessions.get(f"{self.kernel_id}:{self.session.session}")
         await self._register_session()  # type: ignore[no-untyped-call]
         _retire(stale)
@@ -148,16 +155,16 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
     async def _open(self, page: PageSession) -> None:
         if await self._is_dead_for_good():
             page.tell_status("dead")
-            page.refuse(KernelFailed("The kernel does not run.", exists=self._why_dead(), hint="Restart it."))
+            page.refuse(KernelFailed("The kernel is not running.", exists=self._why_dead(), hint="Restart it."))
             return
         try:
             await page.open()
         except Exception:
-            log.exception("A page cannot be connected with kernel %s.", self.kernel_id)
-            self.websocket_handler.close()
+            log.exception("A page could not be connected with kernel %s.", self.kernel_id)
+            self.websocket_handler.close()  # the page then connects again
 
-    def _ask(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
-        """A page that was told that its kernel is dead learns with what it asks next whether that has changed."""
+    def _send(self, page: PageSession, channel: str, parts: Sequence[bytes]) -> None:
+        """Send a request of the page; if the kernel was dead before, check again whether it runs now."""
         page.ask(channel, parts)
         if page.waits_to_ask and self._task and self._task.done():
             self._task = asyncio.create_task(self._open(page))
@@ -166,17 +173,16 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return str(getattr(self.kernel_manager, "reason", "") or (self._kernel.end if self._kernel else ""))
 
     async def _is_dead_for_good(self) -> bool:
-        """Whether nobody will start it again. A page gives up a kernel of which it hears this.
-
-        The server's list calls a kernel dead for a moment longer when its user has restarted it.
-        """
+        """Whether the kernel is dead and will not be restarted; a page that is sent "dead" gives the kernel up."""
         manager = self.kernel_manager
+        # after a restart by the user the server's list says "dead" for a moment longer, so ask the kernel as well
         is_started_again = manager.autorestart and manager.execution_state != "dead"
         return not (is_started_again or await manager.is_alive())
 
     def _disconnect(self, page: PageSession) -> None:
         manager = self.multi_kernel_manager
         manager.notify_disconnect(self.kernel_id)
+        # a newer connection of the same page may have taken this entry over
         if self._open_sessions.get(self.session_key) is self.websocket_handler:
             self._open_sessions.pop(self.session_key)
         if self.kernel_id in manager:
@@ -190,7 +196,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             other.repeat_question()
 
     def _other_pages(self) -> list[KernelSocket]:
-        """Of the same kernel."""
+        """Return the connections of other pages with the same kernel."""
         return [
             other
             for other in self._open_sockets
@@ -198,14 +204,13 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         ]
 
     def repeat_question(self) -> None:
-        """Somebody has left whom the kernel may have asked something."""
+        """Ask this page what the kernel may have asked a page that is now closed."""
         if self._page and self._task and self._task.done():
             self._task = asyncio.create_task(self._page.ask_again())
 
     async def _close(self, page: PageSession, opening: asyncio.Task[None] | None) -> None:
-        if (
-            page.waits_to_ask
-        ):  # what a page has asked is done, whether it stays or not; a server that ends waits for none
+        # requests of a closed page are still sent to the kernel, but a server that stops does not wait for that
+        if page.waits_to_ask:
             self._close_future.set_result(None)
         elif opening:
             opening.cancel()
@@ -241,7 +246,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
         return f"{self.kernel_id}:{session_id.decode(errors='replace')}" in self._open_sessions
 
     def hide_traceback(self, message: PageMessage) -> PageMessage:
-        """As Jupyter Server does it where ``allow_tracebacks`` is off."""
+        """Return the message without its traceback if ``allow_tracebacks`` is off, as Jupyter Server does."""
         if self.multi_kernel_manager.allow_tracebacks or message.channel != "iopub" or message.msg_type != "error":
             return message
         replaced = {
@@ -253,7 +258,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
 
 class _PageSocket:
-    """Writes to the page of a connection."""
+    """The `session.Socket` of one connection."""
 
     def __init__(self, connection: KernelSocket) -> None:
         self._connection = connection
@@ -268,10 +273,10 @@ class _PageSocket:
             self._cork(False)
 
     def _cork(self, is_corked: bool) -> None:
-        """Where the system can, hold packets back until they are full."""
+        """Hold packets back until they are full, if the system can."""
         connection: Any = self._connection.websocket_handler.ws_connection
         if connection and _CORK is not None:
-            with suppress(OSError, AttributeError):  # closed, or no TCP
+            with suppress(OSError, AttributeError):  # closed, or not a TCP socket
                 connection.stream.socket.setsockopt(socket.IPPROTO_TCP, _CORK, is_corked)
 
     def write(self, message: PageMessage) -> None:
@@ -281,7 +286,7 @@ class _PageSocket:
             self._last = connection.write_message(data, binary=isinstance(data, bytes))
         except WebSocketClosedError as error:
             raise PageGone from error
-        self._last.add_done_callback(_look_at)
+        self._last.add_done_callback(_retrieve_exception)
 
     def ping(self, payload: bytes) -> None:
         try:
@@ -298,35 +303,35 @@ class _PageSocket:
 
 
 class _Channel:
-    """Stands where Jupyter Server keeps a ZMQ socket to the kernel; `Session` sends through it."""
+    """Stands in for a ZMQ socket to the kernel; Jupyter's `Session` sends through it."""
 
-    def __init__(self, ask: Callable[[Sequence[bytes]], None]) -> None:
-        self._ask = ask
+    def __init__(self, send: Callable[[Sequence[bytes]], None]) -> None:
+        self._send = send
 
     def send_multipart(self, parts: Sequence[bytes], *_flags: Any, **_options: Any) -> None:
-        self._ask([bytes(part) for part in parts])
+        self._send([bytes(part) for part in parts])
 
 
 def _retire(stale: Any) -> None:
-    """The page came back before its old connection was seen to be dead: that one ends now, and moves no cursor."""
+    """Close a connection whose page has come back before it was known to be dead, so that it moves no cursor."""
     connection = getattr(stale, "connection", None)
     if isinstance(connection, KernelSocket):
         connection.disconnect()
 
 
-def _hear_pongs(handler: Any, page: PageSession) -> None:
-    """Tornado gives pongs to the handler, which is Jupyter Server's."""
-    hear = handler.on_pong
+def _watch_pongs(handler: Any, page: PageSession) -> None:
+    """Pass pongs to the page; Tornado gives them to the handler only, which is Jupyter Server's."""
+    original = handler.on_pong
 
     def on_pong(payload: bytes) -> None:
-        hear(payload)
+        original(payload)
         page.arrived(payload)
 
     handler.on_pong = on_pong
 
 
 def cursors_of(settings: dict[str, Any]) -> Cursors:
-    """One file for all connections of a server."""
+    """Return the cursors of the server: all its connections share one file."""
     if _CURSORS not in settings:
         settings[_CURSORS] = Cursors(_cursors_path())
     cursors: Cursors = settings[_CURSORS]
@@ -341,7 +346,7 @@ def _cursors_path() -> Path | None:
         return None
 
 
-def _look_at(write: asyncio.Future[None]) -> None:
-    """A write that failed with its connection is no news."""
+def _retrieve_exception(write: asyncio.Future[None]) -> None:
+    """Mark the exception of a failed write as retrieved, or asyncio logs it; a closed connection is normal."""
     if not write.cancelled():
         write.exception()

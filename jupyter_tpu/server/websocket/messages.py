@@ -1,7 +1,7 @@
-"""Messages on their way from a kernel's record to a page: parts as the kernel sent them, with the place they have.
+"""Messages on their way from a kernel's record to a page: the kernel's parts with their seq in the record.
 
-A page is what is at the other end of a kernel's WebSocket: a notebook in a browser, VS Code, a script. Nothing here
-reads a message's content or signs anything; a kernel's bytes are passed on as they are.
+A kernel's bytes are passed on as they are: contents are not decoded unless a page needs the old protocol, and nothing
+is signed.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from jupyter_tpu.agent.recording.jupyter_messages import json_object, text_of
 V1_PROTOCOL = "v1.kernel.websocket.jupyter.org"
 
 MakeHeader = Callable[[str], dict[str, Any]]
-"""A fresh header of the given message type, for a message of our own."""
+"""Returns a new header of the given message type, for a message of our own."""
 
-_PARTS = 4
-_CHECKED_BYTES = 1024 * 1024
+_PARTS = 4  # header, parent header, metadata, content
+_CHECKED_BYTES = 1024 * 1024  # parsing 1 MiB of JSON takes some milliseconds, in which no other page is served
 
 
 class Unreadable(Exception):
-    """A page could not read this message."""
+    """A page could not parse this message."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,8 +35,8 @@ class PageMessage:
     """One message for a page.
 
     Attributes:
-        seq: its place in the kernel's record; 0 for words of our own.
-        first_seq: where what was merged into it begins; `seq` when nothing was.
+        seq: its seq in the kernel's record; 0 for a message of our own.
+        first_seq: the seq of the first message that was merged into it; `seq` if none was.
     """
 
     channel: str
@@ -50,7 +50,7 @@ class PageMessage:
 
     @classmethod
     def from_parts(cls, seq: int, channel: str, parts: Sequence[bytes]) -> PageMessage | None:
-        """A message of the record; None for what is no Jupyter message."""
+        """Return a message of the record; None if the parts are not a Jupyter message."""
         frames = list(parts[list(parts).index(DELIM) + 2 :]) if DELIM in parts else []
         if len(frames) < _PARTS:
             return None
@@ -70,7 +70,7 @@ class PageMessage:
     def made(
         cls, header: Mapping[str, Any], parent_header: bytes, content: Mapping[str, Any], channel: str = "iopub"
     ) -> PageMessage:
-        """A message that no kernel has sent."""
+        """Return a message of our own, which no kernel has sent."""
         return cls(
             channel=channel,
             header=_json(header),
@@ -81,32 +81,32 @@ class PageMessage:
 
     @property
     def msg_type(self) -> str:
-        """Empty when the header is none."""
+        """The message type; empty if the header is invalid."""
         return text_of(json_object(self.header), "msg_type")
 
     @property
     def parent_id(self) -> str:
-        """The msg_id of the request that it belongs to; empty for none."""
+        """The msg_id of the request that the message belongs to; empty if it belongs to none."""
         return text_of(json_object(self.parent_header), "msg_id")
 
     @property
     def size(self) -> int:
-        """In bytes, about what it takes on its way."""
+        """Its approximate size on the WebSocket, in bytes."""
         return sum(map(len, (self.header, self.parent_header, self.metadata, self.content, *self.buffers)))
 
     def at(self, seq: int, first_seq: int = 0) -> PageMessage:
-        """The same message in a place of the record."""
+        """Return the message with another place in the record."""
         return replace(self, seq=seq, first_seq=first_seq or seq)
 
     def with_content(self, content: Mapping[str, Any], **changes: Any) -> PageMessage:
-        """The same message with another content."""
+        """Return the message with another content, and other fields as in `changes`."""
         return replace(self, content=_json(content), **changes)
 
 
 class KernelHeaders:
-    """Makes headers for messages of our own, in the name of the kernel's session.
+    """Makes headers for messages of our own that carry the session id of the kernel's messages.
 
-    JupyterLab and VS Code drop what they have not handled yet when a message of another session arrives.
+    JupyterLab and VS Code drop what they have not handled yet when a message with another session id arrives.
     """
 
     def __init__(self, make_header: MakeHeader) -> None:
@@ -114,16 +114,21 @@ class KernelHeaders:
         self._last = b""
 
     def heard(self, header: bytes) -> None:
-        """The header of a message from the kernel."""
+        """Note the header of a message from the kernel."""
         self._last = header
 
     def __call__(self, kind: str) -> dict[str, Any]:
+        """Return a new header of a message type."""
         made = self._make_header(kind)
         return {**made, "session": text_of(json_object(self._last), "session") or made.get("session")}
 
 
 def small_reply(reply: PageMessage, words: str) -> PageMessage:
-    """A reply without what makes it large: of a cell what came of it, of other requests the words why there is none."""
+    """Return a reply without its large parts: for a cell its status, for other requests an error with the reason.
+
+    Args:
+        words: the text of that error.
+    """
     content = json_object(reply.content)
     small: dict[str, Any] = {"status": "error", "ename": "MessageTooLarge", "evalue": words, "traceback": []}
     if reply.msg_type == "execute_reply" and content.get("status") == "ok":
@@ -132,10 +137,10 @@ def small_reply(reply: PageMessage, words: str) -> PageMessage:
 
 
 def to_websocket(message: PageMessage, subprotocol: str | None) -> bytes | str:
-    """The message as Jupyter Server writes it: version 1 of the protocol where the page speaks it, else the old one.
+    """Serialise a message as Jupyter Server does, by version 1 of the protocol if the page negotiated it.
 
     Raises:
-        Unreadable: a page could not read it.
+        Unreadable: a page could not parse it.
     """
     metadata = with_place(message.metadata, message.seq, message.first_seq)
     frames = [message.header, message.parent_header, metadata, message.content]
@@ -148,7 +153,7 @@ def to_websocket(message: PageMessage, subprotocol: str | None) -> bytes | str:
 def _serialized(frames: list[bytes], message: PageMessage, subprotocol: str | None) -> bytes | str:
     if subprotocol == V1_PROTOCOL:
         for frame in frames:
-            if len(frame) <= _CHECKED_BYTES:  # a larger one is not worth the time that all other pages would wait
+            if len(frame) <= _CHECKED_BYTES:  # a page that fails to parse one frame loses its whole connection
                 json.loads(frame)
         whole: bytes = serialize_msg_to_ws_v1([*frames, *message.buffers], message.channel)  # type: ignore[no-untyped-call]
         return whole
@@ -170,9 +175,9 @@ def _serialized(frames: list[bytes], message: PageMessage, subprotocol: str | No
 
 
 def with_place(metadata: bytes, seq: int, first_seq: int) -> bytes:
-    """Metadata with ``"jupyter_tpu": {"seq": …}`` as its last key, which wins over one that the kernel wrote.
+    """Return metadata with ``"jupyter_tpu": {"seq": …}`` as its last key, which overrides a key that the kernel wrote.
 
-    Only the end is touched, so nothing is read or written anew however large it is.
+    The bytes are appended to without parsing, so the cost does not depend on the size of the metadata.
     """
     stripped = metadata.rstrip()
     if not seq or not stripped.endswith(b"}"):

@@ -1,7 +1,7 @@
-"""What a page is told that was not there before: the kernel's true state, and the last request so that it can go on.
+"""The messages with which a new page's connection opens: the kernel's state and the last request replayed.
 
-JupyterLab and Notebook ignore messages of requests that they did not send; VS Code knows the request that it was
-showing when it closed, and takes it up with the first of these messages.
+JupyterLab and Notebook ignore messages of requests that they did not send; VS Code remembers the request that it showed
+when it closed, and resumes its cell at the first message of it.
 """
 
 from __future__ import annotations
@@ -22,13 +22,14 @@ from jupyter_tpu.wire.messages import channel_name
 async def opening_messages(
     kernel: Provisioner, listing: Listing, make_header: KernelHeaders, before_seq: int, is_here: Callable[[bytes], bool]
 ) -> list[PageMessage]:
-    """The messages, for a page that gets everything from `before_seq` on by itself.
+    """Return the opening messages of a page that gets everything from `before_seq` on from the record.
 
     Args:
-        is_here: whether a page with the given session id is open, which then answers what it was asked.
+        make_header: makes headers; from then on, with the session id of the replayed messages.
+        is_here: whether a page with the given session id is open; it then answers the kernel's question itself.
 
     Raises:
-        TpuError: the worker does not answer, or answers nonsense.
+        TpuError: the worker does not answer, or its response is invalid.
     """
     last = _last_begun(listing.requests, before_seq)
     if last is None:
@@ -42,7 +43,8 @@ async def opening_messages(
     if compacted:
         make_header.heard(compacted[-1].header)
     return [
-        status_message(make_header, "busy", parent_header),  # the word that makes VS Code take the cell up
+        status_message(make_header, "busy", parent_header),  # makes VS Code resume the cell, even one that has ended
+        # VS Code appends to what the cell shows, so clear it before its outputs are replayed
         PageMessage.made(make_header("clear_output"), parent_header, {"wait": False}).at(last.first_seq),
         *compacted,
         status_message(
@@ -55,7 +57,7 @@ async def opening_messages(
 
 
 class Question(NamedTuple):
-    """What the kernel waits for, and the session that it has asked."""
+    """An input_request that waits for an answer; `asked` is the id of the session that it was sent to."""
 
     seq: int
     asked: bytes
@@ -63,10 +65,10 @@ class Question(NamedTuple):
 
 
 async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | None:
-    """The question that waits for an answer.
+    """Return the question that waits for an answer; None if none does.
 
     Raises:
-        TpuError: the worker does not answer, or answers nonsense.
+        TpuError: the worker does not answer, or its response is invalid.
     """
     for each in listing.requests:
         if each.input_seq is not None:
@@ -75,22 +77,23 @@ async def waiting_question(kernel: Provisioner, listing: Listing) -> Question | 
 
 
 def told_state(state: str) -> str:
-    """What a page is told of a kernel that the worker calls starting, idle, busy or dead.
+    """Return the execution state that a page is sent for a state that the agent reports.
 
-    A kernel that says "starting" can be asked, so a page is told that it is idle. JupyterLab does not count the states
-    around its own first requests: it would show a kernel that nobody has asked anything else yet as starting for ever.
-    And it gives up a kernel of which it hears "dead", while Jupyter Server is about to start it again; where that is
-    not so, the page heard of it before.
+    A "starting" kernel accepts requests, so a page is sent "idle": JupyterLab ignores the states around its own first
+    requests, and would show an unused kernel as starting for ever. For "dead" a page is sent "autorestarting", because
+    JupyterLab gives up a dead kernel for good although Jupyter Server is about to restart it; if it is not, the page
+    gets "dead" before it opens.
     """
     return {"starting": "idle", "dead": "autorestarting"}.get(state, state)
 
 
 def status_message(make_header: MakeHeader, state: str, parent_header: bytes = b"{}") -> PageMessage:
-    """What a kernel says of its state."""
+    """Return a status message as a kernel sends it."""
     return PageMessage.made(make_header("status"), parent_header, {"execution_state": state})
 
 
 def _last_begun(requests: Sequence[Listed], before_seq: int) -> Listed | None:
+    """Return the newest request that the kernel had begun; queued ones have nothing to replay."""
     begun = (each for each in reversed(requests) if each.state != "queued" and each.first_seq < before_seq)
     return next(begun, None)
 
@@ -118,6 +121,6 @@ def _question(excerpt: Excerpt, seq: int | None) -> Question | None:
 
 
 def _still_open(question: Question | None, before_seq: int, is_here: Callable[[bytes], bool]) -> list[PageMessage]:
-    """For a page that gets what comes from `before_seq` on by itself."""
+    """Return the question if it needs to be repeated: it is before the live messages, and its page is closed."""
     is_open = question is not None and question.seq < before_seq and not is_here(question.asked)
     return [question.message] if question and is_open else []

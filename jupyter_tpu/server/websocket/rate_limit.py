@@ -1,7 +1,7 @@
-"""What a page gets of a flood of text: the beginning, a word on how much is left out, and the end.
+"""Limit the text that is sent to a page: its beginning, a notice of how much is left out, and its end.
 
-Output streams are merged and thinned; everything else passes as it came, and nothing overtakes what was said before it.
-Knows the clock only as an argument.
+Stream messages are merged and truncated; everything else passes unchanged, and the order never changes. The time comes
+in as an argument.
 """
 
 from __future__ import annotations
@@ -15,31 +15,42 @@ from jupyter_tpu.server.websocket.messages import MakeHeader, PageMessage
 from jupyter_tpu.server.websocket.stream_merging import StreamMerger, StreamText
 
 TEXT_LIMIT = 2_000_000
-TAIL_CHARACTERS = 100_000
-UPDATE_S = 2.0
+"""Characters per request that pass; a browser draws the whole text at each change (1 MB takes 0.4 s in JupyterLab)."""
 
-_LAST_LINES_CHARACTERS = 4_000
-_REMEMBERED_REQUESTS = 256
+TAIL_CHARACTERS = 100_000
+"""Characters at the end of a text that are shown once it has ended."""
+
+UPDATE_S = 2.0
+"""How often the notice is updated: often enough to see progress, without keeping a browser busy."""
+
+_LAST_LINES_CHARACTERS = 4_000  # from which the last 20 lines of the notice are taken
+_REMEMBERED_REQUESTS = 256  # bounds the memory; a page seldom follows more than one request at a time
+# The tail is kept in pieces of at least this size, and at most so many of them: a kernel may print single characters.
 _PIECE_CHARACTERS = 4_000
 _MOST_PIECES = 1_000
 
-_ENDINGS = {"error", "execute_result"}
+_ENDINGS = {"error", "execute_result"}  # after these no more text is likely, so the tail is shown before them
+# These add nothing to a cell's outputs, so text that is left out before them can continue after them.
 _PASSING = {"update_display_data", "comm_open", "comm_msg", "comm_close", "status", "debug_event"}
 _CAPTURES_OUTPUT = re.compile(rb'"msg_id"\s*:')  # an Output widget that says where the text that follows belongs
 
 Describe = Callable[[str, int, str], Mapping[str, str]]
-"""The words of a display, as a MIME bundle: msg_id of the request, bytes left out, the last lines of them."""
+"""Returns the notice as a MIME bundle, for the msg_id of the request, the bytes left out and their last lines."""
 
 
 class RateLimit:
-    """Thins the messages of one kernel for one page.
+    """Limits the text of one kernel for one page.
 
-    Per request, `text_limit` characters of what streams show pass; text that a carriage return has overwritten does not
-    count. Then a display says what is left out, with its newest lines, and is renewed every `UPDATE_S`. At the end the
-    last `TAIL_CHARACTERS` follow it. `clear_output` begins anew.
+    Per request, `text_limit` shown characters of its streams pass; overwritten text (carriage returns) does not count.
+    Then a display with a notice says how much is left out, with the newest lines, and is updated every `UPDATE_S`. At
+    the end the last `TAIL_CHARACTERS` follow. `clear_output` resets the count.
+
+    Args:
+        make_header: makes headers for the notices.
+        describe: returns the contents of a notice.
 
     Attributes:
-        repeated_until: the page may have got messages up to this seq already.
+        repeated_until: the page may have received messages up to this seq already.
     """
 
     def __init__(self, make_header: MakeHeader, describe: Describe, *, text_limit: int = TEXT_LIMIT) -> None:
@@ -50,31 +61,36 @@ class RateLimit:
         self._requests: OrderedDict[str, _Request] = OrderedDict()
 
     def feed(self, messages: Iterable[PageMessage], now_s: float) -> list[PageMessage]:
-        """What the page gets of these messages."""
+        """Return the messages that the page gets in place of these.
+
+        Args:
+            now_s: the time in seconds of any steady clock.
+        """
         out = StreamMerger(self.repeated_until)
         for message in messages:
             text = StreamText.of(message)
             if text:
-                self._take_text(text, out, now_s)
+                self._feed_text(text, out, now_s)
             else:
-                self._take_other(message, out)
+                self._feed_other(message, out)
                 out.add(message)
         return out.finish()
 
     @property
     def due_s(self) -> float | None:
-        """When `renew` should be called, if nothing is fed by then."""
+        """When to call `renew`, unless more messages are fed before; None if no notice needs an update."""
         return min((gap.due_s for gap in self._gaps() if gap.due_s is not None), default=None)
 
     def renew(self, now_s: float) -> list[PageMessage]:
-        """Displays that have fallen behind."""
+        """Return updates of the notices that are out of date."""
         due = [gap for gap in self._gaps() if gap.due_s is not None and gap.due_s <= now_s]
         return [self._display("update_display_data", gap, now_s) for gap in due]
 
     def _gaps(self) -> Iterable[_Gap]:
         return [request.gap for request in self._requests.values() if request.gap]
 
-    def _take_text(self, text: StreamText, out: StreamMerger, now_s: float) -> None:
+    def _feed_text(self, text: StreamText, out: StreamMerger, now_s: float) -> None:
+        """Pass text on up to the limit; count the rest as left out, and announce it with a notice."""
         request = self._request_of(text.message)
         if request.gap is None:
             rest = self._show(request, text, out)
@@ -90,7 +106,7 @@ class RateLimit:
                 out.add(self._display("update_display_data", request.gap, now_s))
 
     def _show(self, request: _Request, text: StreamText, out: StreamMerger) -> StreamText | None:
-        """Pass on what still finds room; returns the rest."""
+        """Pass on the part of a text that is within the limit; return the rest, or None if all of it was."""
         room = self._text_limit - request.shown
         growth, line = shown_after(request.line, text.text)
         if growth <= room:
@@ -98,14 +114,15 @@ class RateLimit:
             request.line = line
             out.add_text(text)
             return None
+        # cut after the last whole line if there is one, so that the notice does not split a line
         is_between_lines = request.shown and not request.line
         end = text.text.rfind("\n", 0, room) + 1 or (0 if is_between_lines else room)
         out.add_text(text.piece(0, end))
         request.shown = self._text_limit
         return text.piece(end)
 
-    def _take_other(self, message: PageMessage, out: StreamMerger) -> None:
-        """A message that is about to pass: text that was said before it must come before it, or stay out."""
+    def _feed_other(self, message: PageMessage, out: StreamMerger) -> None:
+        """Prepare for a message that passes: text before it must be shown before it, or stay left out."""
         request = self._requests.get(message.parent_id) if message.channel == "iopub" and self._requests else None
         if request is None:
             return
@@ -121,14 +138,14 @@ class RateLimit:
     def _close(self, request: _Request, gap: _Gap, out: StreamMerger, *, with_tail: bool) -> None:
         request.gap = None
         tail = gap.take_tail() if with_tail else []
-        out.add(self._display("update_display_data", gap, 0.0, last_lines=""))
+        out.add(self._display("update_display_data", gap, 0.0, last_lines=""))  # the tail shows the newest lines now
         for text in tail:
             out.add_text(text)
 
     def _display(self, kind: str, gap: _Gap, now_s: float, last_lines: str | None = None) -> PageMessage:
-        words = self._describe(gap.msg_id, gap.left_out_bytes, gap.last_lines() if last_lines is None else last_lines)
-        gap.told(now_s)
-        content = {"data": dict(words), "metadata": {}, "transient": {"display_id": gap.display_id}}
+        notice = self._describe(gap.msg_id, gap.left_out_bytes, gap.last_lines() if last_lines is None else last_lines)
+        gap.updated(now_s)
+        content = {"data": dict(notice), "metadata": {}, "transient": {"display_id": gap.display_id}}
         return PageMessage.made(self._make_header(kind), gap.parent_header, content)
 
     def _request_of(self, message: PageMessage) -> _Request:
@@ -144,8 +161,9 @@ class _Request:
     """What a page shows of one request's streams.
 
     Attributes:
-        shown: characters, counted against the limit.
-        line: those in the last line, which a carriage return may overwrite.
+        shown: shown characters, which count against the limit.
+        line: how many of them are in the last line, which a carriage return may overwrite.
+        gap: the text that is being left out; None while text passes.
     """
 
     def __init__(self) -> None:
@@ -155,7 +173,7 @@ class _Request:
 
 
 class _Gap:
-    """Text that is left out, in one place of a page; its newest part is held in case it is the end."""
+    """Text that is left out at one place of a page; its newest part is kept in case it is the end."""
 
     def __init__(self, message: PageMessage) -> None:
         self.msg_id = message.parent_id
@@ -163,30 +181,30 @@ class _Gap:
         self.display_id = f"jupyter-tpu-left-out-{self.msg_id}-{message.seq}"
         self.left_out_bytes = 0
         self.due_s: float | None = None
-        self._told_s = 0.0
+        self._updated_s = 0.0
         self._tail = _Tail()
 
     def add(self, text: StreamText) -> None:
         self.left_out_bytes += text.bytes
-        self.due_s = self._told_s + UPDATE_S
+        self.due_s = self._updated_s + UPDATE_S
         self._tail.add(text)
 
-    def told(self, now_s: float) -> None:
-        """The page knows what is left out by now."""
-        self._told_s, self.due_s = now_s, None
+    def updated(self, now_s: float) -> None:
+        """Note that the page's notice is up to date."""
+        self._updated_s, self.due_s = now_s, None
 
     def last_lines(self) -> str:
         return self._tail.last_characters(_LAST_LINES_CHARACTERS)
 
     def take_tail(self) -> list[StreamText]:
-        """The end, which is then not left out."""
+        """Return the end of the text, which then no longer counts as left out."""
         tail = self._tail.whole_lines()
         self.left_out_bytes -= sum(text.bytes for text in tail)
         return tail
 
 
 class _Tail:
-    """The newest `TAIL_CHARACTERS`, in few pieces."""
+    """The newest `TAIL_CHARACTERS` of a text, in few pieces."""
 
     def __init__(self) -> None:
         self._texts: deque[StreamText] = deque()
@@ -213,7 +231,7 @@ class _Tail:
             self._size -= len(self._texts.popleft().text)
 
     def whole_lines(self) -> list[StreamText]:
-        """Without the rest of a line whose beginning is gone."""
+        """Return the texts without the rest of a line whose beginning is gone."""
         texts = list(self._texts)
         if self._is_cut and texts:
             texts[0] = texts[0].piece(texts[0].text.find("\n") + 1)
@@ -229,9 +247,12 @@ class _Tail:
 
 
 def shown_after(line: int, text: str) -> tuple[int, int]:
-    """How many characters a page shows more after `text`, and how many are then in its last line, from `line` before.
+    """Return how many characters `text` adds to a page, and how many are in the last line afterwards.
 
-    As front ends do it: a carriage return goes to the line's beginning, and what follows overwrites.
+    As in front ends, a carriage return goes to the beginning of the line, and what follows overwrites.
+
+    Args:
+        line: how many characters are in the last line before.
     """
     if "\r" not in text:
         end = text.rfind("\n") + 1

@@ -1,9 +1,9 @@
-"""Repeated outputs, made harmless for a front end that cannot tell them from new ones.
+"""Refill the cells of a page whose outputs had to be sent again, so that each output is shown once.
 
-How much of the last messages a page has read, a connection that ends does not say, so they are sent again. A page with
-our front end drops by their seqs what it has. For any other page the cell is cleared behind them and filled as the
-record has it: then it shows each output once, whatever it had read. To a page that goes by seqs this stands for
-messages that it has, and is dropped as well.
+A connection that ends does not say how many of the last messages its page has read, so they are sent again. A page with
+our front end drops repeated messages by their seqs. For any other page the cell is cleared after them and filled from
+the record, so that it shows each output once, whatever it had read. The refilling messages have seqs of repeated ones,
+so our front end drops them as well.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ async def with_cells_refilled(
     make_header: MakeHeader,
     refused_bytes: int = sys.maxsize,
 ) -> list[PageMessage]:
-    """The messages, and what refills the cells whose outputs among them the page may have: those up to a seq.
+    """Return the messages with refills for the cells of which the page may have some outputs already.
 
     Args:
-        refused_bytes: a cell with an output of about this size is not refilled: the page would close its connection.
+        repeated_until: the page may have received messages up to this seq.
+        refused_bytes: a cell with an output of about this size is not refilled, as the page would close its connection.
     """
     last_outputs = _last_outputs(messages, repeated_until)
     result = []
@@ -49,7 +50,7 @@ async def with_cells_refilled(
 
 
 def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[str, PageMessage]:
-    """Per request, unless its end comes before: a front end that has seen that takes no more."""
+    """Return the last repeated output of each request, but not of ended ones, whose messages a front end ignores."""
     found: dict[str, PageMessage] = {}
     ended: set[str] = set()
     for message in messages:
@@ -62,7 +63,7 @@ def _last_outputs(messages: Sequence[PageMessage], repeated_until: int) -> dict[
 
 
 async def _refill(kernel: Provisioner, last: PageMessage, make_header: MakeHeader) -> list[PageMessage]:
-    """Clears a cell and shows what it showed behind its message `last`; nothing where that cannot be told in full."""
+    """Return messages that clear a cell and show its outputs up to `last`; none if they are not all known."""
     try:
         excerpt = await read_request(kernel, last.parent_id)
         contents = await asyncio.to_thread(_contents, excerpt, last.seq)
@@ -83,7 +84,7 @@ def _contents(excerpt: Excerpt, last_seq: int) -> list[tuple[str, dict[str, obje
 
 
 def _is_whole(request: Request, omitted_bytes: int) -> bool:
-    """Whether all that the cell shows is known, and the cell is where it goes, rather than an Output widget."""
+    """Whether all outputs of the request are known and belong in its cell, not in an Output widget."""
     has_beginning = request.busy is not None and request.busy.kind == "status"
     return has_beginning and not (request.captured or request.omitted_bytes or omitted_bytes)
 

@@ -1,4 +1,4 @@
-"""Work on things in the order in which they came, one after another."""
+"""Process items one after another, in the order in which they came."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ Thing = TypeVar("Thing")
 
 
 class SerialExecutor(Generic[Thing]):
-    """A queue with one worker: what came later never overtakes what came first, nor is undone by it.
+    """A queue with one consumer, so that a later item never overtakes an earlier one.
 
     Args:
-        perform: awaited with each thing; the next one waits until it has ended, whether it failed or not.
-        log: hears what failed.
+        perform: awaited with each item; the next item waits until it has returned or raised.
+        log: a logger for what `perform` raises.
     """
 
     def __init__(self, perform: Callable[[Thing], Awaitable[None]], log: Any) -> None:
@@ -24,14 +24,14 @@ class SerialExecutor(Generic[Thing]):
         self._waiting: asyncio.Queue[Thing] = asyncio.Queue()
 
     def put(self, thing: Thing) -> None:
-        """Called in the event loop; never waits."""
+        """Add an item; call it in the event loop. Never waits."""
         self._waiting.put_nowait(thing)
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Process items until cancelled."""
         while True:
             thing = await self._waiting.get()
             try:
                 await self._perform(thing)
             except Exception:
-                self.log.exception("What followed from %r failed.", thing)
+                self.log.exception("Processing %r failed.", thing)

@@ -1,7 +1,7 @@
-"""One page at a kernel's record: it gets what it has not got yet, each message once and in order, as fast as it reads.
+"""The session of one page with a kernel: it gets each message of the record once and in order, as fast as it reads.
 
-Nothing is kept for a page while it is away but a number, because the record is on the worker. Knows WebSockets only as
-something to write to.
+While a page is away only its cursor is stored, because the record is on the worker. A session knows its WebSocket only
+as a `Socket` to write to.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from jupyter_tpu.server.websocket.too_large import OnTheWay, Refusals
 log = logging.getLogger(__name__)
 
 _OPEN_LINKS = ("live", "resuming")
-_MOST_WAITING = 10_000
-_RETRY_S = 1.0
+_MOST_WAITING = 10_000  # requests that wait for a link; bounds the memory, far above the cells of a notebook
+_RETRY_S = 1.0  # between attempts to connect over a link that has just broken; the link itself decides when it is back
 
 
 class Kernel(Protocol):
-    """What is needed of a kernel's provisioner."""
+    """What a session needs of a kernel's provisioner."""
 
     @property
     def link_state(self) -> Any: ...
@@ -47,12 +47,11 @@ class Kernel(Protocol):
 
 
 class Socket(Protocol):
-    """The page's WebSocket; `drain` waits until it has taken what was written. All raise `PageGone`.
+    """The page's WebSocket; all methods raise `PageGone` if it is closed.
 
-    `write` raises `Unreadable` for a message that a page could not read.
-
-    What is written within `at_once` arrives together as far as that is possible: a page that has read a message has
-    then also read the ping behind it, even if it closes there and then.
+    `write` raises `Unreadable` for a message that a page could not parse. `drain` waits until the connection has taken
+    what was written. What is written within `at_once` is sent together if possible, so that a page that has read a
+    message has also read the ping after it, even if it closes right then.
     """
 
     def at_once(self) -> AbstractContextManager[None]: ...
@@ -65,19 +64,22 @@ class Socket(Protocol):
 
 
 class PageGone(Exception):
-    """There is nobody to write to any more."""
+    """The page's WebSocket is closed."""
 
 
 class PageSession:
-    """A page with its session id, from `open` to `close`.
+    """One connection of a page with a kernel, from `open` to `close`.
 
     Args:
+        session_id: the id that the page gives itself; it keeps it when it connects again.
+        floods: limits the text that is sent to the page.
+        make_header: makes headers for messages of our own.
         is_here: whether a page with the given session id is open on this kernel.
-        refused_words: what stands in the place of a message that is too large for the page.
+        refused_words: returns the notice that replaces a message that is too large for the page.
     """
 
     _questions: ClassVar[deque[tuple[str, str, int]]] = deque(maxlen=1000)
-    """What pages were asked, so that none is asked twice in the place of another."""
+    """Kernel, session and seq of the newest questions that pages were sent, so that no page is asked twice."""
 
     def __init__(
         self,
@@ -101,91 +103,96 @@ class PageSession:
         self._refusals = refusals
         self._refused_words = refused_words
         self._on_the_way = OnTheWay()
-        self._floods = floods
+        self._rate_limit = floods
         self._make_header = make_header
         self._is_here = is_here
-        self._receipts = Acknowledgements(0)
-        self._begun_behind = 0
+        self._acks = Acknowledgements(0)
+        self._started_after = 0  # the last seq before this session's place, from when it has acknowledged nothing
         self._has_heard = False
-        self._has_asked = False
+        self._has_sent = False
         self._follower: LoopBridge | None = None
-        self._asked: list[tuple[str, list[bytes]]] = []
-        self._is_told = asyncio.Event()
+        self._unsent: list[tuple[str, list[bytes]]] = []
+        self._is_opened = asyncio.Event()
         self._writing = asyncio.Lock()
         self._renewal: asyncio.Task[None] | None = None
         self._last_parent = b"{}"
         self._is_gone = False
 
     async def open(self) -> None:
-        """Begin where the session left off, or tell a new one how things are and go on from there."""
+        """Continue where the session left off; a new session gets the kernel's state and what comes from now on."""
         cursor = self._cursors.find(self._kernel_id, self._session_id)
         try:
             await self._follow_when_possible(cursor)
         except TpuError as error:
-            await self._write([self._words(str(error))])
+            await self._write([self._notice(str(error))])
             self.refuse(error)
-        self._is_told.set()
+        self._is_opened.set()
         if cursor and self._follower:
             await self.ask_again()
 
     def ask(self, channel: str, parts: Sequence[bytes]) -> None:
-        """Send a message to the kernel; it waits until this page would see the answer."""
+        """Send a request to the kernel, as soon as this session follows the record and would see the reply."""
         message = [self._session_id.encode(), *parts]
         if self._follower is None:
-            if len(self._asked) < _MOST_WAITING:
-                self._asked.append((channel, message))
+            if len(self._unsent) < _MOST_WAITING:
+                self._unsent.append((channel, message))
             return
-        if not self._has_asked:  # before it is sent: what answers it must not come before the place that is kept
-            self._has_asked = True
-            self._keep_place()
+        if not self._has_sent:
+            # store the cursor before sending: if the server is killed, the next session must start before the reply
+            self._has_sent = True
+            self._store_cursor()
         try:
             self._follower.send(channel, message)  # type: ignore[arg-type]
         except TpuError as error:
             with suppress(PageGone):
-                self._socket.write(self._words(str(error)))
+                self._socket.write(self._notice(str(error)))
 
     def refuse(self, error: TpuError) -> None:
-        """Answer the cells that wait for a kernel which nobody starts again."""
-        asked, self._asked = self._asked, []
-        events = [event for _, message in asked if (event := not_run(message, error))]
+        """Answer the requests that wait for a kernel that will not run: they end with an error."""
+        unsent, self._unsent = self._unsent, []
+        events = [event for _, message in unsent if (event := not_run(message, error))]
         with suppress(PageGone):
             for message in [message for event in events for message in self._not_run(event)]:
                 self._socket.write(message)
 
     @property
     def waits_to_ask(self) -> bool:
-        """Whether something that was asked could not be sent yet."""
-        return bool(self._asked)
+        """Whether requests wait to be sent."""
+        return bool(self._unsent)
 
     def take_over(self, other: PageSession) -> None:
-        """Ask what the same session has asked on a connection that is closed, and could not send there."""
-        self._asked, other._asked = other._asked + self._asked, []
+        """Take over the unsent requests of an earlier connection of the same page."""
+        self._unsent, other._unsent = other._unsent + self._unsent, []
 
     def tell_status(self, state: str) -> None:
-        """Say what has become of the kernel."""
+        """Send the kernel's state to the page."""
         with suppress(PageGone):
             self._socket.write(status_message(self._make_header, state))
 
     def arrived(self, payload: bytes) -> None:
-        """A pong came in."""
-        if not self._is_gone and self._receipts.returned(payload):
+        """Process a pong: the page has received what was written before its ping."""
+        if not self._is_gone and self._acks.returned(payload):
             self._has_heard = True
-            self._on_the_way.arrived(self._receipts.arrived)
-            self._keep_place()
+            self._on_the_way.arrived(self._acks.arrived)
+            self._store_cursor()
 
     def end(self, close_code: int | None) -> None:
-        """The connection has ended; perhaps at a message that is too large for the page."""
+        """Note that the connection has ended, perhaps because of a message that is too large for the page.
+
+        Args:
+            close_code: the WebSocket's close code; None if there was none.
+        """
         if largest := self._on_the_way.largest:
             seq, size = largest
             self._refusals.add((self._kernel_id, self._session_id, seq), size, close_code)
         self.leave()
 
     def leave(self) -> None:
-        """Somebody else follows for this session from now on: write nothing more and move no cursor."""
+        """Write nothing more and store no cursor: another connection may serve this session from now on."""
         self._is_gone = True
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop following the record."""
         self.leave()
         if self._renewal:
             self._renewal.cancel()
@@ -195,89 +202,91 @@ class PageSession:
     # -- opening -------------------------------------------------------------------------------------------------------
 
     async def _follow_when_possible(self, cursor: Cursor | None) -> None:
-        """Over a link that is cut meanwhile it is tried again, but only for what was asked: that waits for it."""
+        """Follow the record; if the link breaks meanwhile, try again as long as requests of the page wait for it."""
         while True:
             try:
                 return await (self._go_on(cursor) if cursor and cursor.has_heard else self._begin(cursor))
             except LinkDown as error:
-                if not self._asked:
+                if not self._unsent:
                     raise
-                log.info("a page of kernel %s is connected later: %s", self._kernel_id, error)
+                log.info("A page of kernel %s is not connected yet: %s", self._kernel_id, error)
             await asyncio.sleep(_RETRY_S)
 
     async def _go_on(self, cursor: Cursor) -> None:
-        """What the page has not got, and, when its connection was cut, perhaps what it just got."""
-        self._receipts, self._has_heard = Acknowledgements(cursor.arrived), True
-        self._floods.repeated_until = cursor.written
+        """Follow from the cursor: what the page has not acknowledged is sent, perhaps for the second time."""
+        self._acks, self._has_heard = Acknowledgements(cursor.arrived), True
+        self._rate_limit.repeated_until = cursor.written
         await self._follow(cursor.arrived + 1)
-        await self._tell_state()
+        await self._send_state()
 
-    async def _tell_state(self) -> None:
-        """JupyterLab forgets it with the connection; what was missed comes behind it, and ends with the newest."""
+    async def _send_state(self) -> None:
+        """Send the kernel's state, which JupyterLab forgets with the connection, before the missed messages."""
         try:
             state = told_state((await self._listing()).execution_state)
         except TpuError as error:
-            log.warning("a page of kernel %s cannot be told how it is: %s", self._kernel_id, error)
+            log.warning("The state of kernel %s could not be sent to a page: %s", self._kernel_id, error)
             return
         await self._write([status_message(self._make_header, state)])
 
     async def _begin(self, cursor: Cursor | None) -> None:
-        """What comes from now on, behind what has been: the page hears it in this order.
+        """Follow the record from its end, after opening messages that tell the page the kernel's state.
 
-        A session that has asked something before, but perhaps heard nothing, begins where it began then: the answers
-        come behind that place.
+        A session that has sent requests before, but acknowledged nothing, starts where it started then, since the
+        replies come after that place.
         """
+        # follow first, so that nothing is missed; `_deliver` waits until the opening messages are written
         follower = await self._kernel.follow(cursor.arrived + 1 if cursor else "end", self._deliver)
         if self._kernel.link_state.state not in _OPEN_LINKS:
             await self._write([status_message(self._make_header, "unknown")])
         first_seq = follower.first_seq
-        if first_seq is None:  # only the worker knows where the record ends
+        if first_seq is None:  # this server has not seen the record's end, so ask the worker for it
             await follower.close()
             first_seq = (await self._listing()).next_seq
             follower = await self._kernel.follow(first_seq, self._deliver)
-        self._begun_behind = first_seq - 1
-        self._receipts = Acknowledgements(first_seq - 1)
-        self._floods.repeated_until = cursor.written if cursor else 0
+        self._started_after = first_seq - 1
+        self._acks = Acknowledgements(first_seq - 1)
+        self._rate_limit.repeated_until = cursor.written if cursor else 0
         self._use(follower)
         if not self._is_gone:
-            await self._tell(first_seq)
+            await self._send_opening(first_seq)
 
-    async def _tell(self, before_seq: int) -> None:
+    async def _send_opening(self, before_seq: int) -> None:
         try:
             listing = await self._listing()
             opening = await opening_messages(self._kernel, listing, self._make_header, before_seq, self._is_asked_here)
         except TpuError as error:
-            log.warning("a page of kernel %s cannot be told what runs there: %s", self._kernel_id, error)
+            log.warning("A page of kernel %s opens without what runs there: %s", self._kernel_id, error)
             opening = [status_message(self._make_header, "unknown")]
         await self._write([each for message in opening for each in self._unless_refused(message)], before_seq - 1)
 
     def _is_asked_here(self, session_id: bytes) -> bool:
-        """By another page than this one, which is open too."""
+        """Whether another open page has that session id."""
         return session_id != self._session_id.encode() and self._is_here(session_id)
 
     async def _listing(self) -> Any:
-        """What the agent knows of the kernel's requests, as soon as the link is there."""
+        """List the kernel's requests as soon as the link is up."""
         if self._kernel.link_state.state not in _OPEN_LINKS:
-            await self._kernel.call("kernel_info")
+            await self._kernel.call("kernel_info")  # waits for the link, which `list_requests` does not
         return await list_requests(self._kernel)
 
     async def _follow(self, from_seq: int) -> None:
         self._use(await self._kernel.follow(from_seq, self._deliver))
 
     def _use(self, follower: LoopBridge) -> None:
+        """Store the follower, and send the requests that waited for it."""
         self._follower = follower
-        asked, self._asked = self._asked, []
-        for channel, message in asked:
+        unsent, self._unsent = self._unsent, []
+        for channel, message in unsent:
             self.ask(channel, message[1:])
 
     async def ask_again(self) -> None:
-        """Ask this page what the kernel has asked somebody who is not here any more, if it was not asked yet."""
+        """Send this page the question that waits, if the page it was for is closed and this one has not seen it."""
         try:
             question = await waiting_question(self._kernel, await self._listing())
         except TpuError as error:
-            log.warning("kernel %s may wait for an answer that nobody is asked for: %s", self._kernel_id, error)
+            log.warning("Kernel %s may wait for input that no page asks for: %s", self._kernel_id, error)
             return
-        if question is None or question.seq > self._receipts.written or self._is_here(question.asked):
+        if question is None or question.seq > self._acks.written or self._is_here(question.asked):
             return
         if self._place_of(question.message) not in self._questions:
             await self._write([question.message])
@@ -285,15 +294,16 @@ class PageSession:
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def _deliver(self, batch: list[KernelMessage]) -> None:
-        """Called by the follower; the next batch comes when the page has taken this one."""
-        await self._is_told.wait()
+        """Send a batch of the record to the page; the follower brings the next when the page has taken this one."""
+        await self._is_opened.wait()
         wanted = [wanted for message in batch for wanted in self._for_this_page(message)]
-        if any(message.seq <= self._floods.repeated_until for message in batch):  # the first may be an early one
+        # any, not the first: a message that came early over the link may be at the front of the batch
+        if any(message.seq <= self._rate_limit.repeated_until for message in batch):
             refused = self._refusals.smallest(self._kernel_id, self._session_id)
             wanted = await with_cells_refilled(
-                self._kernel, wanted, self._floods.repeated_until, self._make_header, refused
+                self._kernel, wanted, self._rate_limit.repeated_until, self._make_header, refused
             )
-        messages = self._floods.feed(wanted, asyncio.get_running_loop().time())
+        messages = self._rate_limit.feed(wanted, asyncio.get_running_loop().time())
         seqs = [message.seq for message in batch if not message.is_early]
         await self._write(messages, seqs[-1] if seqs else None)
         self._plan_renewal()
@@ -302,7 +312,7 @@ class PageSession:
         event = json_object(message.parts[0]) if message.channel == "event" else {}
         if event.get("event") == NOT_RUN:
             return self._not_run(event)
-        found = self._learn(event) if event else self._found(message)
+        found = self._from_event(event) if event else self._found(message)
         return self._unless_refused(found) if found else []
 
     def _unless_refused(self, message: PageMessage) -> list[PageMessage]:
@@ -311,15 +321,15 @@ class PageSession:
         return [message]
 
     def _in_its_place(self, refused: PageMessage) -> list[PageMessage]:
-        """Words in the cell; and of a reply, for which somebody waits, what is small."""
-        log.warning("kernel %s: message %s is too large for a client and left out", self._kernel_id, refused.seq)
-        words = self._refused_words(refused)
-        content = {"name": "stderr", "text": words + "\n"}
-        told = PageMessage.made(self._make_header("stream"), refused.parent_header, content).at(refused.seq)
-        return [told] if refused.channel == "iopub" else [told, small_reply(refused, words)]
+        """Return what replaces a message that is too large: a notice, and a small reply if a client waits for one."""
+        log.warning("Kernel %s: message %s is too large for a client and was left out", self._kernel_id, refused.seq)
+        text = self._refused_words(refused)
+        content = {"name": "stderr", "text": text + "\n"}
+        notice = PageMessage.made(self._make_header("stream"), refused.parent_header, content).at(refused.seq)
+        return [notice] if refused.channel == "iopub" else [notice, small_reply(refused, text)]
 
     def _not_run(self, event: dict[str, Any]) -> list[PageMessage]:
-        """The reply goes to who asked, the rest to all."""
+        """Return the messages for a request that was not run: the reply for its sender, the rest for all pages."""
         parent_header = json.dumps(event["header"]).encode()
         is_mine = asked_by(event)[:1] == [self._session_id.encode()]
         return [
@@ -339,40 +349,46 @@ class PageSession:
         return PageMessage.from_parts(message.seq, message.channel, message.parts) if self._is_mine(message) else None
 
     def _is_mine(self, message: KernelMessage) -> bool:
-        """Replies go to who asked. So do questions, unless nobody is there any more to answer."""
+        """Whether a reply or question is for this page; a question whose page is closed is for every page."""
         asked = message.parts[0]
         if message.channel == "stdin":
             return asked == self._session_id.encode() or not self._is_here(asked)
         return message.channel in ("shell", "control") and asked == self._session_id.encode()
 
-    def _learn(self, event: dict[str, Any]) -> PageMessage | None:
-        if event.get("event") == "new_record":
-            self._receipts.begin_anew()
+    def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
+        """Process an event of the record and return what the page gets of it."""
+        if event.get("event") == "new_record":  # seqs begin at 1 again, so everything counted by seq starts over
+            self._acks.begin_anew()
             self._on_the_way.begin_anew()
             self._refusals.begin_anew(self._kernel_id)
-            self._begun_behind = self._floods.repeated_until = 0
-            self._keep_place()
-        if event.get("event") == "started":  # a spare has said so long ago, to nobody
+            self._started_after = self._rate_limit.repeated_until = 0
+            self._store_cursor()
+        if event.get("event") == "started":  # a pre-warmed process sent its own status before any page listened
             return status_message(self._make_header, told_state("starting"))
-        words = event_words(event)
-        return self._words(words) if words else None
+        text = event_words(event)
+        return self._notice(text) if text else None
 
-    def _words(self, text: str) -> PageMessage:
-        """Words of ours, in the cell that the kernel spoke of last: pages show nothing else."""
+    def _notice(self, text: str) -> PageMessage:
+        """Return a notice of ours in the cell of the kernel's last message, since pages show text nowhere else."""
         content = {"name": "stderr", "text": text + "\n"}
         return PageMessage.made(self._make_header("stream"), self._last_parent, content)
 
     # -- writing -------------------------------------------------------------------------------------------------------
 
     async def _write(self, messages: Sequence[PageMessage], seq: int | None = None) -> None:
-        """Write and wait until the page's connection has taken it; everything up to `seq` is then done."""
+        """Write messages and wait until the connection has taken them.
+
+        Args:
+            seq: everything up to this seq of the record is then written; None if the messages are not of the record.
+        """
         async with self._writing:
             if self._is_gone:
                 return
             ping = None
             if seq is not None:
-                ping = self._receipts.write(seq, says_something=bool(messages))
-                self._keep_place()
+                # store the cursor first: after a crash the page must be assumed to have read the messages
+                ping = self._acks.write(seq, says_something=bool(messages))
+                self._store_cursor()
             with suppress(PageGone), self._socket.at_once():
                 for message in messages:
                     self._write_one(message)
@@ -388,33 +404,34 @@ class PageSession:
         try:
             self._socket.write(message)
         except Unreadable:
-            log.warning("kernel %s: message %s is malformed and left out", self._kernel_id, message.seq)
-            self._socket.write(self._words(event_words(unreadable_event(message.seq)) or ""))
+            log.warning("Kernel %s: message %s is malformed and was left out", self._kernel_id, message.seq)
+            self._socket.write(self._notice(event_words(unreadable_event(message.seq)) or ""))
 
     def _place_of(self, message: PageMessage) -> tuple[str, str, int]:
         return self._kernel_id, self._session_id, message.seq
 
-    def _keep_place(self) -> None:
-        """A session that has neither got nor asked anything stays a new one."""
-        if self._has_heard or self._has_asked:
-            arrived = self._receipts.arrived if self._has_heard else self._begun_behind
-            # an older connection may have written more than this one has until now
-            written = max(self._receipts.written, self._floods.repeated_until)
+    def _store_cursor(self) -> None:
+        """Store the cursor, unless the session has neither received nor sent anything: then it stays a new one."""
+        if self._has_heard or self._has_sent:
+            arrived = self._acks.arrived if self._has_heard else self._started_after
+            # an older connection may have written more than this one so far
+            written = max(self._acks.written, self._rate_limit.repeated_until)
             cursor = Cursor(arrived, written, has_heard=self._has_heard)
             self._cursors.move(self._kernel_id, self._session_id, cursor)
 
     def _plan_renewal(self) -> None:
-        if self._floods.due_s is not None and (self._renewal is None or self._renewal.done()):
-            self._renewal = asyncio.create_task(self._renew(self._floods.due_s))
+        if self._rate_limit.due_s is not None and (self._renewal is None or self._renewal.done()):
+            self._renewal = asyncio.create_task(self._renew(self._rate_limit.due_s))
 
     async def _renew(self, due_s: float) -> None:
         loop = asyncio.get_running_loop()
         await asyncio.sleep(due_s - loop.time())
-        await self._write(self._floods.renew(loop.time()))
+        await self._write(self._rate_limit.renew(loop.time()))
 
 
 def _with_told_state(message: PageMessage) -> PageMessage:
-    if b"starting" not in message.content or message.msg_type != "status":
+    """Replace the state "starting" in a status message, see `told_state`."""
+    if b"starting" not in message.content or message.msg_type != "status":  # a cheap test before parsing
         return message
     if json_object(message.content).get("execution_state") != "starting":
         return message

@@ -1,22 +1,22 @@
-"""Requests on the control channel say nothing of what a kernel works at."""
+"""Keep requests on the control channel out of what Jupyter Server takes for a kernel's activity."""
 
 from __future__ import annotations
 
 from typing import Any
 
-# JupyterLab makes and ends a subshell when it opens a notebook; Jupyter Server's own list does not have them yet
+# JupyterLab creates and deletes a subshell when it opens a notebook; Jupyter Server's own list does not have them yet.
 _CONTROL_REQUESTS = ("create_subshell_request", "delete_subshell_request", "list_subshell_request")
 
 
 def leave_control_out_of_activity(kernel_manager: Any) -> None:
-    """Have the server and its pages not take the end of such a request for the end of a cell that still runs.
+    """Add subshell requests to the server's ``untracked_message_types``.
 
-    A kernel handles them beside the cell, and says "busy" and "idle" of each. The server's list names those requests
-    whose states count neither for it nor for JupyterLab, which is told the list; call this before JupyterLab is
-    loaded. A list that the user has configured stays as it is.
+    A kernel handles them beside a running cell and sends "busy" and "idle" for each; without this, server and pages
+    would show the kernel as idle while the cell still runs. JupyterLab gets the list when it is loaded, so call this
+    before. A list that the user has configured stays as it is.
     """
     name = "untracked_message_types"
-    if not kernel_manager.has_trait(name):  # of an older Jupyter Server
+    if not kernel_manager.has_trait(name):  # an older Jupyter Server
         return
     listed = getattr(kernel_manager, name)
     if listed == kernel_manager.trait_defaults(name):
