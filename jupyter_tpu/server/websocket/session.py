@@ -107,7 +107,7 @@ class PageSession:
         self._make_header = make_header
         self._is_here = is_here
         self._acks = Acknowledgements(0)
-        self._started_after = 0  # the last seq before this session's place, from when it has acknowledged nothing
+        self._started_after = 0  # the seq after which this session began; its cursor until it acknowledges something
         self._has_heard = False
         self._has_sent = False
         self._follower: LoopBridge | None = None
@@ -253,13 +253,13 @@ class PageSession:
     async def _send_opening(self, before_seq: int) -> None:
         try:
             listing = await self._listing()
-            opening = await opening_messages(self._kernel, listing, self._make_header, before_seq, self._is_asked_here)
+            opening = await opening_messages(self._kernel, listing, self._make_header, before_seq, self._is_other_page)
         except TpuError as error:
             log.warning("A page of kernel %s opens without what runs there: %s", self._kernel_id, error)
             opening = [status_message(self._make_header, "unknown")]
         await self._write([each for message in opening for each in self._unless_refused(message)], before_seq - 1)
 
-    def _is_asked_here(self, session_id: bytes) -> bool:
+    def _is_other_page(self, session_id: bytes) -> bool:
         """Whether another open page has that session id."""
         return session_id != self._session_id.encode() and self._is_here(session_id)
 
@@ -350,10 +350,10 @@ class PageSession:
 
     def _is_mine(self, message: KernelMessage) -> bool:
         """Whether a reply or question is for this page; a question whose page is closed is for every page."""
-        asked = message.parts[0]
+        addressee = message.parts[0]  # the id of the session whose request it belongs to
         if message.channel == "stdin":
-            return asked == self._session_id.encode() or not self._is_here(asked)
-        return message.channel in ("shell", "control") and asked == self._session_id.encode()
+            return addressee == self._session_id.encode() or not self._is_here(addressee)
+        return message.channel in ("shell", "control") and addressee == self._session_id.encode()
 
     def _from_event(self, event: dict[str, Any]) -> PageMessage | None:
         """Process an event of the record and return what the page gets of it."""
