@@ -132,7 +132,7 @@ def test_a_create_says_who_pays_before_it_asks(tpu: Ask, tmp_path: Path) -> None
     assert "READY and costs $9.60/h" in said
 
     _, said, told = tpu("create", "inside", *V5E, "--spot", "--notebook", str(tmp_path / "train.py"))
-    assert "Where gs://my-bucket lies is not known: the emulated cloud has no Cloud Storage." in told
+    assert "The location of gs://my-bucket is unknown: the emulated cloud has no Cloud Storage." in told
     assert "inside in us-central1-a will be free under your TRC grant trc until" in told
     assert "READY and is free under your TRC grant trc" in said
     (grant,) = listed(tpu)
@@ -208,7 +208,7 @@ def test_a_credit_is_an_amount_with_an_end(tpu: Ask) -> None:
         (("add", "trc", "--row", ROW, "--row", "64 spot v9z us-central1-a", *TERM), "'v9z' is not a TPU generation"),
         (("add", "a/b", "--row", ROW, *TERM), "cannot be the name"),
         (("add", "usd", "--credit", "nan", "--days", "90"), "is not a number"),
-        (("add", "usd", "--credit", "-5", "--days", "90"), "-5 is no amount"),
+        (("add", "usd", "--credit", "-5", "--days", "90"), "-5 is not a valid amount"),
         (("list", "trc"), "does not take a name"),
         (("remove", "trc", "--days", "3"), "does not take --days"),
     ],

@@ -95,7 +95,7 @@ def test_what_was_billed_is_shown_by_the_configured_export(terminal: Terminal) -
     assert "--billing-export" in unconfigured.stderr
     injected = terminal.tpu("cost", "--billed", "--billing-export", "p.d.t` --", **there)
     assert injected.returncode == 1
-    assert "is no table of BigQuery" in injected.stderr
+    assert "is not a BigQuery table" in injected.stderr
 
 
 def test_a_budget_is_set_shown_and_removed(terminal: Terminal) -> None:

@@ -54,7 +54,7 @@ def test_a_table_has_a_project_a_dataset_and_a_name(text: str) -> None:
     ],
 )
 def test_what_could_be_more_than_a_name_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match="is no table of BigQuery"):
+    with pytest.raises(BadInput, match="is not a BigQuery table"):
         ExportTable.parse(text)
 
 

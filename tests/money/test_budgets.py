@@ -68,14 +68,14 @@ def test_a_budget_is_read_back_as_it_was_written() -> None:
         ({"amount": True}, "True is not an amount"),
         ({"amount": "20"}, "20 is not an amount"),
         ({"amount": None}, "None is not an amount"),
-        ({"unit": "eur"}, "'eur' is no unit or currency"),
-        ({"unit": ["usd"]}, "is no unit or currency"),
-        ({"period": "year"}, "'year' is no period"),
-        ({"resets_on": "mon"}, "'mon' is no weekday"),
-        ({"period": "day", "resets_on": "monday"}, "A budget per day resets on no weekday"),
+        ({"unit": "eur"}, "'eur' is not a valid unit or currency"),
+        ({"unit": ["usd"]}, "is not a valid unit or currency"),
+        ({"period": "year"}, "'year' is not a valid period"),
+        ({"resets_on": "mon"}, "'mon' is not a valid weekday"),
+        ({"period": "day", "resets_on": "monday"}, "A budget per day has no weekday"),
         ({"resets_at": "24:00"}, "'24:00' is not a time of day"),
         ({"resets_at": 9}, "'9' is not a time of day"),
-        ({"action": "shout"}, "'shout' is no action"),
+        ({"action": "shout"}, "'shout' is not a valid action"),
         ({"currency": "EUR"}, "has no field 'currency'"),
     ],
 )
@@ -84,7 +84,7 @@ def test_what_makes_no_sense_is_refused_in_words(changes: dict[str, Any], messag
         budget(**changes)
     assert message in refused.value.message
     assert refused.value.hint
-    assert refused.value.exists == "The budgets are as they were."
+    assert refused.value.exists == "No budget was changed."
 
 
 @pytest.mark.parametrize("name", ["", " ", "a/b", "<b>", "x" * 64, "a\nb"])

@@ -71,13 +71,13 @@ def ask(
             ("v5litepod-32", "us-central1-a", True),
             [],
             NOW,
-            "(your TRC grant trc has 16 chips free there, and it takes 32)",
+            "(your TRC grant trc has 16 chips free there, the node needs 32)",
         ),
-        (V5E_SPOT, [node("v5litepod-16", *V5E_SPOT[1:])], NOW, "has 0 chips free there, and it takes 8"),
-        (V5E_SPOT, [node("v99-1", *V5E_SPOT[1:])], NOW, "are free is not known: the type of there is not known"),
+        (V5E_SPOT, [node("v5litepod-16", *V5E_SPOT[1:])], NOW, "has 0 chips free there, the node needs 8"),
+        (V5E_SPOT, [node("v99-1", *V5E_SPOT[1:])], NOW, "is unknown: the type of there is unknown"),
         (V5E_SPOT, [], EARLY, "(your TRC grant trc begins on 2026-11-01)"),
         (V5E_SPOT, [], LATE, "billed: $4.80/h (your TRC grant trc ended on 2027-01-29)"),
-        (("v99-1", "us-central1-a", True), [], NOW, "billed: price unknown (how many chips v99-1 has is not known)"),
+        (("v99-1", "us-central1-a", True), [], NOW, "billed: price unknown (the number of chips of v99-1 is unknown)"),
     ],
 )
 def test_who_pays(request_: tuple[str, str, bool], nodes: list[Node], now: float, text: str) -> None:
@@ -94,7 +94,7 @@ def test_without_a_grant_it_is_billed() -> None:
 def test_a_zone_that_did_not_answer_covers_nothing() -> None:
     found = ask(V5E_SPOT, unreachable=["us-central1-a"])
     assert not found.is_covered
-    assert "is not known: us-central1-a did not answer" in found.text
+    assert "is unknown: us-central1-a did not answer" in found.text
 
 
 def test_of_two_grants_the_longer_one_is_named() -> None:
@@ -113,7 +113,7 @@ def test_not_more_than_a_few_reasons_are_given() -> None:
     ("left", "text"),
     [
         (212.4, "billed: $9.60/h; your credit welcome has about $212.40 left until 2027-01-29"),
-        (None, "billed: $9.60/h; your credit welcome, until 2027-01-29, may pay for it: what is left is not known"),
+        (None, "billed: $9.60/h; your credit welcome, until 2027-01-29, may pay for it (the rest of it is unknown)"),
         (0.0, "billed: $9.60/h"),
     ],
 )
@@ -138,7 +138,7 @@ def test_what_is_never_covered_is_always_said() -> None:
     [
         (
             "reserved",
-            "billed: by your reservation, whether used or not; no list has its price (your TRC grant trc covers",
+            "billed: by your reservation, used or not; it has no list price (your TRC grant trc covers",
         ),
         ("flex-start", "covers no flex-start nodes"),
         ("preemptible", "free under your TRC grant trc"),

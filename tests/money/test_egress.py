@@ -56,19 +56,19 @@ def test_a_text_of_a_million_repetitions_ends(piece: str) -> None:
 @pytest.mark.parametrize(
     ("location", "verdict", "text"),
     [
-        ("US-CENTRAL1", "same", "gs://mine lies in us-central1 too"),
+        ("US-CENTRAL1", "same", "gs://mine is in us-central1 too"),
         (
             "EUROPE-WEST4",
             "elsewhere",
-            "gs://mine lies in europe-west4, the node in us-central1: egress between regions",
+            "gs://mine is in europe-west4, the node in us-central1: egress between regions",
         ),
-        ("US-CENTRAL2", "elsewhere", "also under a grant: $0.02 per GiB (list price of 2025)."),
-        ("AUSTRALIA-SOUTHEAST1", "elsewhere", "also under a grant; no list price is known for it."),
-        ("US", "spread", "gs://mine is spread over US, the node lies in us-central1: egress may be billed"),
-        ("EU", "spread", "also under a grant: at most $0.05 per GiB (list price of 2025)."),
+        ("US-CENTRAL2", "elsewhere", "even under a grant: $0.02 per GiB (list price of 2025)."),
+        ("AUSTRALIA-SOUTHEAST1", "elsewhere", "even under a grant; no list price is known for it."),
+        ("US", "spread", "gs://mine is spread over US, the node is in us-central1: egress may be billed"),
+        ("EU", "spread", "even under a grant: at most $0.05 per GiB (list price of 2025)."),
         ("NAM4", "spread", "gs://mine is spread over NAM4"),
-        ("", "unknown", "Where gs://mine lies is not known: nobody answers."),
-        ("\x1b]52;c;eA==", "unknown", "Where gs://mine lies is not known"),
+        ("", "unknown", "The location of gs://mine is unknown: nobody answers."),
+        ("\x1b]52;c;eA==", "unknown", "The location of gs://mine is unknown"),
     ],
 )
 def test_where_it_lies_is_judged(location: str, verdict: str, text: str) -> None:

@@ -122,7 +122,7 @@ def test_what_surrounds_a_line_does_not_matter(text: str) -> None:
         ("64 reserved Cloud TPU v6e chips in zone us-east1-d", "cannot be read"),
         ("5 on-demand Cloud TPU v2 devices in zone us-central1-f", "of which size its devices are"),
         ("5 on-demand Cloud TPU v2-7 devices in zone us-central1-f", "no such accelerator type"),
-        ("5 on-demand Cloud TPU v2-8 chips in zone us-central1-f", "counts chips, and names a device"),
+        ("5 on-demand Cloud TPU v2-8 chips in zone us-central1-f", "counts chips but names a device"),
     ],
 )
 def test_a_line_that_cannot_be_read_is_named(text: str, why: str) -> None:
@@ -168,7 +168,7 @@ def test_the_day_of_a_forwarded_mail_is_read(head: str, day: str | None) -> None
 def test_two_numbers_for_the_same_chips_are_a_problem() -> None:
     mail = read_trc_mail(f"{LINE}\n{LINE.replace('64', '32')}")
     assert mail.rows == (ROW,)
-    assert "64 chips were read for the same before" in mail.problems[0]
+    assert "an earlier line grants 64 of the same chips" in mail.problems[0]
 
 
 def test_a_text_without_a_grant_says_what_one_looks_like() -> None:

@@ -65,7 +65,7 @@ def test_the_middle_of_very_many_outputs_is_left_out(recorded: Recorded, reduce:
     outputs = render(request, Limits(outputs=8)).outputs
 
     assert [output.get("text") for output in outputs] == ["0\n", "1\n", None, *(f"{n}\n" for n in range(994, 1000))]
-    assert outputs[2]["data"] == {"text/plain": "… 992 outputs more on the node"}
+    assert outputs[2]["data"] == {"text/plain": "… 992 more outputs on the node"}
     assert len(compact(request, render(request, Limits(outputs=8)))) == 1 + 9
 
 

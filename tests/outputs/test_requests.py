@@ -263,6 +263,6 @@ def test_a_gap_is_told_where_it_is(recorded: Recorded, reduce: Reduce) -> None:
 
     assert [output["text"] for output in render(request).outputs] == [
         "1\n",
-        "[7 messages of this kernel are lost: the agent was ended]\n",
+        "[7 messages of this kernel were lost: the agent was ended]\n",
         "9\n",
     ]

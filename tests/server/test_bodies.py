@@ -74,7 +74,7 @@ def test_a_query_that_contradicts_itself_is_refused(provisioning: str, spot: str
         (body(node_id=7), "'node_id' is missing or is not text"),
         (body(zone=["us-central1-a"]), "'zone' is missing or is not text"),
         (body(accelerator_type=None), "'accelerator_type' is missing"),
-        (body(runtime_version="v2\nalpha"), "'runtime_version' is too long or holds control characters"),
+        (body(runtime_version="v2\nalpha"), "'runtime_version' is too long or has control characters"),
         (body(accelerator_type="v" * 500), "'accelerator_type' is too long"),
         (body(spot="yes"), "'spot' is not true or false"),
         (body(spot=1), "'spot' is not true or false"),

@@ -129,7 +129,7 @@ def test_a_file_that_is_none_of_ours_is_started_anew_with_a_word_in_the_log(
 
     assert open_cursors().find("kernel", "session") == at(5)
     assert [record.getMessage() for record in caplog.records] == [
-        f"{tmp_path / 'cursors.bin'} is damaged and starts empty: open pages may be sent some outputs again."
+        f"{tmp_path / 'cursors.bin'} was damaged and is empty now: open pages may get some outputs again."
     ]
 
 
