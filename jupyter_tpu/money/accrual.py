@@ -80,57 +80,57 @@ class Accrual:
     opened: tuple[Span, ...] = ()
 
 
-def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], look: Look) -> Accrual:
+def accrue(spans: Mapping[NodeName, Span], gone_at: Mapping[NodeName, float], observation: Look) -> Accrual:
     """Compute the changes that an observation makes to the open `spans`.
 
     Args:
         spans: the open span of each node that has one.
         gone_at: when each node was last observed not READY (Unix seconds).
     """
-    ready = {sight.name: sight for sight in look.ready}
+    ready = {node.name: node for node in observation.ready}
     # first the spans that are open: extend, close, or close and reopen at a new price
     extended, closed, opened, repriced = list[Span](), list[Span](), list[Span](), set[NodeName]()
     for name, span in spans.items():
-        at, sight = look.seen_at(name), ready.get(name)
+        at, node = observation.seen_at(name), ready.get(name)
         if not at:
             continue  # this observation did not include the node, so it says nothing about it
-        if look.is_ahead(span.ended_at):
+        if observation.is_ahead(span.ended_at):
             # written by a clock that was ahead: bring the span back to now, or it would block all later observations
             span = replace(span, began_at=min(span.began_at, at), ended_at=at)
         elif at <= span.ended_at:
             continue  # an older observation than the ledger has
-        if sight is None and name.zone in look.unreachable and name not in look.looked_at:
+        if node is None and name.zone in observation.unreachable and name not in observation.looked_at:
             # silence of a zone is no proof that the node is gone, and it is billed if it is not
             extended.append(replace(span, ended_at=at))
-        elif sight is None or sight.uid != span.uid:
-            closed.append(_closed(span, _ended_at_latest(span, sight, look)))
-        elif sight.usd_per_hour != span.usd_per_hour:
+        elif node is None or node.uid != span.uid:
+            closed.append(_closed(span, _ended_at_latest(span, node, observation)))
+        elif node.usd_per_hour != span.usd_per_hour:
             closed.append(replace(span, ended_at=at, is_open=False))
             repriced.add(name)
         else:
-            extended.append(replace(span, ended_at=at, price_source=sight.price_source))
+            extended.append(replace(span, ended_at=at, price_source=node.price_source))
     # then the READY nodes that have no open span, or whose span was closed above
     without_span = ready.keys() - (spans.keys() - {span.name for span in closed})
     for name in sorted(without_span):
-        at, gone = look.seen_at(name), gone_at.get(name, float("-inf"))
-        watched_s = float("inf") if look.is_ahead(gone) else at - gone
+        at, gone = observation.seen_at(name), gone_at.get(name, float("-inf"))
+        watched_s = float("inf") if observation.is_ahead(gone) else at - gone
         if watched_s > 0:
-            sight = ready[name]
+            node = ready[name]
             # a node whose price changed was observed all along: no unmonitored time lies before its new span
-            unwatched_s = 0.0 if name in repriced else min(sight.unwatched_s, watched_s)
-            opened.append(_opened(replace(sight, unwatched_s=unwatched_s), at))
+            unwatched_s = 0.0 if name in repriced else min(node.unwatched_s, watched_s)
+            opened.append(_opened(replace(node, unwatched_s=unwatched_s), at))
     return Accrual(extended=tuple(extended), closed=tuple(closed), opened=tuple(opened))
 
 
-def _ended_at_latest(span: Span, successor: Sight | None, look: Look) -> float:
+def _ended_at_latest(span: Span, successor: Sight | None, observation: Look) -> float:
     """Return the earliest time by which the node had certainly stopped being READY.
 
     That is when it was observed not READY, or earlier if the cloud's operations say so or if a new node of the same
     name was there before.
     """
-    seen_at = look.seen_at(span.name)
+    seen_at = observation.seen_at(span.name)
     began_at = seen_at - successor.unwatched_s if successor else seen_at
-    reported_at = look.ended.get(span.name, seen_at)
+    reported_at = observation.ended.get(span.name, seen_at)
     return min([seen_at, *(at for at in (began_at, reported_at) if at >= span.ended_at)])
 
 
@@ -139,16 +139,16 @@ def _closed(span: Span, at: float) -> Span:
     return replace(span, is_open=False, unwatched_after_s=at - span.ended_at)
 
 
-def _opened(sight: Sight, at: float) -> Span:
+def _opened(node: Sight, at: float) -> Span:
     return Span(
-        name=sight.name,
-        uid=sight.uid,
-        accelerator_type=sight.accelerator_type,
-        spot=sight.spot,
-        usd_per_hour=sight.usd_per_hour,
+        name=node.name,
+        uid=node.uid,
+        accelerator_type=node.accelerator_type,
+        spot=node.spot,
+        usd_per_hour=node.usd_per_hour,
         began_at=at,
         ended_at=at,
-        unwatched_before_s=sight.unwatched_s,
-        price_source=sight.price_source,
-        provisioning=sight.provisioning,
+        unwatched_before_s=node.unwatched_s,
+        price_source=node.price_source,
+        provisioning=node.provisioning,
     )

@@ -3,13 +3,13 @@
 Start with `reducer`. Pure: messages come in as values, in the order of the record; nothing here waits, reads a clock or
 knows where the messages came from. The rules are those of JupyterLab's output area and the Jupyter protocol.
 
-    parsing     parse and validate one message of the record
-    text        stream text with carriage returns and backspaces, in bounded space
-    items       the single outputs: streams, displays, errors
-    request     the state and outputs of one execute_request
-    reducer     many requests and the displays they share
-    rendering   outputs in notebook format, within limits
-    compaction  the fewest messages that bring a fresh front end to the same state
+    parsing          parse and validate one message of the record
+    text             stream text with carriage returns and backspaces, in bounded space
+    items            the single outputs: streams, displays, errors
+    execute_request  the state and outputs of one request
+    reducer          many requests and the displays they share
+    rendering        outputs in notebook format, within limits
+    compaction       the fewest messages that bring a fresh front end to the same state
 """
 
 from jupyter_tpu.outputs.compaction import compact

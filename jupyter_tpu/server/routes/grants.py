@@ -22,12 +22,12 @@ from jupyter_tpu.server.routes.nodes import TpuHandler
 class GrantRoute(TpuHandler):
     """Base class of these handlers."""
 
-    def written(self, opened: OpenFleet) -> Grants:
+    def stored_grants(self, opened: OpenFleet) -> Grants:
         """Return the stored grants of the project."""
         settings = opened.settings
         return Grants(opened.journal, endpoint=settings.endpoint, project=settings.project)
 
-    async def book(self) -> GrantBook:
+    async def grant_usage(self) -> GrantBook:
         """Return the grants and what the nodes, as last listed, use of them."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
@@ -42,7 +42,7 @@ class GrantsHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
-        self.write_json((await self.book()).to_json())
+        self.write_json((await self.grant_usage()).to_json())
 
 
 class GrantMailHandler(GrantRoute):
@@ -65,9 +65,9 @@ class GrantHandler(GrantRoute):
     async def put(self, name: str) -> None:
         body = json_object(self.request.body, "kind, starts_on, days or ends_on, and rows or usd")
         grant = grant_from_json(name, body)
-        written = self.written(await self.app.fleet.get())
-        await asyncio.to_thread(written.put, grant, now=await self.cloud_now())
-        self.write_json((await self.book()).view_of(name))
+        stored = self.stored_grants(await self.app.fleet.get())
+        await asyncio.to_thread(stored.put, grant, now=await self.cloud_now())
+        self.write_json((await self.grant_usage()).view_of(name))
 
     @web.authenticated
     @authorized
@@ -92,7 +92,7 @@ class CoverageHandler(GrantRoute):
             zone=self._text("zone"),
             provisioning=provisioning,
         )
-        self.write_json((await self.book()).coverage(request).to_json())
+        self.write_json((await self.grant_usage()).coverage(request).to_json())
 
     def _text(self, name: str) -> str:
         value = self.get_query_argument(name, "")

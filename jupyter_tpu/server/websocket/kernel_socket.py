@@ -258,7 +258,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
 
 
 class _PageSocket:
-    """The `session.Socket` of one connection."""
+    """The `Socket` of one connection, to which its `PageSession` writes."""
 
     def __init__(self, connection: KernelSocket) -> None:
         self._connection = connection

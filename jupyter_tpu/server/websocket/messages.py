@@ -123,14 +123,14 @@ class KernelHeaders:
         return {**made, "session": text_of(json_object(self._last), "session") or made.get("session")}
 
 
-def small_reply(reply: PageMessage, words: str) -> PageMessage:
+def small_reply(reply: PageMessage, reason: str) -> PageMessage:
     """Return a reply without its large parts: for a cell its status, for other requests an error with the reason.
 
     Args:
-        words: the text of that error.
+        reason: the text of that error.
     """
     content = json_object(reply.content)
-    small: dict[str, Any] = {"status": "error", "ename": "MessageTooLarge", "evalue": words, "traceback": []}
+    small: dict[str, Any] = {"status": "error", "ename": "MessageTooLarge", "evalue": reason, "traceback": []}
     if reply.msg_type == "execute_reply" and content.get("status") == "ok":
         small = {"status": "ok", "execution_count": content.get("execution_count"), "user_expressions": {}}
     return reply.with_content({**small, "payload": []}, buffers=())

@@ -7,10 +7,10 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, TypeVar
 
-Thing = TypeVar("Thing")
+Item = TypeVar("Item")
 
 
-class SerialExecutor(Generic[Thing]):
+class SerialExecutor(Generic[Item]):
     """A queue with one consumer, so that a later item never overtakes an earlier one.
 
     Args:
@@ -18,20 +18,20 @@ class SerialExecutor(Generic[Thing]):
         log: a logger for what `perform` raises.
     """
 
-    def __init__(self, perform: Callable[[Thing], Awaitable[None]], log: Any) -> None:
+    def __init__(self, perform: Callable[[Item], Awaitable[None]], log: Any) -> None:
         self._perform = perform
         self.log: logging.Logger = log
-        self._waiting: asyncio.Queue[Thing] = asyncio.Queue()
+        self._waiting: asyncio.Queue[Item] = asyncio.Queue()
 
-    def put(self, thing: Thing) -> None:
+    def put(self, item: Item) -> None:
         """Add an item; call it in the event loop. Never waits."""
-        self._waiting.put_nowait(thing)
+        self._waiting.put_nowait(item)
 
     async def run(self) -> None:
         """Process items until cancelled."""
         while True:
-            thing = await self._waiting.get()
+            item = await self._waiting.get()
             try:
-                await self._perform(thing)
+                await self._perform(item)
             except Exception:
-                self.log.exception("Processing %r failed.", thing)
+                self.log.exception("Processing %r failed.", item)
