@@ -120,6 +120,7 @@ def billed_view(costs: Answer, credits: Answer, *, table: ExportTable, project: 
         raise CloudUnavailable(
             "BigQuery returned unexpected rows for the billing export.", hint="Try again in a minute.", raw=repr(error)
         ) from error
+    # no rows is not a bill of 0: a wrong table, or one of another billing account, has none either
     if not days:
         raise CloudRefused(
             f"The billing export {table} has no costs of project {project} since {periods.since}.",
@@ -165,7 +166,7 @@ def _credit(row: Mapping[str, str | None]) -> JSON:
 
 def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
     """Return what was billed from a day on; `net` is the amount left to pay."""
-    own = [row for row in days if row["day"] >= since]
+    own = [row for row in days if row["day"] >= since]  # days as YYYY-MM-DD sort like their dates
     by_credit: dict[tuple[str, str], list[float]] = {}
     for row in applied:
         if row["day"] >= since:

@@ -169,6 +169,7 @@ def window_of(budget: Budget, now: float, offset_at: OffsetAt) -> Window:
     reset_s = int(hours) * HOUR_S + int(minutes) * 60.0
 
     def begins(day: int) -> float:
+        # each day with the offset of its own time: with today's offset it would be an hour off after a clock change
         return wall_moment(day * _DAY_S + reset_s, offset_at)
 
     day = math.floor((now + offset_at(now) - reset_s) / _DAY_S)
@@ -199,6 +200,7 @@ def usage_of(
         worst: the spans at their longest, see `spans.at_worst`; None computes them here.
     """
     window = window_of(budget, now, offset_at)
+    # the cap must hold even if nodes were READY in all unmonitored time; what was observed is only shown beside it
     longest = [at_worst(span) for span in spans] if worst is None else worst
     used = _counted(budget.unit, cost(longest, window, now))
     fraction = used / budget.amount

@@ -53,6 +53,7 @@ def allot(
     places = [(grant, number) for grant in grants if grant.holds(today) for number in range(len(grant.rows))]
     if nodes is None:
         return Allotment(unknown={(grant.name, number): "the nodes are not listed yet" for grant, number in places})
+    # oldest first, so that a new node never takes away the coverage of one that runs
     listed, missing = sorted(nodes, key=_age), set(unreachable)
     used: Counter[Place] = Counter()
     for node in listed:

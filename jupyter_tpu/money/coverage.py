@@ -27,7 +27,7 @@ _MOST_REASONS = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """The node to be created, as far as coverage depends on it."""
+    """The node to be created: what decides who pays."""
 
     accelerator_type: str
     zone: str

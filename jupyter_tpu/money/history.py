@@ -89,6 +89,7 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
     spans, now = account.spans, account.now
     worst = [at_worst(span) for span in spans] if account.worst is None else account.worst
     unpriced = [span for span in spans if span.usd_per_hour is None]
+    # observed and longest amounts separately: the difference is what may have been spent in unmonitored time
     columns = (
         spread(spans, at, now, _known_usd_per_s),
         spread(worst, at, now, _known_usd_per_s),
@@ -101,7 +102,7 @@ def history(account: Account, at: Sequence[float]) -> list[Slot]:
             starts_at=starts_at,
             ends_at=ends_at,
             known_usd=known,
-            up_to_usd=max(known, up_to),
+            up_to_usd=max(known, up_to),  # two sums of floats may differ in their last digit the wrong way round
             ready_s=ready_s,
             unpriced_s=unpriced_s,
             up_to_ready_s=max(ready_s, up_to_s),

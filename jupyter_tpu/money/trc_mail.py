@@ -158,6 +158,7 @@ class _Reading:
         self.notes: list[str] = []
 
     def add_problem(self, line: str, why: str) -> None:
+        """Add a line with the reason why it cannot be read."""
         shown = " ".join(line.split())
         cut = shown if len(shown) <= _LONGEST_SHOWN else shown[:_LONGEST_SHOWN] + "…"
         self.problems.append(f"“{cut}”: {why}.")
@@ -205,6 +206,7 @@ def _row(match: re.Match[str], zone: str) -> tuple[GrantRow, str]:
     name, dash, size = match["what"].lower().partition("-")
     generation = _OTHER_NAMES.get(name, name)
     unit = (match["unit"] or "").lower()
+    # "5 v2-8 devices" counts nodes of that type, "32 v4 chips" counts chips; anything between the two is ambiguous
     device = _device(generation, size, unit) if dash else None
     if unit == "device" and device is None:
         raise BadInput("the size of its devices is missing")

@@ -97,6 +97,7 @@ class _Page:
         self._limits = limits
 
     def add(self, item: Item) -> None:
+        """Add one output."""
         if isinstance(item, Stream):
             self.parts.append(self._stream(item))
         elif isinstance(item, Display):

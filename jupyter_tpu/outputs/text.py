@@ -53,7 +53,7 @@ class StreamText:
             self.append(text)
 
     def omit(self, size: int) -> None:
-        """Note that `size` bytes are missing here; the text before counts as the beginning, as far as there is room."""
+        """Note that `size` bytes are missing here; the text before fills the head while it has room."""
         self._commit(self._line.take())
         self._omitted += size + sum(map(byte_size, self._tail))
         self._tail.clear()

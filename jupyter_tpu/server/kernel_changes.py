@@ -104,6 +104,7 @@ class RestartHandler(KernelActionHandler):
     @web.authenticated
     @authorized
     async def post(self, kernel_id: str) -> None:
+        """Restart the kernel; one that is not on a node by Jupyter Server's own handler."""
         kernels: Any = self.kernel_manager
         if not _is_on_node(kernels, kernel_id):
             await ensure_async(super().post(kernel_id, "restart"))
@@ -113,6 +114,7 @@ class RestartHandler(KernelActionHandler):
         self.finish(json.dumps(model, default=json_default))
 
     def write_error(self, status_code: int, **kwargs: Any) -> None:
+        """Write the reason of a refused restart; other errors as Jupyter Server does."""
         error = getattr(kwargs.get("exc_info", (None, None))[1], "__cause__", None)
         if not isinstance(error, TpuError):
             super().write_error(status_code, **kwargs)
@@ -130,6 +132,7 @@ class ShutdownHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
+        """Shut the kernel down, after changes that are under way."""
         async with _Changes.of(self).turn(kernel_id):
             await _restarted_by_jupyter(self.kernel_manager, kernel_id)
             _let_end(self.kernel_manager, kernel_id)
@@ -142,6 +145,7 @@ class SessionChangeHandler(SessionHandler):
     @web.authenticated
     @authorized
     async def patch(self, session_id: str) -> None:
+        """Change the session; a change of its kernel waits for changes that are under way."""
         body = self.get_json_body()
         if not isinstance(body, dict) or "kernel" not in body:  # renaming a notebook does not have to wait
             await ensure_async(super().patch(session_id))
@@ -155,6 +159,7 @@ class SessionChangeHandler(SessionHandler):
     @web.authenticated
     @authorized
     async def delete(self, session_id: str) -> None:
+        """Delete the session and its kernel, after changes that are under way."""
         sessions: Any = self.session_manager
         try:
             session = await sessions.get_session(session_id=session_id)

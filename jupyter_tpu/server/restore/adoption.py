@@ -66,6 +66,7 @@ class Adoption:
         SessionManager has no hook for this, so two of its methods are wrapped. A session is recorded before the front
         end gets it, so that a server killed right afterwards still restores it.
         """
+        # on this server's instance only, so that another server in the same process is not changed
         save, update = self._sessions.save_session, self._sessions.update_session
 
         async def save_session(session_id: str, *args: Any, **kwargs: Any) -> Any:
@@ -136,7 +137,7 @@ class Adoption:
             self.log.warning("%s: the kernel %s was shut down but may still run. %s", note.node, note.kernel_id, error)
 
     async def _start(self, note: RegisteredKernel) -> None:
-        """Start the kernel as far as Jupyter knows; our provisioner finds its note and connects instead."""
+        """Have Jupyter start the kernel; our provisioner finds its note, and connects instead of starting one."""
         self._kernels.kernel_spec_manager.get_kernel_spec(note.kernel_name)
         options: dict[str, Any] = {"env": self._env(note)}
         if note.extra_arguments:

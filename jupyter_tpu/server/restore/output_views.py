@@ -40,6 +40,7 @@ def answer(
     Raises:
         ProtocolError: `excerpts` are not entries of a record.
     """
+    # entries after the listing are left out, so that the response is one snapshot and live messages continue at its seq
     reducer = reduced(excerpts, listing.next_seq - 1, arrived)
     head = {
         "kernel_id": kernel_id,
@@ -62,6 +63,7 @@ def reduced(excerpts: Iterable[Excerpt], last_seq: int, arrived: Arrived = _noth
     for excerpt in excerpts:
         entries = list(EntryDecoder().feed(excerpt.entries))
         steps += [(entry.seq, 0, entry) for entry in entries if entry.seq <= last_seq]
+        # a gap is a step of its own, right after the entry before it
         if excerpt.omitted_bytes and entries:
             steps.append((excerpt.head_seq, 1, (excerpt.msg_id, _omitted_text(excerpt, entries))))
     reducer = Reducer(arrived=arrived)
@@ -100,6 +102,7 @@ def _views(chosen: Sequence[Listed], reducer: Reducer) -> list[dict[str, Any]]:
 
 
 def _view(listed: Listed, request: Request | None, rendered: Rendered | None) -> dict[str, Any]:
+    # the reducer knows how a request ended; an open one may have no messages yet, so the agent's list says how it stands
     state = request.state if request and request.state not in ("queued", "running") else listed.outcome
     is_open = state in ("queued", "running")
     return {

@@ -20,6 +20,7 @@ class AuditHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the newest entries."""
         limit = self._limit()
         opened = await self.app.fleet.get()
         audit = Audit(opened.journal, endpoint=opened.settings.endpoint, project=opened.settings.project)

@@ -27,6 +27,7 @@ class AutostopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return all nodes with their auto-stop state."""
         opened = await self.app.fleet.get()
         snapshot = opened.fleet.snapshot()
         if not snapshot.as_of and snapshot.error is None:  # just started: wait for the first list
@@ -41,6 +42,7 @@ class NodeAutostopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def put(self, zone: str, node_id: str) -> None:
+        """Change the rules in the body; others stay as they are."""
         changes = rules_from_body(self.request.body)
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
@@ -56,6 +58,7 @@ class AutostopHistoryHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, zone: str, node_id: str) -> None:
+        """Return the activity of the last hour."""
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)
         self.write_json(await opened.braking.past(node))
@@ -67,6 +70,7 @@ class ExtendHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
+        """Extend as the body says; an empty object cancels."""
         keep = keep_from_body(self.request.body, time.time())
         opened = await self.app.fleet.get()
         node = await _node(self, opened, zone, node_id)

@@ -94,12 +94,14 @@ class SearchesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return all searches."""
         opened = await self.app.fleet.get()
         self.write_json(searches_view(await opened.searches.all()))
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Begin a search."""
         wanted = search_from_body(self.request.body)
         opened = await self.app.fleet.get()
         search = await opened.searches.begin(
@@ -117,6 +119,7 @@ class SearchHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, search_id: str) -> None:
+        """Cancel the search."""
         opened = await self.app.fleet.get()
         self.write_json(search_view(await opened.searches.cancel(search_id)), status=202)
 
@@ -127,16 +130,18 @@ class QueueHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the queued resources as the cloud lists them now."""
         opened = await self.app.fleet.get()
         self.write_json(queue_view(await opened.queue.list()))
 
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Create a queued resource."""
         data = json_object(self.request.body, ", ".join(_QUEUE_FIELDS))
         refuse_unknown_fields(data, _QUEUE_FIELDS)
         run_for_s = number_field(data, "run_for_s")
-        wanted = _candidate_on(data, _queued_on(data, run_for_s))
+        wanted = _candidate_on(data, _queued_on(data, run_for_s))  # parse everything before the cloud is called
         opened = await self.app.fleet.get()
         spec = NodeSpec(
             name=NodeName(project=opened.settings.project, zone=wanted.zone, node_id=text_field(data, "node_id")),
@@ -161,6 +166,7 @@ class QueuedHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, zone: str, queued_id: str) -> None:
+        """Delete the queued resource."""
         opened = await self.app.fleet.get()
         name = QueuedName(project=opened.settings.project, zone=zone, queued_id=queued_id)
         self.write_json(queued_view(await opened.queue.remove(name)))

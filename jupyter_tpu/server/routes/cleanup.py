@@ -25,6 +25,7 @@ class CleanupHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return everything that costs or uses quota, listed now."""
         try:
             opened = await self.app.fleet.get()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
@@ -35,6 +36,7 @@ class CleanupHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Delete the items that the body names."""
         names = names_from_body(self.request.body)
         opened = await self.app.fleet.get()
         chosen = marked(await look_at_all(opened.cloud), names)
@@ -49,6 +51,7 @@ class StopAllHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Stop everything and return the result of each item."""
         opened = await self.app.fleet.get()
         results = await panic(opened)
         self.desk(opened).forget_use()

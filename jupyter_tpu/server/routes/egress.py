@@ -21,6 +21,7 @@ class EgressHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the buckets of a notebook with their egress."""
         zone, path = self.get_query_argument("zone"), self.get_query_argument("path")
         opened = await self.app.fleet.get()
         NodeName(project=opened.settings.project, zone=zone, node_id="any")  # raises for an invalid zone

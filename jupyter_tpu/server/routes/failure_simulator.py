@@ -32,16 +32,19 @@ class FailureSimulatorHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, part: str) -> None:
+        """Return the part's state."""
         await self._pass_on(part)
 
     @web.authenticated
     @authorized
     async def post(self, part: str) -> None:
+        """Change the part as the body says."""
         await self._pass_on(part, json_object(self.request.body, "the fields of the control API"))
 
     @web.authenticated
     @authorized
     async def delete(self, part: str) -> None:
+        """Remove one entry of the part, or all."""
         item = self.get_argument("id", "")
         if not re.fullmatch(r"\d{0,12}", item, re.ASCII):
             raise BadInput("The id is not a number.", hint="Use an id from `GET emulator/state`.")

@@ -42,6 +42,7 @@ class GrantsHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return all grants with what is left of them."""
         self.write_json((await self.grant_usage()).to_json())
 
 
@@ -51,6 +52,7 @@ class GrantMailHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Return what the mail in the body grants."""
         text = json_object(self.request.body, "text").get("text")
         if not isinstance(text, str):
             raise BadInput("The field 'text' is missing or is not text.", hint="Send the text of the mail.")
@@ -63,6 +65,7 @@ class GrantHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def put(self, name: str) -> None:
+        """Set the grant."""
         body = json_object(self.request.body, "kind, starts_on, days or ends_on, and rows or usd")
         grant = grant_from_json(name, body)
         stored = self.stored_grants(await self.app.fleet.get())
@@ -72,6 +75,7 @@ class GrantHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
+        """Remove the grant."""
         books = await self.books()
         await asyncio.to_thread(books.remove_grant, name, now=await self.cloud_now())
         self.set_status(204)
@@ -84,6 +88,7 @@ class CoverageHandler(GrantRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return who would pay."""
         provisioning = provisioning_asked(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")
         )

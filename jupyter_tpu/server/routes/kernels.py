@@ -62,6 +62,7 @@ class KernelOutputsHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
+        """Return the outputs in pieces."""
         provisioner, only = self.provisioner_of(kernel_id), self.get_arguments("msg_id")
         # without ipywidgets' front end no page has Output widgets, so captured text must go into the cells
         pages_draw_widgets = find_spec("jupyterlab_widgets") is not None
@@ -81,6 +82,7 @@ class KernelLinkHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
+        """Return the state of the link."""
         self.write_json(asdict(self.provisioner_of(kernel_id).link_state))
 
 
@@ -95,6 +97,7 @@ class RequestTextHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str, msg_id: str) -> None:
+        """Stream the text of the request."""
         provisioner = self.provisioner_of(kernel_id)
         request = await _listed(provisioner, msg_id)
         self.set_header("Content-Type", "text/plain; charset=utf-8")

@@ -50,6 +50,7 @@ class MetricsHandler(ChipsRoute):
     @web.authenticated
     @authorized
     async def get(self, zone: str, node_id: str) -> None:
+        """Return the newest samples, with history if requested."""
         params = {
             "history_s": _whole(self.get_query_argument("history_s", "0"), "history_s", 0, _LONGEST_HISTORY_S),
             "points": _whole(self.get_query_argument("points", str(_MOST_POINTS)), "points", 1, _MOST_POINTS),
@@ -73,6 +74,7 @@ class ReleaseHandler(ChipsRoute):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
+        """End processes and return which of them released the chips."""
         worker_id, params = free_from_body(self.request.body)
         opened, node = await self.node(zone, node_id)
         keys = await asyncio.to_thread(workers_to_look_at, node, opened.settings.endpoint)

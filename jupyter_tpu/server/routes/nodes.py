@@ -146,6 +146,7 @@ class StatusHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the status."""
         self.write_json(await self.app.status())
 
 
@@ -155,6 +156,7 @@ class NodesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return all nodes."""
         try:
             fleet = await self.fleet()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
@@ -168,6 +170,7 @@ class NodesHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self) -> None:
+        """Begin to create a node and return the intent."""
         spec = node_spec_from_body(self.request.body, await self.project())
         accepts = accepts_unknown_price(self.request.body)
         intent = await (await self.fleet()).create(spec, accept_unknown_price=accepts)
@@ -180,6 +183,7 @@ class NodeHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, zone: str, node_id: str) -> None:
+        """Return the node."""
         name = await self.node_name(zone, node_id)
         fleet = await self.fleet()
         node = fleet.snapshot().node(name) or (await fleet.refresh()).node(name)
@@ -191,6 +195,7 @@ class NodeHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, zone: str, node_id: str) -> None:
+        """Begin to delete the node and return the intent."""
         name = await self.node_name(zone, node_id)
         intent = await (await self.fleet()).delete(name)
         self.write_json(intent_view(intent), status=202)
@@ -202,6 +207,7 @@ class StopHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
+        """Begin to stop the node and return the intent."""
         name = await self.node_name(zone, node_id)
         intent = await (await self.fleet()).stop(name)
         self.write_json(intent_view(intent), status=202)
@@ -213,6 +219,7 @@ class StartHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def post(self, zone: str, node_id: str) -> None:
+        """Begin to start the node and return the intent."""
         name = await self.node_name(zone, node_id)
         intent = await (await self.fleet()).start_node(name)
         self.write_json(intent_view(intent), status=202)
@@ -224,6 +231,7 @@ class IntentHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, intent_id: str) -> None:
+        """Return the intent."""
         intent = await (await self.fleet()).intent(intent_id)
         if intent is None:
             raise IntentNotFound("There is no such intent.", hint="`GET nodes` lists the intents.")
@@ -232,6 +240,7 @@ class IntentHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def delete(self, intent_id: str) -> None:
+        """Dismiss the intent."""
         await (await self.fleet()).dismiss(intent_id)
         self.set_status(204)
         self.finish()
@@ -243,6 +252,7 @@ class OffersHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the offers of all zones."""
         self.write_json(offers_view())
 
 

@@ -40,6 +40,7 @@ class QuotaHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return all quotas."""
         try:
             report = await self.report()
         except TpuError as error:  # panels poll this: the error is part of the response, not a failed request
@@ -54,6 +55,7 @@ class QuotaAfterHandler(QuotaRoute):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the quotas after the node."""
         zone = self.get_query_argument("zone", "")
         provisioning = provisioning_asked(
             self.get_query_argument("provisioning", ""), self.get_query_argument("spot", "")

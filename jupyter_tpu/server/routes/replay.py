@@ -21,6 +21,7 @@ class ReplayHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def get(self, kernel_id: str) -> None:
+        """Return the lost cells."""
         provisioner = self.provisioner_of(kernel_id)
         lost = await asyncio.to_thread(provisioner.lost_runs)
         is_back = provisioner.link_state.state == "live"
@@ -29,6 +30,7 @@ class ReplayHandler(KernelHandler):
     @web.authenticated
     @authorized
     async def delete(self, kernel_id: str) -> None:
+        """Dismiss the lost cells."""
         await asyncio.to_thread(self.provisioner_of(kernel_id).settle_lost_runs)
         self.set_status(204)
         self.finish()

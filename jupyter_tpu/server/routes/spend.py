@@ -29,6 +29,7 @@ class SpendHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the spend and the budgets."""
         snapshot = (await self.fleet()).snapshot()
         is_complete = bool(snapshot.as_of) and snapshot.error is None and not snapshot.unreachable
         books, now = await self.books(), await self.cloud_now()
@@ -41,6 +42,7 @@ class HistoryHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the last hours or days."""
         by = _by(self.get_query_argument("by", "day"))
         last = _count(self.get_query_argument("last", str(LAST[by])))
         books, now = await self.books(), await self.cloud_now()
@@ -53,6 +55,7 @@ class BurnDownHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self, name: str) -> None:
+        """Return the burn-down."""
         books, now = await self.books(), await self.cloud_now()
         self.write_json(await asyncio.to_thread(lambda: books.course(name, now=now)))
 
@@ -63,6 +66,7 @@ class BilledHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def get(self) -> None:
+        """Return the bill."""
         table = ExportTable.parse(self.app.billing_export or os.environ.get(EXPORT_VARIABLE, ""))
         settings = (await self.app.fleet.get()).settings
         # one for the whole server: it caches, because each query of BigQuery costs money
@@ -76,12 +80,14 @@ class BudgetHandler(TpuHandler):
     @web.authenticated
     @authorized
     async def put(self, name: str) -> None:
+        """Set the budget and return its usage."""
         body = json_object(self.request.body, ", ".join(FIELDS))
         self.write_json(await asyncio.to_thread(_set, await self.books(), name, body, await self.cloud_now()))
 
     @web.authenticated
     @authorized
     async def delete(self, name: str) -> None:
+        """Remove the budget."""
         books, now = await self.books(), await self.cloud_now()
         await asyncio.to_thread(lambda: books.remove_budget(name, now=now))
         self.set_status(204)

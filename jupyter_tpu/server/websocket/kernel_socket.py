@@ -234,6 +234,7 @@ class KernelSocket(ZMQChannelsWebsocketConnection):
             _PageSocket(self),
             kernel_id=self.kernel_id,
             session_id=self.session.session,
+            # cursors and refusals outlive a connection, so the server has them, not this object
             cursors=cursors_of(self.websocket_handler.settings),
             refusals=self.websocket_handler.settings.setdefault(_REFUSALS, Refusals()),
             floods=RateLimit(make_header, describe, text_limit=self.page_text_limit),
@@ -266,6 +267,7 @@ class _PageSocket:
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
+        """Send what is written within the context together, if possible."""
         self._cork(True)
         try:
             yield
@@ -280,6 +282,7 @@ class _PageSocket:
                 connection.stream.socket.setsockopt(socket.IPPROTO_TCP, _CORK, is_corked)
 
     def write(self, message: PageMessage) -> None:
+        """Serialise a message and write it."""
         connection = self._connection
         data = to_websocket(connection.hide_traceback(message), connection.subprotocol)
         try:
@@ -289,12 +292,14 @@ class _PageSocket:
         self._last.add_done_callback(_retrieve_exception)
 
     def ping(self, payload: bytes) -> None:
+        """Send a WebSocket ping."""
         try:
             self._connection.websocket_handler.ping(payload)
         except (WebSocketClosedError, StreamClosedError) as error:
             raise PageGone from error
 
     async def drain(self) -> None:
+        """Wait until the last message was taken by the connection."""
         try:
             if self._last:
                 await asyncio.shield(self._last)
@@ -309,6 +314,7 @@ class _Channel:
         self._send = send
 
     def send_multipart(self, parts: Sequence[bytes], *_flags: Any, **_options: Any) -> None:
+        """Send the parts of a request, as a ZMQ socket would."""
         self._send([bytes(part) for part in parts])
 
 

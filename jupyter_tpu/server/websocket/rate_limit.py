@@ -185,6 +185,7 @@ class _Gap:
         self._tail = _Tail()
 
     def add(self, text: StreamText) -> None:
+        """Leave a text out."""
         self.left_out_bytes += text.bytes
         self.due_s = self._updated_s + UPDATE_S
         self._tail.add(text)
@@ -194,6 +195,7 @@ class _Gap:
         self._updated_s, self.due_s = now_s, None
 
     def last_lines(self) -> str:
+        """Return the newest left-out characters, for the notice."""
         return self._tail.last_characters(_LAST_LINES_CHARACTERS)
 
     def take_tail(self) -> list[StreamText]:
@@ -212,6 +214,7 @@ class _Tail:
         self._is_cut = False
 
     def add(self, text: StreamText) -> None:
+        """Append a text and drop what exceeds the limits."""
         self._size += len(text.text)
         last = self._texts[-1] if self._texts else None
         if last and len(last.text) < _PIECE_CHARACTERS and text.follows(last):
@@ -238,6 +241,7 @@ class _Tail:
         return texts
 
     def last_characters(self, most: int) -> str:
+        """Return the last characters, at most `most`."""
         found = ""
         for text in reversed(self._texts):
             found = text.text[-most:] + found
@@ -258,6 +262,7 @@ def shown_after(line: int, text: str) -> tuple[int, int]:
         end = text.rfind("\n") + 1
         return len(text), len(text) - end if end else line + len(text)
     growth = 0
+    # per line: it shows as many characters as the longest text that was written over it, e.g. a progress bar's
     for number, part in enumerate(text.split("\n")):
         if number:
             growth += 1

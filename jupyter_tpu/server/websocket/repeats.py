@@ -43,8 +43,10 @@ async def with_cells_refilled(
     result = []
     for message in messages:
         result.append(message)
+        # right after the last repeated output, so that live messages of the cell follow its refill
         if last_outputs.get(message.parent_id) is message:
             filling = await _refill(kernel, message, make_header)
+            # with some distance to the limit, since `size` is only approximate
             result += filling if all(each.size < 0.9 * refused_bytes for each in filling) else []
     return result
 
