@@ -102,7 +102,7 @@ def _views(chosen: Sequence[Listed], reducer: Reducer) -> list[dict[str, Any]]:
 
 
 def _view(listed: Listed, request: Request | None, rendered: Rendered | None) -> dict[str, Any]:
-    # the reducer knows how a request ended; an open one may have no messages yet, so the agent's list says how it stands
+    # the reducer knows how a request ended; an open one may have no messages yet, so take its state from the list
     state = request.state if request and request.state not in ("queued", "running") else listed.outcome
     is_open = state in ("queued", "running")
     return {
