@@ -186,7 +186,7 @@ def _period(days: Iterable[JSON], applied: Iterable[JSON], since: str) -> JSON:
 
 def _text(value: str | None) -> str:
     if not isinstance(value, str) or not value:
-        raise ValueError(f"{value!r:.100} is no text")
+        raise ValueError(f"{value!r:.100} is not text")
     return value
 
 
@@ -194,5 +194,5 @@ def _amount(value: str | None) -> float:
     # float() also reads "nan" and "inf", which would spoil every total and are not JSON
     amount = float(_text(value))
     if not math.isfinite(amount):
-        raise ValueError(f"{value!r:.100} is no amount")
+        raise ValueError(f"{value!r:.100} is not an amount")
     return amount

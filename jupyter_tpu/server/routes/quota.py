@@ -22,7 +22,7 @@ class QuotaRoute(TpuHandler):
         """Return limits and use of the project's quota.
 
         Raises:
-            TpuError: the cloud cannot be asked.
+            TpuError: the cloud cannot be reached.
         """
         opened = await self.app.fleet.get()
         nodes = opened.fleet.snapshot().nodes
