@@ -1,8 +1,9 @@
-"""A resumable connection to the agent of one worker.
+"""A resumable connection to the agent of one worker: nothing is lost, nothing arrives twice.
 
-A `Link` opens a connection, prepares the worker, speaks with the agent and comes back after every cut: calls wait,
-requests are kept until the agent has acknowledged them, and each message of a kernel is delivered once and in order.
-It lives in one asyncio loop and is used from that loop only. Knows nothing of Jupyter's messages and never signs one.
+A `Link` opens a connection, prepares the worker, talks to the agent and reconnects after every cut: calls wait,
+requests are stored until the agent has acknowledged them, and each message of a kernel is delivered once and in order.
+It lives in one asyncio loop and is used from that loop only. It must not know what Jupyter's messages mean, and never
+signs one. Start reading at `link`.
 """
 
 from jupyter_tpu.link.interfaces import ByteStream, Connection, LinkState, OnMessage, ProcessStream

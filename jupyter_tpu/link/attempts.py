@@ -1,4 +1,4 @@
-"""When to try again to reach a worker: at once, then soon, and after a long time with patience."""
+"""When to reconnect to a worker: at once, then every 2 s for an hour, then every 15 s."""
 
 from __future__ import annotations
 
@@ -7,23 +7,25 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from itertools import repeat
 
+# A link has to be back within 3 s of the network: 2 s of pause leave 1 s for the connection itself.
 _EAGER_DELAY_S = 2.0
-_EAGER_TRIES = 1800
+_EAGER_TRIES = 1800  # an hour of them
+# After an hour a reconnect within seconds matters less than the battery and the log.
 _PATIENT_DELAY_S = 15.0
 
 
 def reconnect_delays() -> Iterator[float]:
-    """At once, then soon, for an hour often enough to be back within 3 s of the path; then with patience."""
+    """Yield the pauses before each attempt in seconds, without end."""
     yield from (0.0, 0.5, 1.0)
     yield from repeat(_EAGER_DELAY_S, _EAGER_TRIES)
     yield from repeat(_PATIENT_DELAY_S)
 
 
 class Attempts:
-    """The pauses between attempts, which `hurry` ends.
+    """The pauses between attempts, which `hurry` cuts short.
 
     Args:
-        hurried_s: how long a connection that is being opened may still take after `hurry`.
+        hurried_s: seconds that a connection in progress may still take after `hurry`.
     """
 
     def __init__(self, hurried_s: float) -> None:
@@ -33,11 +35,12 @@ class Attempts:
         self._limit: asyncio.Timeout | None = None
 
     def begin(self) -> None:
-        """The path has just gone."""
+        """Start again with short pauses: the connection was lost just now."""
         self._delays = reconnect_delays()
 
     async def pause(self) -> None:
-        """Wait until the next attempt is due; others get their turn in any case."""
+        """Wait until the next attempt is due."""
+        # The first pause is 0 s: without this an attempt that fails at once would starve the loop.
         await asyncio.sleep(0)
         with suppress(TimeoutError):
             async with asyncio.timeout(next(self._delays)):
@@ -47,9 +50,9 @@ class Attempts:
             self._delays = reconnect_delays()
 
     def hurry(self) -> None:
-        """There may be a path again: try at once.
+        """Try at once: the network may be back.
 
-        A connection that is being opened may speak to a path that is gone, and has little time left.
+        A connection in progress may have begun on a network that is gone, so it gets only `hurried_s` more.
         """
         self._hurried.set()
         if self._limit is not None:
@@ -57,7 +60,7 @@ class Attempts:
 
     @asynccontextmanager
     async def opening(self) -> AsyncIterator[None]:
-        """Around the opening of a connection; ends with `TimeoutError` when it takes too long after `hurry`."""
+        """Enclose the opening of a connection; raises `TimeoutError` when it takes too long after `hurry`."""
         try:
             async with asyncio.timeout(None) as self._limit:
                 yield

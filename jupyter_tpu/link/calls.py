@@ -1,4 +1,4 @@
-"""Calls to the agent that have no answer yet; they outlive the connection they were sent on."""
+"""Calls to the agent that have no result yet; they outlive the connection they were sent on."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from jupyter_tpu.wire.frames import Frame, Kind, ProtocolError, encode_json
 
 @dataclass
 class PendingCall:
-    """A call: its frame, and the future of its answer."""
+    """A call: its encoded frame, and the future of its result."""
 
     number: int
     frame: bytes
@@ -21,14 +21,14 @@ class PendingCall:
 
 
 class PendingCalls:
-    """Numbers calls and matches answers to them. The agent performs each number once, however often it is sent."""
+    """Numbers calls and matches results to them. The agent performs each number once, however often it is sent."""
 
     def __init__(self) -> None:
         self._last_number = 0
         self._calls: dict[int, PendingCall] = {}
 
     def add(self, method: str, params: Mapping[str, Any]) -> PendingCall:
-        """A new call, to be sent now and after each cut."""
+        """Create a call, which must be sent now and again after each reconnect."""
         self._last_number += 1
         frame = encode_json(Kind.CALL, {"method": method, "params": dict(params)}, number=self._last_number)
         call = PendingCall(self._last_number, frame, asyncio.get_running_loop().create_future())
@@ -36,18 +36,20 @@ class PendingCalls:
         return call
 
     def remove(self, call: PendingCall) -> None:
-        """Nobody waits for it any more."""
+        """Drop a call whose caller has its result, or no longer waits."""
         self._calls.pop(call.number, None)
 
     def frames(self) -> Iterator[bytes]:
-        """What must be sent again after a cut."""
+        """Return the frames that must be sent again after a reconnect."""
         return (call.frame for call in self._calls.values())
 
     def answered(self, frame: Frame) -> None:
-        """A RESULT came; one for an unknown call means nothing.
+        """Resolve the call that a RESULT frame belongs to.
+
+        A result for an unknown call is ignored: after a reconnect an earlier one may come twice.
 
         Raises:
-            ProtocolError: it holds neither result nor error.
+            ProtocolError: the frame holds neither a result nor an error.
         """
         call, content = self._calls.get(frame.number), frame.json()
         if call is None or call.answer.done():
@@ -61,7 +63,7 @@ class PendingCalls:
             raise ProtocolError(f"an answer without a result: {frame.payload[:60]!r}")
 
     def fail(self, error: TpuError) -> None:
-        """No answer will come."""
+        """Fail all calls: no result will come."""
         for call in self._calls.values():
             if not call.answer.done():
                 call.answer.set_exception(error)

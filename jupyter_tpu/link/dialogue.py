@@ -1,4 +1,4 @@
-"""One connection to the agent, from greeting to end: frames in and out, and a pulse that notices a dead path."""
+"""One connection to the agent, from hello to close: frames in and out, and pings that detect a dead network path."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from jupyter_tpu.link.interfaces import ByteStream
 from jupyter_tpu.wire.frames import FROM_AGENT, Frame, FrameDecoder, Kind, ProtocolError, encode_frame, encode_json
 from jupyter_tpu.wire.hello import negotiate
 
-_READ_BYTES = 256 * 1024
+_READ_BYTES = 256 * 1024  # one DATA frame of the agent
 
 
 class Dialogue:
-    """Speaks frames over a byte stream; made anew for each connection.
+    """Exchanges frames over a byte stream; a new one for each connection.
 
-    It asks for a sign of life three times in `silence_s`, and ends when none came for that long.
+    It sends three pings in `silence_s` seconds, and ends when nothing was received for that long.
     """
 
     def __init__(self, stream: ByteStream, silence_s: float) -> None:
@@ -26,21 +26,21 @@ class Dialogue:
         self._silence_s = silence_s
         self._decoder = FrameDecoder(FROM_AGENT)
         self._early: list[Frame] = []
-        self._heard_at = 0.0
+        self._received_at = 0.0
         self._is_open = True
 
     def say_hello(self, hello: Mapping[str, Any]) -> None:
-        """Comes before everything else; what may follow at once is what every agent understands."""
+        """Send the hello, the first frame; until the agent's hello only frames that every version knows may follow."""
         self.send(encode_json(Kind.HELLO, hello))
 
     async def hear_hello(self) -> Mapping[str, Any]:
-        """The agent's answer: what it says of itself.
+        """Wait for the agent's hello and return its description of itself.
 
         Raises:
-            ProtocolError: it is no agent, or speaks no protocol of ours.
-            WorkerUnreachable: it does not answer.
-            EOFError: it hung up.
-            OSError, WorkerUnreachable: the connection broke.
+            ProtocolError: the peer is no agent, or speaks no protocol version of ours.
+            WorkerUnreachable: there was no answer within `silence_s`, or the connection broke.
+            EOFError: the agent closed the channel.
+            OSError: the connection broke.
         """
         try:
             async with asyncio.timeout(self._silence_s):  # wait_for may swallow a cancellation before Python 3.12
@@ -48,10 +48,10 @@ class Dialogue:
         except TimeoutError:
             raise WorkerUnreachable(
                 f"The agent on the worker did not answer within {self._silence_s:.0f} s.",
-                hint="The worker may be overloaded, or out of memory.",
+                hint="The worker may be overloaded or out of memory.",
             ) from None
         if frame.kind != Kind.HELLO:
-            raise ProtocolError("its first frame is no greeting")
+            raise ProtocolError("its first frame is no hello")
         answer = frame.json()
         negotiate(answer.get("protocols"))
         about = answer.get("agent")
@@ -65,12 +65,12 @@ class Dialogue:
         raise EOFError
 
     async def run(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
-        """Handle frames until the connection ends.
+        """Call `handle` for each frame, and `after_batch` after each read, until the connection ends.
 
         Raises:
             ProtocolError: the agent broke the protocol.
         """
-        self._heard_at = asyncio.get_running_loop().time()
+        self._received_at = asyncio.get_running_loop().time()
         receiving = asyncio.create_task(self._receive(handle, after_batch))
         pulse = asyncio.create_task(self._pulse())
         try:
@@ -88,16 +88,16 @@ class Dialogue:
             handle(frame)
         after_batch()
         while data := await self._read():
-            self._heard_at = asyncio.get_running_loop().time()
+            self._received_at = asyncio.get_running_loop().time()
             for frame in self._decoder.feed(data):
                 if frame.kind != Kind.PONG:
                     handle(frame)
             after_batch()
-            # A stream with bytes at hand does not give way by itself.
+            # `read` returns without suspending while bytes are buffered, which would starve the loop in a flood.
             await asyncio.sleep(0)
 
     async def _read(self) -> bytes:
-        """The next bytes, or nothing once the connection has ended, in whatever way."""
+        """Return the next bytes, or ``b""`` once the connection has ended for any reason."""
         try:
             return await self._stream.read(_READ_BYTES) if self._is_open else b""
         except (OSError, EOFError, TpuError):
@@ -105,22 +105,26 @@ class Dialogue:
 
     async def _pulse(self) -> None:
         loop = asyncio.get_running_loop()
-        while (left_s := self._heard_at + self._silence_s - loop.time()) > 0:
+        while (left_s := self._received_at + self._silence_s - loop.time()) > 0:
             self.send(encode_frame(Kind.PING))
             await asyncio.sleep(min(left_s, self._silence_s / 3))
 
     def probe(self) -> None:
-        """Ask for a sign of life now, and wait for it a third of the usual time."""
-        self._heard_at = asyncio.get_running_loop().time() - self._silence_s * 2 / 3
+        """Ping now, and wait for an answer only a third of the usual time."""
+        self._received_at = asyncio.get_running_loop().time() - self._silence_s * 2 / 3
         self.send(encode_frame(Kind.PING))
 
     def send(self, data: bytes) -> None:
-        """Write, unless the connection has ended: then it is sent again on the next one, or not needed any more."""
+        """Write, unless the connection has ended.
+
+        The link sends whatever still matters again on the next connection, so nothing is reported here.
+        """
         if self._is_open:
             with suppress(OSError):
                 self._stream.write(data)
 
     def close(self) -> None:
+        """Close the stream; harmless when repeated."""
         if self._is_open:
             self._is_open = False
             self._stream.close()

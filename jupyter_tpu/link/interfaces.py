@@ -1,4 +1,4 @@
-"""What a link needs of a connection, and what its users hear from it."""
+"""The interfaces of a link: the connection it needs, and the states and messages it delivers."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Literal, Protocol
 
 LinkState = Literal["connecting", "live", "down", "resuming", "lost"]
-"""``connecting`` first opening · ``live`` · ``down`` cut, coming back by itself · ``resuming`` back, what was missed is
-on its way · ``lost`` closed or given up."""
+"""``connecting`` first attempt · ``live`` · ``down`` disconnected, reconnecting · ``resuming`` connected, but missed
+messages are still arriving · ``lost`` closed or given up."""
 
 OnMessage = Callable[[int, str, list[bytes]], None]
 """Called with ``(seq, channel, parts)``; channel is shell, control, stdin, iopub, event or request. Must not block
@@ -17,36 +17,55 @@ An ``event`` has one part, a JSON object with the key ``event``:
 
 - ``started`` {pid, generation}
 - ``exited`` {pid, generation, exit_code, signal, stderr, asked, kept}; ``kept`` has the msg_ids of the cells that wait
-  for the next process, and is left out where there are none
-- ``disk_full`` {message}: what the kernel says is held in the agent's memory only; once until the disk has room again
-- ``cut`` {first_seq, last_seq}: messages the worker no longer has, or has damaged
+  for the next process, and is left out if there are none
+- ``disk_full`` {message}: new messages are only in the agent's memory; sent once until the disk has space again
+- ``cut`` {first_seq, last_seq}: messages that the worker no longer has, or that are damaged
 - ``gone`` {message, error}: the worker knows no such kernel; the stream is closed
 
-``cut`` and ``gone`` are the link's own words and are not in the record; their seq is that of the last message applied.
+``cut`` and ``gone`` come from the link and are not in the record; their seq is that of the last message applied.
 """
 
 
 class ByteStream(Protocol):
-    """Bytes both ways, as `jupyter_tpu.ssh` gives them; `read` gives ``b""`` at the end."""
+    """A stream of bytes in both directions; implemented by `jupyter_tpu.ssh.ByteStream`."""
 
-    async def read(self, n: int) -> bytes: ...
-    def write(self, data: bytes) -> None: ...
-    async def drain(self) -> None: ...
-    def close(self) -> None: ...
-    async def wait_closed(self) -> None: ...
+    async def read(self, n: int) -> bytes:
+        """Return up to `n` bytes; ``b""`` at the end of the stream."""
+
+    def write(self, data: bytes) -> None:
+        """Queue `data` without waiting."""
+
+    async def drain(self) -> None:
+        """Wait until the queue is short enough to write more."""
+
+    def close(self) -> None:
+        """Close both directions."""
+
+    async def wait_closed(self) -> None:
+        """Wait until the stream is closed, by either side."""
 
 
 class ProcessStream(ByteStream, Protocol):
-    """A command that runs on the worker: its output is read, its input is written."""
+    """A command that runs on the worker: reads its standard output, writes its standard input."""
 
-    def write_eof(self) -> None: ...
-    async def exit_status(self) -> int: ...
-    async def read_stderr(self) -> str: ...
+    def write_eof(self) -> None:
+        """Close the command's standard input."""
+
+    async def exit_status(self) -> int:
+        """Wait for the command's end; negative if a signal ended it."""
+
+    async def read_stderr(self) -> str:
+        """Wait for the command's end; return the end of its standard error."""
 
 
 class Connection(Protocol):
-    """A connection to a worker: what `jupyter_tpu.ssh.connect` returns."""
+    """A connection to a worker; implemented by what `jupyter_tpu.ssh.connect` returns."""
 
-    async def execute(self, command: str) -> ProcessStream: ...
-    async def open_unix(self, path: str) -> ByteStream: ...
-    async def close(self) -> None: ...
+    async def execute(self, command: str) -> ProcessStream:
+        """Run a fixed shell command on the worker."""
+
+    async def open_unix(self, path: str) -> ByteStream:
+        """Connect to the Unix socket at `path` on the worker."""
+
+    async def close(self) -> None:
+        """Close the connection and all its streams."""

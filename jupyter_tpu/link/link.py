@@ -1,4 +1,4 @@
-"""The link itself: keeps one dialogue with the agent going, and everything that must survive its end."""
+"""The link itself: runs one dialogue with the agent at a time, and owns everything that must survive its end."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ from jupyter_tpu.wire.requests import Outbox
 
 log = logging.getLogger(__name__)
 
+# Errors that no later attempt can cure without the user: the link is lost with them.
 _FINAL = (AgentBroken, BadInput, HostKeyChanged, NodeNotFound, WrongState)
+# Long enough for a task to end after one cancellation, short beside a user's wait for `close`.
 _CANCEL_AGAIN_S = 0.5
 
 
@@ -52,15 +54,15 @@ class Link:
     """The link to one worker.
 
     Args:
-        connect: opens a connection; called again after every cut. Its `TpuError` says why it could not.
+        connect: opens a connection; called again after every disconnect. Raises `TpuError` when it cannot.
+        memory: the result of the worker's last preparation; a new, empty one if None.
         on_progress: called with ``{"phase", "message", "fraction"}`` while the worker is prepared.
-        on_state: called with each new state, the error that caused it, if one did, and since when it is so (Unix
-            seconds); again with the same state when only the error is new.
-        memory: what is known of the worker's preparation; its own, if None.
+        on_state: called with each new state, the error that caused it or None, and the time of the change (Unix
+            seconds); called again with the same state when only the error is new.
         python: the Python that kernels run on; empty for the worker's own choice.
-        silence_s: a path on which nothing was heard for so long is taken as dead.
-        patience_s: a worker that says nothing for so long while it is prepared is given up.
-        clock: seconds that only grow, also while this computer sleeps: so old is a message that waits for the worker.
+        silence_s: seconds without a received byte after which the connection counts as dead.
+        patience_s: seconds without progress after which the preparation of the worker is given up.
+        clock: monotonic seconds that also run while this computer sleeps; gives the age of waiting messages.
     """
 
     def __init__(
@@ -89,9 +91,9 @@ class Link:
         self._agent: Mapping[str, Any] = {}
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
-        self._keeper: asyncio.Task[None] | None = None
+        self._runner: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
-        self._errands: set[asyncio.Task[None]] = set()
+        self._background: set[asyncio.Task[None]] = set()
         self._outbox = Outbox()
         self._room = Room()
         self._clock = clock
@@ -101,40 +103,41 @@ class Link:
 
     @property
     def state(self) -> LinkState:
+        """The link's state."""
         return self._state
 
     @property
     def is_up(self) -> bool:
-        """Whether the agent is there and answers, be it that old messages are still on their way."""
+        """Whether the agent answers; old messages may still be arriving."""
         return self._state in ("live", "resuming")
 
     @property
     def since(self) -> float:
-        """Since when the link is in its state, in Unix seconds."""
+        """When the link entered its state, in Unix seconds."""
         return self._since
 
     @property
     def spare(self) -> Mapping[str, Any] | None:
-        """``{"kernel_info": …}`` of the kernel that waits on the worker to be used; None when there is none."""
+        """``{"kernel_info": …}`` of the pre-warmed kernel on the worker; None when there is none."""
         return self._spare
 
     @property
     def error(self) -> TpuError | None:
-        """Why the link is down or lost."""
+        """Why the link is down or lost; None if it is neither, or was closed on purpose."""
         return self._error
 
     @property
     def agent(self) -> Mapping[str, Any]:
-        """What the agent said of itself when the link came up: version, pid, Python of kernels."""
+        """The agent's description of itself from its hello: version, pid, Python of kernels."""
         return self._agent
 
     async def open(self) -> None:
-        """Connect, prepare the worker and greet the agent; from then on the link keeps itself alive.
+        """Connect, prepare the worker and greet the agent; from then on the link reconnects whenever it is cut.
 
         Raises:
             WorkerUnreachable, HostKeyChanged, LoginRefused: from `connect`.
             EnvironmentFailed: the worker could not be prepared.
-            AgentBroken: the agent does not start, or speaks nonsense.
+            AgentBroken: the agent does not start, or breaks the protocol.
         """
         self._set_state("connecting", None)
         try:
@@ -145,47 +148,47 @@ class Link:
         except OSError as error:
             self._lose(_as_tpu_error(error))
             raise self._loss() from error
-        self._keeper = asyncio.create_task(self._keep(dialogue))
+        self._runner = asyncio.create_task(self._stay_connected(dialogue))
 
     def begin(self) -> None:
-        """Open in the background: what cannot be reached yet is tried again, as after a cut, and calls wait."""
+        """Open in the background and retry as after a disconnect; calls wait meanwhile."""
         self._set_state("connecting", None)
-        self._keeper = asyncio.create_task(self._keep(None))
+        self._runner = asyncio.create_task(self._stay_connected(None))
 
     async def close(self) -> None:
-        """Leave; kernels go on. Waiting calls fail with `WorkerUnreachable`."""
-        if self._keeper is not None:
-            await _end(self._keeper)
+        """Disconnect; kernels keep running. Waiting calls fail with `WorkerUnreachable`."""
+        if self._runner is not None:
+            await _end(self._runner)
         self._hang_up()
-        if self._errands:
-            await asyncio.wait(self._errands)
+        if self._background:
+            await asyncio.wait(self._background)
         if self._state != "lost":
             self._lose(None)
 
     def hurry(self) -> None:
-        """There is reason to doubt what is known of the path: probe it, or try at once to come back."""
+        """Test the connection now, or reconnect at once: the network may have changed."""
         if self._dialogue is not None:
             self._dialogue.probe()
         self._attempts.hurry()
 
     async def call(self, method: str, params: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Call a method of the agent; over a cut the call waits and is answered once the link is back.
+        """Call a method of the agent; over a disconnect the call waits and is answered once the link is back.
 
         - ``start_kernel`` {kernel_id, key, signature_scheme?, env?, cwd?, python?, extra_arguments?}: a kernel that
-          lives is left as it is, a dead one is started again under the same record
+          runs is left as it is, a dead one is started again with the same record
         - ``restart_kernel`` {the same}: ends the old process first and waits until it is gone
-        - ``kill_kernel`` {kernel_id, signal?}: SIGKILL unless told, then it returns when the end is recorded
+        - ``kill_kernel`` {kernel_id, signal?}: sends SIGKILL by default, then returns once the exit is recorded
         - ``interrupt`` {kernel_id}: SIGINT to the kernel and its children
         - ``forget_kernel`` {kernel_id}: ends it and removes its record
         - ``kernel_info`` {kernel_id}, ``list_kernels``, ``status``
-        - ``activity``: what goes on there and what its guard will do; asking is no activity
-        - ``set_brakes`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: what the guard is to obey
-        - ``keep`` {for_s | until | while_busy}: hold the guard off; without any of them, no longer
-        - ``metrics`` {history_s?, points?}: what the chips do, ``who``: who holds them
-        - ``free`` {pid?, force?, by?}: ends those who hold them; a kernel's record stays
+        - ``activity``: activity on the node and the next auto-stop; the call itself is no activity
+        - ``set_brakes`` {rules?, revision?, keep?, keep_revision?, ready_for_s?}: the auto-stop rules of the node
+        - ``keep`` {for_s | until | while_busy}: keep the node running; without parameters, no longer
+        - ``metrics`` {history_s?, points?}: samples of the chips, ``who``: the processes that use them
+        - ``free`` {pid?, force?, by?}: ends the processes that use the chips; a kernel's record stays
 
         Raises:
-            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
         if self._state == "lost":
             raise self._loss()
@@ -204,14 +207,14 @@ class Link:
         on_message: OnMessage,
         on_express: OnMessage | None = None,
     ) -> KernelStream:
-        """Deliver the kernel's messages from `from_seq` on, old ones and new ones alike; 0 means all there are.
+        """Deliver the kernel's messages from `from_seq` on, recorded and new ones; 0 means all there are.
 
-        With ``"end"`` only what comes from now on is delivered. Replies on the control channel that would wait behind
-        much output go to `on_express` ahead of their turn, with a seq above `applied_seq`; in their turn they are
-        delivered all the same.
+        With ``"end"`` only new messages are delivered. Replies on the control channel that would wait behind much
+        output go to `on_express` ahead of their turn, with a seq above `applied_seq`; `on_message` gets them again in
+        their turn.
 
-        May follow a ``start_kernel`` that was not answered yet: ``asyncio.create_task(link.call(…))``, one turn of the
-        loop, then `attach`.
+        May follow a ``start_kernel`` without its result: ``asyncio.create_task(link.call(…))``, one turn of the loop,
+        then `attach`. That saves a round trip.
         """
         self._last_stream += 1
         stream = KernelStream(
@@ -235,7 +238,7 @@ class Link:
         return stream
 
     def _find_end(self, stream: KernelStream) -> None:
-        """Ask where the record ends, by a call that agents of all versions know; what is sent meanwhile waits."""
+        """Request the record's end by a call that agents of all versions know; requests wait until it is known."""
         if self._state == "lost":
             return
         call = self._calls.add("kernel_info", {"kernel_id": stream.kernel_id})
@@ -252,22 +255,22 @@ class Link:
         else:
             stream.begin(answer.result().get("next_seq"))
 
-    def _agent_knows(self, word: str) -> bool:
-        """Whether the agent is new enough for something; False as long as none has answered."""
+    def _agent_knows(self, parameter: str) -> bool:
+        """Whether the agent is new enough for a parameter of `AGENT_KNOWS`; False before the first hello."""
         known = self._agent.get("knows")
-        return isinstance(known, list) and word in known
+        return isinstance(known, list) and parameter in known
 
     def _forget(self, stream: KernelStream) -> None:
         self._streams.pop(stream.number, None)
 
-    # -- coming and going ------------------------------------------------------------------------------------------
+    # -- connecting and reconnecting -------------------------------------------------------------------------------
 
-    async def _keep(self, dialogue: Dialogue | None) -> None:
+    async def _stay_connected(self, dialogue: Dialogue | None) -> None:
         """Run one dialogue after the other until one breaks the protocol or the link is closed."""
         watch = asyncio.create_task(watch_for_wake(self.hurry))
         try:
             while True:
-                dialogue = dialogue or await self._come_back()
+                dialogue = dialogue or await self._reconnect()
                 await dialogue.run(self._handle, self._after_batch)
                 self._dialogue = dialogue = self._spare = None
                 self._set_state("down", WorkerUnreachable("The connection to the worker was cut."))
@@ -276,14 +279,14 @@ class Link:
             self._lose(broken_agent(error))
         except TpuError as error:
             self._lose(error)
-        except Exception as error:  # whoever waits for the link must learn that it has ended, whatever the fault
+        except Exception as error:  # callers that wait must get an error, whatever our own fault was
             log.exception("the link failed")
             self._lose(AgentBroken("The link to the worker failed.", raw=f"{type(error).__name__}: {error}"))
         finally:
             watch.cancel()
             self._hang_up()
 
-    async def _come_back(self) -> Dialogue:
+    async def _reconnect(self) -> Dialogue:
         self._attempts.begin()
         while True:
             await self._attempts.pause()
@@ -298,23 +301,24 @@ class Link:
     async def _establish(self) -> Dialogue:
         async with self._attempts.opening():
             self._connection = await self._connect()
+        # The worker may not have noticed yet that the last connection is dead; a higher epoch makes the agent end it.
         self._epoch += 1
-        greeting = Greeting(hello=client_hello(self._client_id, __version__, self._epoch), follow_up=self._ask_again)
+        greeting = Greeting(hello=client_hello(self._client_id, __version__, self._epoch), follow_up=self._resend)
         try:
             opened = await open_dialogue(self._connection, greeting, self._demands, self._memory)
-        except BaseException:
+        except BaseException:  # a cancellation too must not leave a connection open
             self._hang_up()
             raise
         self._agent = opened.agent
         if not opened.is_prepared:
-            self._preparing = self._run_errand(prepare_behind(self._connection, self._demands, self._memory))
+            self._preparing = self._run_in_background(prepare_behind(self._connection, self._demands, self._memory))
         if self._state == "down":
             self._set_state("resuming", None)
-        self._settle()
+        self._update_live()
         return opened.dialogue
 
-    def _ask_again(self, dialogue: Dialogue) -> None:
-        """Ask for everything that is open. Calls first: one may start the kernel that a stream belongs to."""
+    def _resend(self, dialogue: Dialogue) -> None:
+        """Send again all that is unanswered. Calls first: one may start the kernel that a stream belongs to."""
         self._dialogue = dialogue
         for frame in self._calls.frames():
             dialogue.send(frame)
@@ -324,14 +328,14 @@ class Link:
             dialogue.send(encode_frame(Kind.REQUEST, request.stream, request.number, request.payload))
         self._outbox.unsent.clear()
 
-    def _settle(self) -> None:
-        """Resuming is over once everything has come that the worker had when it was asked."""
+    def _update_live(self) -> None:
+        """Become live once everything has arrived that the worker had at the time of the reconnect."""
         is_behind = self._state == "resuming" and any(stream.is_behind for stream in self._streams.values())
         if self._state != "live" and not is_behind:
             self._set_state("live", None)
 
     def _hang_up(self) -> None:
-        """Leave the connection. Nobody waits for its end: on a dead path it takes its time."""
+        """Close the connection in the background: on a dead path that takes seconds."""
         connection, self._connection = self._connection, None
         if self._dialogue is not None:
             self._dialogue.close()
@@ -340,13 +344,13 @@ class Link:
             self._preparing.cancel()
             self._preparing = None
         if connection is not None:
-            self._run_errand(_close(connection))
+            self._run_in_background(_close(connection))
 
-    def _run_errand(self, errand: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Beside everything else; `close` waits for its end."""
-        task = asyncio.create_task(errand)
-        self._errands.add(task)
-        task.add_done_callback(self._errands.discard)
+    def _run_in_background(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a task in the background; `close` waits for its end."""
+        task = asyncio.create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
         return task
 
     def _set_state(self, state: LinkState, error: TpuError | None) -> None:
@@ -365,7 +369,7 @@ class Link:
     # -- frames ----------------------------------------------------------------------------------------------------
 
     def _send(self, data: bytes) -> bool:
-        """Whether there is a connection, be it that it is dead already."""
+        """Write to the connection, which may be dead without our knowledge; False if there is none."""
         if self._dialogue is None:
             return False
         self._dialogue.send(data)
@@ -385,7 +389,7 @@ class Link:
     def _after_batch(self) -> None:
         for stream in tuple(self._streams.values()):
             stream.acknowledge()
-        self._settle()
+        self._update_live()
 
     def _with_python(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         if method in ("start_kernel", "restart_kernel"):
@@ -394,7 +398,7 @@ class Link:
 
 
 async def _end(task: asyncio.Task[None]) -> None:
-    """Cancel until it has ended: what it awaits may swallow a cancellation, as `asyncio.wait_for` did for long."""
+    """Cancel until it has ended: what it awaits may swallow a cancellation, as `asyncio.wait_for` did before 3.12."""
     while not task.done():
         task.cancel()
         await asyncio.wait([task], timeout=_CANCEL_AGAIN_S)

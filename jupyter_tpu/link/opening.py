@@ -1,4 +1,4 @@
-"""From a fresh connection to a dialogue with the agent of its worker."""
+"""Open a dialogue with the agent over a fresh connection; prepares the worker first where that is needed."""
 
 from __future__ import annotations
 
@@ -16,19 +16,24 @@ from jupyter_tpu.wire.frames import ProtocolError
 
 log = logging.getLogger(__name__)
 
+# An agent that crashes at its start gets five chances in some 4 s; then the user sees the end of its log.
 _AGENT_DELAYS_S = (0.0, 0.2, 0.5, 1.0, 2.0)
 SILENCE_S = 12.0
-"""A path on which nothing was heard for so long is dead."""
+"""Seconds without a received byte after which a connection counts as dead.
+
+A dead link has to be noticed within 15 s. 12 s leave room for three pings, and are when SSH's own keepalives give up.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Demands:
-    """What a link wants of its worker.
+    """A link's settings for preparing its worker and talking to the agent.
 
     Attributes:
+        on_progress: called with each step of the preparation.
         python: the Python that kernels run on; empty for the worker's own choice.
-        silence_s: a path on which nothing was heard for so long is taken as dead.
-        patience_s: a worker that says nothing for so long while it is prepared is given up.
+        silence_s: seconds without a received byte after which the connection counts as dead.
+        patience_s: seconds without progress after which the preparation is given up.
     """
 
     on_progress: OnProgress
@@ -39,7 +44,7 @@ class Demands:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """A dialogue that has begun, what the agent says of itself, and whether the worker was prepared for it."""
+    """An open dialogue, the agent's description of itself, and whether the worker was prepared for it just now."""
 
     dialogue: Dialogue
     agent: Mapping[str, Any]
@@ -48,19 +53,19 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Greeting:
-    """How a dialogue begins: our hello, and what is sent behind it."""
+    """How a dialogue begins: our hello, and the function that sends everything that is open behind it."""
 
     hello: Mapping[str, Any]
     follow_up: Callable[[Dialogue], None]
 
 
 async def open_dialogue(connection: Connection, greeting: Greeting, demands: Demands, memory: Memory) -> Opened:
-    """Greet the agent where it was last; else prepare the worker first.
+    """Greet the agent where it was last; if it is not there, prepare the worker first.
 
-    An agent that crashes at its start is given a few chances.
+    An agent that crashes at its start gets a few attempts.
 
     Raises:
-        AgentBroken: it does not start, and this is the end of its log; or it speaks nonsense.
+        AgentBroken: the agent does not start (`raw` has the end of its log), or breaks the protocol.
         EnvironmentFailed, WorkerUnreachable: from `prepare_worker`.
     """
     if opened := await _greet_where_it_was(connection, greeting, demands, memory):
@@ -71,7 +76,7 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
             connection,
             python=demands.python,
             on_progress=demands.on_progress,
-            explain=attempt > 0,
+            explain=attempt > 0,  # the log is read only once something has gone wrong
             patience_s=demands.patience_s,
         )
         if opened := await _greet(await _channel(connection, ready), greeting, demands):
@@ -80,8 +85,8 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
     raise AgentBroken(
         "The agent on the worker does not start.",
         exists="Kernels there keep running.",
-        hint="The end of its log is in the details. It may help to remove ~/.jupyter-tpu/agent and "
-        "~/.jupyter-tpu/env/agent on the worker (by `jupyter tpu ssh`): they are rebuilt.",
+        hint="The details show the end of its log. Try to remove ~/.jupyter-tpu/agent and "
+        "~/.jupyter-tpu/env/agent on the worker (`jupyter tpu ssh`); they are rebuilt.",
         raw=ready.log,
     )
 
@@ -89,9 +94,10 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
 async def _greet_where_it_was(
     connection: Connection, greeting: Greeting, demands: Demands, memory: Memory
 ) -> Opened | None:
-    """Saves the three round trips of a preparation, and its Python's start, on a worker that needs none.
+    """Greet the agent at the socket of the last preparation; None if it is not there.
 
-    Saves one more by not waiting for the agent's hello, which an agent that was well before will say.
+    This saves the three round trips of a preparation and the start of a Python there. Not waiting for the agent's
+    hello saves one more: an agent that was healthy before will send it.
     """
     ready = memory.ready
     if ready is None or ready.wish != wish_for(demands.python):
@@ -105,9 +111,9 @@ async def _greet_where_it_was(
 
 
 async def prepare_behind(connection: Connection, demands: Demands, memory: Memory) -> None:
-    """Prepare a worker that was greeted without it: what broke since is made anew, for the next kernel.
+    """Prepare a worker whose agent was greeted without it, so that what broke since is repaired for the next kernel.
 
-    Without success the next connection prepares first, and says why it cannot.
+    If that fails, the next connection prepares first and reports the reason.
     """
     try:
         ready = await prepare_worker(
@@ -115,17 +121,17 @@ async def prepare_behind(connection: Connection, demands: Demands, memory: Memor
         )
         memory.keep(ready)
     except (WorkerUnreachable, OSError) as error:
-        log.info("the worker was not looked at: %s", error)
+        log.info("the worker was not checked: %s", error)
     except TpuError as error:
-        log.warning("the worker is not as it was: %s", error)
+        log.warning("the worker could not be prepared again: %s", error)
         memory.keep(None)
 
 
 async def _channel(connection: Connection, ready: Ready) -> ByteStream | None:
     try:
         return await open_channel(connection, ready.socket)
-    except (TpuError, OSError) as error:  # an agent that died takes its socket along; of a cut the next attempt tells
-        log.info("no way to the agent: %s", error)
+    except (TpuError, OSError) as error:  # an agent that died took its socket along; a cut shows at the next attempt
+        log.info("the agent's socket cannot be opened: %s", error)
         return None
 
 
@@ -155,9 +161,9 @@ async def _greet(
 
 
 def broken_agent(error: ProtocolError) -> AgentBroken:
-    """What breaking the protocol means to the user."""
+    """Return the user's error for a broken protocol."""
     return AgentBroken(
-        "What answers on the worker does not speak the agent's language.",
+        "The process that answers on the worker does not speak the agent's protocol.",
         exists="Kernels there keep running.",
         hint="If another version of jupyter-tpu started the agent, use that version, or restart the node.",
         raw=str(error),

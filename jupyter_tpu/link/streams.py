@@ -1,4 +1,4 @@
-"""One kernel as one client sees it."""
+"""The stream of one kernel's messages to one client, and of the client's requests to the kernel."""
 
 from __future__ import annotations
 
@@ -21,10 +21,11 @@ from jupyter_tpu.wire.requests import Outbox, Request
 log = logging.getLogger(__name__)
 
 WAITING_BYTES = 256 * 1024 * 1024
-"""What may wait in all to be taken over by the agent: the largest message, and room for others."""
+"""Bytes of requests of a link that may wait for the agent: the largest message, and room for others."""
 
-_MOST_AHEAD = 10_000
-_MOST_AGES = 1000
+# Both bound memory and frames; a user's interrupts and waiting cells stay far below.
+_MOST_AHEAD = 10_000  # express copies that are remembered until the stream reaches them
+_MOST_AGES = 1000  # requests whose age is sent with ATTACH, which has 64 KiB at most
 _CHANNELS = {"shell": Channel.SHELL, "control": Channel.CONTROL, "stdin": Channel.STDIN}
 
 
@@ -42,7 +43,12 @@ def refuse_too_large(parts: Sequence[bytes]) -> None:
 
 
 class KernelStream:
-    """The messages of one kernel; made by `Link.attach`, and alive over all cuts until `close`."""
+    """The messages of one kernel; created by `Link.attach`, and alive over all disconnects until `close`.
+
+    Attributes:
+        number: the stream's number on the wire, chosen by the link.
+        is_closed: whether it was closed, or the worker knows no such kernel.
+    """
 
     def __init__(
         self,
@@ -74,23 +80,23 @@ class KernelStream:
         self._has_begun = from_seq is not None
         self._end_offset = 0
         self._acknowledged: int | None = None
-        self._is_asking_again = False
+        self._is_reattaching = False
         self._is_held = False
         self.is_closed = False
 
     @property
     def applied_seq(self) -> int:
-        """The last message that was delivered; attach with `from_seq` one higher to continue in another process."""
+        """Seq of the last delivered message; attach with `from_seq` one higher to continue in another process."""
         return self._replay.next_seq - 1
 
     @property
     def has_begun(self) -> bool:
-        """Whether it is known where the stream begins, which ``from_seq="end"`` leaves to the agent."""
+        """Whether the first seq is known; with ``from_seq="end"`` the agent has to send it first."""
         return self._has_begun
 
     @property
     def is_behind(self) -> bool:
-        """Whether something is on its way that the agent had when it was asked last."""
+        """Whether messages that the agent had at the last attach have not arrived yet."""
         if self._is_held or not self._has_begun:
             return False
         return self._replay.offset is None or self._replay.offset < self._end_offset
@@ -98,26 +104,26 @@ class KernelStream:
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
         """Send one multipart message, routing identities first, exactly as it came from a ROUTER socket.
 
-        Returns at once; the message is kept until the agent has it, and is never given to the kernel twice.
+        Returns at once; the message is stored until the agent has it, and never reaches the kernel twice.
 
         Raises:
             BadInput: the message is larger than the link carries.
-            WorkerUnreachable: too much waits already for a link that is down.
+            WorkerUnreachable: more than `WAITING_BYTES` wait already.
         """
         refuse_too_large(parts)
         if self._outbox.size > WAITING_BYTES:
             raise WorkerUnreachable(
-                f"The message was not sent: {self._outbox.size >> 20} MiB wait already for the worker to take them.",
-                hint="Send it again when the link is back.",
+                f"The message was not sent: {self._outbox.size >> 20} MiB are already waiting for the worker.",
+                hint="Send it again when the node is connected.",
             )
         if not self.is_closed:
             self._post(encode_request(_CHANNELS[channel], parts))
 
     def take_back(self) -> int | None:
-        """What was sent and has not reached the agent was meant for a process that is being replaced.
+        """Withdraw the requests that have not reached the agent: the process they were for is being replaced.
 
-        Returns the number of the last such request, for the call that replaces the process: the agent answers what
-        comes late as aborted. An older agent would run it, so there it is forgotten.
+        Returns the number of the last request, for the call that replaces the process: the agent answers those that
+        arrive late as aborted. Returns None for an older agent, which would run them, so they are dropped here.
         """
         if self._knows("abort_until"):
             return self._outbox.last_number
@@ -125,7 +131,7 @@ class KernelStream:
         return None
 
     def take_back_cells(self) -> list[list[bytes]]:
-        """Forget the cells that wait for a connection, and were never sent; returns them."""
+        """Drop the execute requests that were never sent, for lack of a connection; return their parts."""
         taken = []
         for request in self._outbox.pending():
             if request.stream == self.number and request.number in self._outbox.unsent:
@@ -136,15 +142,15 @@ class KernelStream:
         return taken
 
     def hold(self) -> None:
-        """Ask the agent to pause this stream; what is on its way still arrives (at most 32 MiB)."""
+        """Pause this stream at the agent; what is in flight still arrives (at most the window of 32 MiB)."""
         self._set_held(True)
 
     def resume(self) -> None:
-        """Ask the agent to go on after `hold`."""
+        """Continue after `hold`."""
         self._set_held(False)
 
     def close(self) -> None:
-        """Stop delivery. The kernel goes on."""
+        """Stop delivery. The kernel keeps running."""
         if not self.is_closed:
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
@@ -152,7 +158,7 @@ class KernelStream:
     # -- the link's side -------------------------------------------------------------------------------------------
 
     def begin(self, from_seq: Any) -> None:
-        """The stream was made without knowing where it begins; the agent says: here."""
+        """Begin a stream that was created with ``from_seq="end"``, now that the agent has sent the record's end."""
         self._replay = Replay(from_seq if isinstance(from_seq, int) and from_seq <= MAX_SEQ else 0, self._room)
         self._has_begun = True
         self.attach()
@@ -161,40 +167,43 @@ class KernelStream:
                 self._send_request(request)
 
     def attach(self) -> None:
-        """Ask for everything that was not applied yet; called on each new connection."""
+        """Request everything that was not applied yet; called on each new connection."""
         if not self._has_begun:
             return
         self._replay.disconnected()
         self._acknowledged = None
-        self._is_asking_again = False
+        self._is_reattaching = False
         content = {"kernel_id": self.kernel_id, "ages": self._ages()}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
             self._send(encode_frame(Kind.HOLD, self.number, 1))
 
     def refuse(self, error: dict[str, Any]) -> None:
-        """The worker knows no such kernel, or no longer: the stream ends, and its receiver is told."""
+        """End the stream with a ``gone`` event: the worker knows no such kernel, or no longer."""
         self._end()
-        self._tell("gone", message=str(error_from_json(error)), error=error)
+        self._emit("gone", message=str(error_from_json(error)), error=error)
 
     def handle(self, frame: Frame) -> None:
         """Apply a frame of this stream.
 
         Raises:
-            ProtocolError: it makes no sense.
+            ProtocolError: its content is invalid.
         """
         if frame.kind == Kind.DATA:
             self._apply(frame)
         elif frame.kind == Kind.POSITION:
-            self._go_to(frame)
+            self._set_position(frame)
         elif frame.kind == Kind.EXPRESS:
-            self._deliver_early(frame)
+            self._deliver_express(frame)
         elif frame.kind == Kind.REFUSED:
             error = frame.json().get("error")
             self.refuse(error if isinstance(error, dict) else {})
 
     def acknowledge(self) -> None:
-        """Tell the agent how much has arrived, which lets it send more."""
+        """Acknowledge what has arrived, which lets the agent send more.
+
+        What was received counts, not what was applied: a message larger than the window would block itself.
+        """
         if self._replay.offset is not None and self._replay.offset != self._acknowledged:
             self._acknowledged = self._replay.offset
             self._send(encode_frame(Kind.ACK, self.number, self._replay.offset))
@@ -202,13 +211,16 @@ class KernelStream:
     # -- inside ----------------------------------------------------------------------------------------------------
 
     def _ages(self) -> list[tuple[int, float]]:
-        """Number and age in seconds of the requests that are sent again behind this: a cut may have held them up."""
+        """Return ``(number, age in seconds)`` of the requests that are sent again after the attach.
+
+        With these the agent aborts a cell that a disconnect has delayed past the failure of the one before it.
+        """
         now = self._clock()
         mine = (request for request in self._outbox.pending() if request.stream == self.number)
         return [(request.number, now - request.asked_at) for request in islice(mine, _MOST_AGES)]
 
     def _post(self, payload: bytes) -> None:
-        """Send a request; one that comes before the stream has begun waits, or its answer might not be seen."""
+        """Send a request; before the stream has begun it waits, or its answer might fall before the first seq."""
         request = self._outbox.add(self.number, payload, asked_at=self._clock())
         if self._has_begun:
             self._send_request(request)
@@ -227,40 +239,40 @@ class KernelStream:
             self._send(encode_frame(Kind.HOLD, self.number, int(held)))
 
     def _apply(self, frame: Frame) -> None:
-        if self._is_asking_again:
+        if self._is_reattaching:
             return
         try:
             for item in self._replay.data(frame.number, frame.payload):
                 if isinstance(item, Cut):
-                    self._tell_cut(item)
+                    self._report_cut(item)
                 else:
                     self._deliver(item)
         except DamagedEntry as error:
             log.error("kernel %s: %s", self.kernel_id, error)
-            self._go_round()
+            self._skip_damaged()
 
-    def _go_round(self) -> None:
-        """Where the entry after a damaged one begins only the agent can tell: ask it."""
-        self._tell_cut(self._replay.skip())
+    def _skip_damaged(self) -> None:
+        """Attach again behind a damaged entry: only the agent knows where the next one begins."""
+        self._report_cut(self._replay.skip())
         self.attach()
-        self._is_asking_again = True
+        self._is_reattaching = True
 
-    def _go_to(self, frame: Frame) -> None:
+    def _set_position(self, frame: Frame) -> None:
         content = frame.json()
         seq, end = content.get("seq"), content.get("end", 0)
         if not isinstance(seq, int) or not isinstance(end, int):
             raise ProtocolError(f"a position without a seq: {frame.payload[:60]!r}")
-        self._is_asking_again = False
+        self._is_reattaching = False
         self._acknowledged, self._end_offset = frame.number, end
         if cut := self._replay.position(frame.number, seq):
-            self._tell_cut(cut)
+            self._report_cut(cut)
 
     def _deliver(self, entry: Entry) -> None:
         self._ahead.discard(entry.seq)
         self._call(self._on_message, entry.seq, channel_name(entry.channel), entry.parts)
 
-    def _deliver_early(self, frame: Frame) -> None:
-        """Nobody needs these copies: one that is damaged, or one too many, comes again in its turn."""
+    def _deliver_express(self, frame: Frame) -> None:
+        """Deliver an express copy; a damaged one, or one too many, is dropped, as it comes again in its turn."""
         with suppress(DamagedEntry):
             entry = decode_entry(frame.payload)
             is_news = self._has_begun and entry.seq >= self._replay.next_seq and entry.seq not in self._ahead
@@ -268,11 +280,11 @@ class KernelStream:
                 self._ahead.add(entry.seq)
                 self._call(self._on_express, entry.seq, channel_name(entry.channel), entry.parts)
 
-    def _tell_cut(self, cut: Cut) -> None:
+    def _report_cut(self, cut: Cut) -> None:
         self._ahead = {seq for seq in self._ahead if seq > cut.last_seq}
-        self._tell("cut", first_seq=cut.first_seq, last_seq=cut.last_seq)
+        self._emit("cut", first_seq=cut.first_seq, last_seq=cut.last_seq)
 
-    def _tell(self, event: str, **content: Any) -> None:
+    def _emit(self, event: str, **content: Any) -> None:
         parts = [json.dumps({"event": event, **content}).encode()]
         self._call(self._on_message, self.applied_seq, "event", parts)
 

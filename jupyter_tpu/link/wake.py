@@ -1,4 +1,4 @@
-"""Notices that this machine has slept, or the process stood still: what was known of a path is then worth little."""
+"""Detects that this machine has slept or the process was suspended, after which a connection may be dead."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import time
 from collections.abc import Callable
 
 _TICK_S = 1.0
+# A tick that comes later than this was no busy loop: the process was stopped, or the whole virtual machine.
 _STILL_S = 3.0
+# The two clocks never differ while the machine is awake; 1 s is far above their resolution.
 _SLEPT_S = 1.0
-# The clock that goes on while the machine sleeps; Linux has a name of its own for it.
+# The clock that also runs while the machine sleeps: Linux calls it BOOTTIME, on macOS MONOTONIC is that clock.
 _BOOT_CLOCK: int = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", -1))
 
 
 def read_clocks() -> tuple[float, float]:
-    """Seconds on a clock that stops while the machine sleeps, and on one that goes on; both never go back."""
+    """Return the seconds of a clock that stops while the machine sleeps, and of one that runs on; both monotonic."""
     return time.monotonic(), boot_seconds()
 
 
 def boot_seconds() -> float:
-    """Seconds that only grow, also while this machine sleeps."""
+    """Return monotonic seconds that also run while this machine sleeps."""
     return time.clock_gettime(_BOOT_CLOCK) if _BOOT_CLOCK >= 0 else time.monotonic()
 
 
 class SleepSensor:
-    """Compares two looks at the clocks, which should be a second apart."""
+    """Compares two readings of the clocks, which should be a second apart."""
 
     def __init__(self, awake_s: float, boot_s: float) -> None:
         self._awake_s = awake_s
         self._boot_s = boot_s
 
     def has_slept(self, awake_s: float, boot_s: float) -> bool:
-        """Whether there was a sleep or a standstill since the last look."""
+        """Return whether the machine slept, or the process was suspended, since the last reading."""
         passed_s, passed_in_all_s = awake_s - self._awake_s, boot_s - self._boot_s
         self._awake_s, self._boot_s = awake_s, boot_s
         return passed_s > _TICK_S + _STILL_S or passed_in_all_s - passed_s > _SLEPT_S

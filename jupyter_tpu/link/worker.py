@@ -1,4 +1,4 @@
-"""Makes a worker ready over a fresh connection: code, environments, agent; then opens a channel to the agent.
+"""Prepares a worker over a fresh connection (code, environments, agent), then opens a channel to the agent.
 
 The remote command is fixed. Everything that varies travels on standard input, so nothing is ever quoted for a shell.
 """
@@ -25,21 +25,23 @@ RUN_PROGRAM = (
     'exec python3 -c "import sys; s = sys.stdin.buffer; '
     "exec(compile(s.read(int(s.readline())), 'jupyter-tpu', 'exec'), {'__name__': '__main__'})\""
 )
-"""Runs the Python program that comes first on standard input, after its length on a line."""
+"""The fixed remote command: runs a Python program from standard input, where a line with its length comes first."""
 
 PATIENCE_S = 600.0
-"""How long a worker may say nothing while it is prepared: a step may install packages over a slow network."""
+"""Seconds that a worker may be silent while it is prepared: a step may install packages over a slow network."""
 
-_LONGEST_LINE = 1024 * 1024
+_LONGEST_LINE = 1024 * 1024  # bounds our memory against a hostile worker
 _PIECE = 64 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """Where the agent listens and what kernels run on.
+    """The result of a preparation: where the agent listens, and what kernels run on. Saved on disk by these names.
 
     Attributes:
-        log: the end of the agent's log, when asked for.
+        socket: path of the agent's Unix socket on the worker.
+        python: the Python of kernels, a path on the worker.
+        log: the end of the agent's log, if it was requested.
         wish: what the worker was prepared for; see `wish_for`.
     """
 
@@ -50,18 +52,18 @@ class Ready:
 
 
 def wish_for(python: str) -> str:
-    """The agent's code and the Python of kernels that a worker is prepared for, as one text to compare."""
+    """Return what a worker is prepared for, the digest of the agent's code and the Python, as one text to compare."""
     return f"{sources_digest()} {python}"
 
 
 class Memory:
-    """What the last preparation found, so that the next connection can go straight to the agent.
+    """The result of the last preparation, so that the next connection can go straight to the agent.
 
     Args:
-        on_change: told of news, so that they can be kept for longer than this object.
+        on_change: called with each change, to store it beyond the life of this object.
 
     Attributes:
-        ready: None when nothing is known.
+        ready: the result; None while there is none.
     """
 
     def __init__(self, on_change: Callable[[Ready | None], None] | None = None) -> None:
@@ -69,7 +71,7 @@ class Memory:
         self._on_change = on_change
 
     def keep(self, ready: Ready | None) -> None:
-        """Remember it; None: what was known has turned out wrong."""
+        """Store a result; None forgets the last one, which has turned out wrong."""
         is_news, self.ready = ready != self.ready, ready
         if is_news and self._on_change:
             self._on_change(ready)
@@ -83,10 +85,17 @@ async def prepare_worker(
     explain: bool = False,
     patience_s: float = PATIENCE_S,
 ) -> Ready:
-    """Run the bootstrap and follow it to its end.
+    """Run the bootstrap on the worker and follow it to its end.
+
+    Args:
+        python: the Python that kernels run on; empty for the worker's own choice.
+        on_progress: called with ``{"phase", "message", "fraction"}``.
+        explain: whether to return the end of the agent's log too.
+        patience_s: seconds that the worker may be silent.
 
     Raises:
-        EnvironmentFailed: the worker says why it cannot be prepared, has no python3, or falls silent.
+        EnvironmentFailed: the worker cannot be prepared, has no python3, or falls silent.
+        AgentBroken: the bootstrap sent an invalid answer.
         WorkerUnreachable: the connection was cut.
     """
     archive = agent_archive()
@@ -101,7 +110,7 @@ async def prepare_worker(
 
 
 async def open_channel(connection: Connection, path: str) -> ByteStream:
-    """A channel to the agent's socket; through a small relay where the SSH server forwards no Unix sockets."""
+    """Open a channel to the agent's socket, through a small relay if the SSH server forwards no Unix sockets."""
     try:
         return await connection.open_unix(path)
     except (TpuError, OSError) as error:
@@ -125,33 +134,33 @@ async def _write(process: ProcessStream, data: bytes) -> None:
 
 async def _follow(lines: _Lines, process: ProcessStream, archive: bytes, on_progress: OnProgress) -> Ready:
     while (line := await lines.next()) is not None:
-        said = json_object(line)  # a line that is not ours says nothing: a login may print a banner
-        if "ready" in said:
-            return _ready(said["ready"])
-        if "failed" in said:
-            raise error_from_json(said["failed"]) if isinstance(said["failed"], dict) else _nonsense(line)
-        if "want" in said:
+        answer = json_object(line)  # {} for a line that is not ours: a login may print a banner
+        if "ready" in answer:
+            return _ready(answer["ready"])
+        if "failed" in answer:
+            raise error_from_json(answer["failed"]) if isinstance(answer["failed"], dict) else _invalid_answer(line)
+        if "want" in answer:
             on_progress({"phase": "agent", "message": "Sending the agent's code", "fraction": 0.05})
             await _write(process, archive)
-        elif "phase" in said:
-            lines.last_step = str(said.get("message", said["phase"]))
-            on_progress(said)
+        elif "phase" in answer:
+            lines.last_step = str(answer.get("message", answer["phase"]))
+            on_progress(answer)
     raise await _failure(process, lines.patience_s)
 
 
-def _ready(said: Any) -> Ready:
+def _ready(answer: Any) -> Ready:
     try:
-        return Ready(str(said["socket"]), str(said["python"]), str(said.get("log", "")))
+        return Ready(str(answer["socket"]), str(answer["python"]), str(answer.get("log", "")))
     except (KeyError, TypeError, AttributeError):
-        raise _nonsense(str(said).encode()) from None
+        raise _invalid_answer(str(answer).encode()) from None
 
 
-def _nonsense(line: bytes) -> AgentBroken:
-    return AgentBroken("The bootstrap on the worker answered nonsense.", raw=line[:500].decode(errors="replace"))
+def _invalid_answer(line: bytes) -> AgentBroken:
+    return AgentBroken("The bootstrap on the worker sent an invalid answer.", raw=line[:500].decode(errors="replace"))
 
 
 def _cut(raw: str) -> WorkerUnreachable:
-    return WorkerUnreachable("The connection to the worker was cut while it was prepared.", raw=raw)
+    return WorkerUnreachable("The connection to the worker was cut during its preparation.", raw=raw)
 
 
 async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
@@ -160,8 +169,8 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
             status, stderr = await asyncio.gather(process.exit_status(), process.read_stderr())
     except TimeoutError:
         return EnvironmentFailed(
-            f"The bootstrap on the worker did not end within {patience_s:.0f} s of its last words.",
-            hint="Look at the worker by `jupyter tpu ssh`: what it does may hang.",
+            f"The bootstrap on the worker closed its output, but did not exit within {patience_s:.0f} s.",
+            hint="Log in with `jupyter tpu ssh` and check for a command that hangs.",
         )
     except (TpuError, OSError) as error:
         return _cut(str(error))
@@ -171,16 +180,16 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
         )
     if status < 0:
         return _cut(stderr[-2000:])
-    last_words = (stderr.strip().splitlines() or ["it said nothing"])[-1][:300]
+    last_line = (stderr.strip().splitlines() or ["no error output"])[-1][:300]
     return EnvironmentFailed(
-        f"The bootstrap on the worker ended with status {status}: {last_words}.",
-        hint="Look at the worker by `jupyter tpu ssh`; its disk may be full, or its python3 broken.",
+        f"The bootstrap on the worker ended with status {status}: {last_line}.",
+        hint="Log in with `jupyter tpu ssh` and check: the disk may be full, or python3 broken.",
         raw=stderr[-2000:],
     )
 
 
 class _Lines:
-    """Lines of a stream that may be hostile or fall silent: none is longer, or later, than we are willing to bear."""
+    """Reads lines from a stream that may be hostile or fall silent, with limits on their length and delay."""
 
     def __init__(self, stream: ByteStream, patience_s: float) -> None:
         self._stream = stream
@@ -189,18 +198,19 @@ class _Lines:
         self._buffer = bytearray()
 
     async def next(self) -> bytes | None:
-        """The next line, or None at the end.
+        """Return the next line, or None at the end.
 
         Raises:
-            EnvironmentFailed: it does not come.
+            EnvironmentFailed: there was none within `patience_s`.
+            AgentBroken: it is too long.
         """
         try:
             async with asyncio.timeout(self.patience_s):
                 return await self._next()
         except TimeoutError:
             raise EnvironmentFailed(
-                f"The worker has said nothing for {self.patience_s:.0f} s. The last was: {self.last_step}.",
-                hint="Look at the worker by `jupyter tpu ssh`: what it does may hang, or its network may be slow.",
+                f"No progress from the worker for {self.patience_s:.0f} s. Last step: {self.last_step}.",
+                hint="Log in with `jupyter tpu ssh` and check for a command that hangs, or a slow network.",
             ) from None
 
     async def _next(self) -> bytes | None:
@@ -210,7 +220,7 @@ class _Lines:
                 return None
             self._buffer += data
             if len(self._buffer) > _LONGEST_LINE:
-                raise _nonsense(bytes(self._buffer[:500]))
+                raise _invalid_answer(bytes(self._buffer[:500]))
         line, _, rest = self._buffer.partition(b"\n")
         self._buffer = rest
         return bytes(line)

@@ -1,4 +1,4 @@
-"""Where a worker is, in words that are harmless in a command line, a configuration file and a log."""
+"""A worker's address, checked to be harmless in a command line, a configuration file and a log."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from jupyter_tpu.errors import BadInput
 
+# Host names have at most 253 characters (RFC 1035), Linux login names 32 (useradd).
 _HOST = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}|[0-9A-Fa-f:.]{2,45}(%[A-Za-z0-9]{1,15})?")
 _USER = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,31}")
 _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
@@ -14,17 +15,17 @@ _ALIAS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,252}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerAddress:
-    """How to reach one worker, and how to know that it is the right one.
+    """How to reach one worker, and how to verify that it is the right one.
 
     Attributes:
         host: IP address or host name.
         host_keys: OpenSSH public keys, one of which the worker must show.
-        alias: the name people use, such as ``my-node.us-central1-a.tpu``; entries of ``~/.ssh/config`` match it.
-        host_key_alias: the name under which `host_keys` are pinned; made of the node's uid, so that a node made again
-            under the same name or address is another one.
+        alias: the name users see, such as ``my-node.us-central1-a.tpu``; entries of ``~/.ssh/config`` match it.
+        host_key_alias: the name under which `host_keys` are pinned; contains the node's uid, so that a recreated node
+            with the same name or address counts as another one.
 
     Raises:
-        BadInput: a part holds characters that mean something to a shell or to ssh.
+        BadInput: a part has characters that are special to a shell or to ssh.
     """
 
     host: str
@@ -44,10 +45,10 @@ class WorkerAddress:
 
 
 def require_login_name(name: str) -> None:
-    """Refuse what can be no login name, such as a name that brings a line of its own along.
+    """Refuse an invalid login name, such as one with a line break, which would add a line to ssh's configuration.
 
     Raises:
-        BadInput: it holds characters that mean something elsewhere.
+        BadInput: it has characters that a login name cannot have.
     """
     _require(_USER, name, "login name")
 

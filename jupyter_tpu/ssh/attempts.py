@@ -1,4 +1,4 @@
-"""Attempts that overlap: one that was begun while the path was down may stay silent long after the path is back."""
+"""Attempts that overlap: one that began while the network was down may stay silent long after it is back."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import TypeVar
 
 T = TypeVar("T")
 Heard = Callable[[], None]
+"""Called by an attempt whenever it has received something."""
 
 
 async def first_outcome(
     attempt: Callable[[Heard], Awaitable[T]], *, silence_s: float, give_back: Callable[[T], None]
 ) -> T:
-    """Begin `attempt` again after each silence until one has an outcome, which is returned or raised.
+    """Start another `attempt` after each silence until one has an outcome, which is returned or raised.
 
     Args:
-        attempt: calls its argument whenever it has heard of the other side: however long it takes, it gets there.
-        silence_s: when nothing was heard by any attempt for so long, another is begun.
-        give_back: called with the results of other attempts that had one at the same time.
+        attempt: calls its argument whenever it receives something: it is getting there, however long it takes.
+        silence_s: seconds without anything received by any attempt after which another one starts.
+        give_back: called with the results of other attempts that succeeded at the same time.
     """
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[T]]()
     heard_at = loop.time()
@@ -45,11 +46,11 @@ async def first_outcome(
 async def first_success(
     tasks: Sequence[asyncio.Task[T]], *, final: tuple[type[Exception], ...], give_back: Callable[[T], None]
 ) -> T:
-    """The result of the task that has one first; without any, what the last of `tasks` raised.
+    """Return the first result; if all tasks fail, raise what the last of `tasks` raised.
 
     Args:
-        final: errors that no other task can make good: they are raised at once.
-        give_back: called with the results of other tasks that had one at the same time.
+        final: errors that end the wait at once, because no other task can succeed after them.
+        give_back: called with the results of other tasks that succeeded at the same time.
     """
     waiting: set[asyncio.Task[T]] = set(tasks)
     result: T | None = None
@@ -68,6 +69,7 @@ async def first_success(
 async def _abandon(tasks: Collection[asyncio.Future[T]], give_back: Callable[[T], None]) -> None:
     for task in tasks:
         task.cancel()
+    # A task may succeed just before its cancellation: its connection has an owner only here.
     for outcome in await asyncio.gather(*tasks, return_exceptions=True):
         if not isinstance(outcome, BaseException):
             give_back(outcome)

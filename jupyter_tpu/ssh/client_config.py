@@ -1,7 +1,7 @@
-"""What the user's own ``~/.ssh/config`` says about a worker, laid over what the cloud says.
+"""The route to a worker: the user's own ``~/.ssh/config`` overrides the address from the cloud.
 
 As with plain ssh the user's file wins: an entry ``Host *.tpu`` may set HostName, Port, User, IdentityFile, ProxyJump
-and ProxyCommand. It never weakens the check of the host key.
+and ProxyCommand. It never weakens the host key check.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ Files = tuple[Path, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """How to get to a worker after the user's configuration had its say.
+    """How to reach a worker, with the user's configuration applied.
 
     Attributes:
-        files: configuration files for asyncssh, which takes the remaining settings from them itself.
-        proxy_argv: the command whose standard input and output are the connection; empty for a direct one.
-        jumps: whether it goes through other SSH servers first.
-        family, local_addr: as in `socket.create_connection`, for a direct one.
+        host: what the connection goes to, for messages; asyncssh reads it from `files`.
+        files: configuration files for asyncssh, which reads the remaining settings itself.
+        identities: private key files that the user's configuration names and that exist.
+        proxy_argv: the command whose standard input and output carry the connection; empty for a direct one.
+        jumps: whether it goes through other SSH servers first (ProxyJump).
+        family, local_addr: as in `loop.create_connection`, for a direct connection.
     """
 
     host: str
@@ -45,19 +47,20 @@ class Route:
 
 
 def default_config_files() -> Files:
-    """The user's ssh configuration, where there is one."""
+    """Return ``~/.ssh/config`` if it exists."""
     path = Path("~/.ssh/config").expanduser()
     return (path,) if path.is_file() else ()
 
 
 @contextmanager
 def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Files) -> Iterator[Route]:
-    """Work out the route to `address`; the files it names last as long as the context.
+    """Work out the route to `address`; its `files` exist only within the context.
 
     Raises:
-        BadInput: the configuration or the proxy command cannot be read.
+        BadInput: the configuration or the proxy command is invalid.
     """
     try:
+        # Read twice: if the user names no HostName, a file of ours supplies it for %h in the second reading.
         named = _read(address.alias, files)
         host = cast(str, named.get("Hostname", address.host))
         port = cast(int, named.get("Port", address.port))
@@ -79,13 +82,13 @@ def resolved_route(address: WorkerAddress, proxy_command: str | None, files: Fil
     except (asyncssh.ConfigParseError, asyncssh.IllegalUserName) as error:
         raise BadInput(
             "Your ssh configuration cannot be used for this worker.",
-            hint="`ssh -G` with the worker's alias shows where plain ssh stumbles.",
+            hint=f"`ssh -G {address.alias}` shows what plain ssh makes of it.",
             raw=str(error),
         ) from error
 
 
 class _Settings:
-    """The few settings we look at ourselves."""
+    """The few settings that we use ourselves."""
 
     def __init__(self, options: asyncssh.SSHClientConnectionOptions) -> None:
         self._config = options.config
@@ -95,10 +98,12 @@ class _Settings:
         self.local_addr: tuple[str, int] | None = options.local_addr
 
     def get(self, option: str, default: object) -> object:
+        """Return an option as the user's configuration has it, or `default`."""
         return self._config.get(option, default)
 
     @property
     def identities(self) -> tuple[str, ...]:
+        """The existing files among the user's IdentityFile entries."""
         named = cast("list[str]", self.get("IdentityFile", []))
         paths = (Path(name).expanduser() for name in named)
         return tuple(str(path) for path in paths if path.is_file())
@@ -113,7 +118,7 @@ def _read(alias: str, files: Files, **known: Any) -> _Settings:
 
 @contextmanager
 def _host_name_file(alias: str, host: str) -> Iterator[Path]:
-    """A configuration file that says where `alias` is, so that %h in the user's ProxyCommand is the address."""
+    """Write a configuration file with the HostName of `alias`, so that %h in the user's ProxyCommand is the address."""
     with tempfile.NamedTemporaryFile("w", prefix="jupyter-tpu-", suffix=".conf") as file:
         file.write(f"Host {alias}\n  HostName {host}\n")
         file.flush()
@@ -121,7 +126,7 @@ def _host_name_file(alias: str, host: str) -> Iterator[Path]:
 
 
 def _proxy_argv(command: str | None, alias: str, host: str, port: int, user: str) -> tuple[str, ...]:
-    """Split the command first and fill in the tokens then, so that no value is ever read as shell syntax."""
+    """Split the command first, then fill in the tokens, so that no value is ever parsed as shell syntax."""
     if not command:
         return ()
     tokens = {"%%": "%", "%h": host, "%p": str(port), "%n": alias, "%r": user}
@@ -132,7 +137,9 @@ def _split(command: str) -> Sequence[str]:
     try:
         return shlex.split(command)
     except ValueError as error:
-        raise BadInput(f"The proxy command {command!r} cannot be split into words: {error}.") from error
+        raise BadInput(
+            f"The proxy command {command!r} is invalid: {error}.", hint="Check its quotation marks."
+        ) from error
 
 
 def _filled(word: str, tokens: dict[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""A direct TCP connection for asyncssh that tells when something was heard on it."""
+"""A direct TCP connection for asyncssh that reports when something is received on it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from typing import Any
 
 
 class DirectWay:
-    """What asyncssh takes as the `tunnel` of a connection: it opens the socket that asyncssh would open itself.
+    """A `tunnel` for `asyncssh.connect`, which opens the same socket that asyncssh would open itself.
+
+    asyncssh documents only its own connections as tunnels, but calls no more than `create_connection`, `close` and
+    `wait_closed`.
 
     Args:
-        heard: called when TCP has connected, and with each piece that arrives until `stop_listening`.
+        heard: called when TCP has connected, and for each piece that arrives until `stop_listening`.
+        family, local_addr: as in `loop.create_connection`.
     """
 
     def __init__(self, heard: Callable[[], None], *, family: int, local_addr: tuple[str, int] | None) -> None:
@@ -23,7 +27,7 @@ class DirectWay:
     async def create_connection(
         self, factory: Callable[[], Any], host: str, port: int
     ) -> tuple[asyncio.BaseTransport, Any]:
-        """Called by asyncssh; `factory` makes the protocol that is its connection."""
+        """Connect; called by asyncssh, whose connection is the protocol that `factory` creates."""
 
         def listen() -> _Listener:
             self._listener = _Listener(factory(), self._heard)
@@ -36,19 +40,19 @@ class DirectWay:
         return transport, listener.connection
 
     def stop_listening(self) -> None:
-        """From now on bytes go straight to asyncssh."""
+        """Remove the listener, so that bytes go straight to asyncssh."""
         if self._listener and self._listener.transport:
             self._listener.transport.set_protocol(self._listener.connection)
 
     def close(self) -> None:
-        """Nothing is left to close: asyncssh has the transport."""
+        """Do nothing: asyncssh owns the transport and closes it."""
 
     async def wait_closed(self) -> None:
-        """Nothing is left to wait for."""
+        """Do nothing: asyncssh waits for the transport itself."""
 
 
 class _Listener(asyncio.Protocol):
-    """Hands everything on to asyncssh's connection."""
+    """Passes every call on to asyncssh's connection."""
 
     def __init__(self, connection: Any, heard: Callable[[], None]) -> None:
         self.connection = connection

@@ -1,7 +1,7 @@
-"""Pinned host keys: the first keys the cloud told for a node are the only ones we ever accept for it.
+"""Pinned host keys: the first keys that the cloud publishes for a node are the only ones ever accepted for it.
 
-The pins are a plain OpenSSH ``known_hosts`` file, so that ``ssh`` and VS Code Remote-SSH check against the same ones.
-Lines are named by the node's uid, never by an address: addresses are given to other nodes later.
+The pins are a plain OpenSSH ``known_hosts`` file, so ``ssh`` and VS Code Remote-SSH check against the same keys. Each
+line has the node's uid as its host name, never an address: addresses are reused by other nodes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from jupyter_tpu.errors import BadInput, HostKeyChanged, WorkerUnreachable
 
 
 def fingerprint(host_key: str) -> str:
-    """The SHA-256 fingerprint of an OpenSSH public key line, as `ssh-keygen -l` shows it."""
+    """Return the SHA-256 fingerprint of an OpenSSH public key line, as `ssh-keygen -l` shows it."""
     import asyncssh
 
     try:
@@ -23,13 +23,13 @@ def fingerprint(host_key: str) -> str:
 
 
 class HostKeyStore:
-    """The ``known_hosts`` file at `path`; made when the first key is pinned."""
+    """The ``known_hosts`` file at `path`; created when the first key is pinned."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def pinned(self, alias: str) -> tuple[str, ...]:
-        """The host keys pinned under `alias`."""
+        """Return the host keys pinned under `alias`."""
         entries = (line.split(maxsplit=1) for line in self._lines())
         return tuple(entry[1] for entry in entries if len(entry) == 2 and entry[0] == alias)
 
@@ -40,29 +40,30 @@ class HostKeyStore:
             HostKeyChanged: the cloud now publishes another key than the pinned one.
             WorkerUnreachable: nothing is pinned and nothing is published, so there is nothing to trust.
         """
-        told = tuple(_canonical(key) for key in published)
+        keys = tuple(_canonical(key) for key in published)
         pinned = self.pinned(alias)
         if not pinned:
-            return self._first(alias, told)
-        self._refuse_change(alias, pinned, told)
+            return self._pin_first(alias, keys)
+        self._refuse_change(alias, pinned, keys)
         return pinned
 
-    def _first(self, alias: str, told: tuple[str, ...]) -> tuple[str, ...]:
-        if not told:
+    def _pin_first(self, alias: str, keys: tuple[str, ...]) -> tuple[str, ...]:
+        if not keys:
             raise WorkerUnreachable(
-                "The worker has not published its SSH host keys yet, so it cannot be recognised.",
-                hint="A new node does so within a minute or two of READY; try again then.",
+                "The worker has not published its SSH host keys yet, so its identity cannot be verified.",
+                hint="A new node publishes them within a minute or two of READY; try again then.",
             )
         self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.path.touch(mode=0o600)
         self.path.chmod(0o600)  # an earlier version left it readable
         with self.path.open("a") as file:
-            file.write("".join(f"{alias} {key}\n" for key in told))
-        return told
+            file.write("".join(f"{alias} {key}\n" for key in keys))
+        return keys
 
-    def _refuse_change(self, alias: str, pinned: tuple[str, ...], told: tuple[str, ...]) -> None:
+    def _refuse_change(self, alias: str, pinned: tuple[str, ...], keys: tuple[str, ...]) -> None:
         known = {_type(key): key for key in pinned}
-        for key in told:
+        # A key of a type that is not pinned is no change, but it is not accepted either: the pins decide.
+        for key in keys:
             if known.get(_type(key), key) != key:
                 raise host_key_changed(alias, (known[_type(key)],), key, self.path)
 
@@ -76,24 +77,30 @@ class HostKeyStore:
 def host_key_changed(
     alias: str, pinned: Iterable[str], shown: str, path: Path | None = None, *, name: str = ""
 ) -> HostKeyChanged:
-    """The refusal to show when a worker's host key is not the one pinned as `alias`; people know it as `name`."""
+    """Return the error for a worker whose host key is not the one pinned under `alias`.
+
+    Args:
+        shown: the key that the worker or the cloud shows now.
+        path: the file with the pins; None names the file in Jupyter's data folder.
+        name: the worker's name for users; `alias` if empty.
+    """
     expected = ", ".join(fingerprint(key) for key in pinned)
     where = f" from {path}" if path else " from the known_hosts file in Jupyter's data folder"
     return HostKeyChanged(
         f"The SSH host key of {name or alias} is not the pinned one.",
         exists=f"Expected {expected}, found {fingerprint(shown)}. Nothing was sent to it, and the pin stays.",
-        hint="Another machine may be answering as this worker. If you re-made its SSH keys yourself, "
+        hint="Another machine may be answering as this worker. If you recreated its SSH keys yourself, "
         f"remove the lines of {alias}{where} and connect again; otherwise delete the node.",
     )
 
 
 def _canonical(key: str) -> str:
-    """A public key as type and body only: a comment would end up in our file."""
+    """Return a public key as type and body only: a comment would end up in our file."""
     import asyncssh
 
     parts = key.split()
     if len(parts) < 2:
-        raise BadInput(f"{key[:80]!r} is not an SSH public key.", hint="Look at the node's guest attributes.")
+        raise BadInput(f"{key[:80]!r} is not an SSH public key.", hint="Check the node's guest attributes.")
     try:
         asyncssh.import_public_key(" ".join(parts[:2]))
     except asyncssh.KeyImportError as error:

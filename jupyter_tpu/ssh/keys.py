@@ -1,6 +1,6 @@
-"""The user's own SSH key for TPU nodes: made once, ed25519, readable by nobody else.
+"""The user's SSH key for TPU nodes: created once, ed25519, readable only by the user.
 
-A key of its own, so that taking it away costs the user no other login.
+A key used for nothing else, so revoking it breaks no other login.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class UserKey:
     """An SSH key pair on disk.
 
     Attributes:
-        private_path: the private key's file, mode 0600; the public key lies beside it.
+        private_path: the private key's file, mode 0600; the public key is beside it.
         public_line: the public key as one line of ``authorized_keys``.
     """
 
@@ -33,11 +33,11 @@ class UserKey:
 
     @classmethod
     def load_or_create(cls, directory: Path) -> UserKey:
-        """Return the key in `directory`, made now if there is none; safe when several processes ask at once.
+        """Return the key in `directory`, created if there is none; safe in several processes at once.
 
         Raises:
-            BadInput: the key's file is there but cannot be used.
-            TpuError: it cannot be written.
+            BadInput: the key's file exists but is no usable key.
+            TpuError: the key cannot be written.
         """
         try:
             return cls._loaded_or_created(directory)
@@ -60,20 +60,21 @@ class UserKey:
 
 
 def login_name(wanted: str = "") -> str:
-    """The name we log in with on nodes: the one that is wanted, or the local user's in the letters that Linux takes.
+    """Return the login name for nodes: `wanted`, or the local user's name in the characters that Linux allows.
 
     Raises:
-        BadInput: what is wanted can be no login name.
+        BadInput: `wanted` is no valid login name.
     """
     if wanted:
         require_login_name(wanted)
         return wanted
+    # Linux allows 32 characters and no leading digit or hyphen.
     name = re.sub(r"[^a-z0-9_-]", "-", getpass.getuser().lower()).lstrip("-")[:31]
     return name if re.match(r"[a-z_]", name) else f"user-{name}".rstrip("-")
 
 
 def _create(path: Path) -> None:
-    """Write a new key, then publish it under its name in one step; who comes second keeps the first one's key."""
+    """Write a new key, then link it to its name in one step: if two processes race, both use the first one's key."""
     import asyncssh
 
     key = asyncssh.generate_private_key("ssh-ed25519", comment=_COMMENT)
@@ -98,7 +99,7 @@ def _public_line(path: Path) -> str:
     except (OSError, asyncssh.KeyImportError) as error:
         raise BadInput(
             f"The SSH key {path} cannot be used.",
-            hint="Move it away; a new one is made, which the nodes made so far will not accept.",
+            hint="Move it away and try again: a new key is created, which your existing nodes do not accept yet.",
             raw=str(error),
         ) from error
 

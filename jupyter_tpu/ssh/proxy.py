@@ -1,6 +1,6 @@
 """A proxy command (such as an IAP tunnel) whose standard input and output carry the SSH connection.
 
-asyncssh can start one itself, but mixes what the command writes to its standard error into the SSH stream.
+asyncssh can start one itself, but then the command's standard error ends up in the SSH stream.
 """
 
 from __future__ import annotations
@@ -13,26 +13,27 @@ import socket
 
 from jupyter_tpu.errors import WorkerUnreachable
 
-_STDERR_BYTES = 4096
+_STDERR_BYTES = 4096  # the end of it is shown with an error
+# Before each signal; a proxy that has lost its input should exit at once.
 _END_GRACE_S = 1
 
 
 class ProxyCommand:
-    """A running proxy command; `sock` is our end."""
+    """A running proxy command; `sock` is our end of the socket pair that is its input and output."""
 
     def __init__(self, process: asyncio.subprocess.Process, sock: socket.socket) -> None:
         self.sock = sock
         self._process = process
-        self._words = b""
+        self._stderr = b""
         self._waiter = asyncio.create_task(process.wait())
-        self._listener = asyncio.create_task(self._listen())
+        self._reader = asyncio.create_task(self._read_stderr())
 
     @classmethod
     async def start(cls, argv: tuple[str, ...]) -> ProxyCommand:
         """Run `argv`, never through a shell.
 
         Raises:
-            WorkerUnreachable: it cannot be run.
+            WorkerUnreachable: the command cannot be run.
         """
         ours, theirs = socket.socketpair()
         try:
@@ -41,7 +42,7 @@ class ProxyCommand:
                 stdin=theirs.fileno(),
                 stdout=theirs.fileno(),
                 stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,
+                start_new_session=True,  # a Ctrl-C in the terminal must not end it, and `close` can signal its group
             )
         except OSError as error:
             ours.close()
@@ -57,11 +58,11 @@ class ProxyCommand:
 
     @property
     def words(self) -> str:
-        """The last that it wrote to its standard error."""
-        return self._words.decode(errors="replace").strip()
+        """The end of its standard error."""
+        return self._stderr.decode(errors="replace").strip()
 
     async def close(self) -> None:
-        """End the command and what it has started, by the end of its input or else by signals, and reap it."""
+        """End the command and its children, by closing its input, else with SIGTERM and SIGKILL, and reap it."""
         self.sock.close()
         for number in (signal.SIGTERM, signal.SIGKILL):
             if await self._ends_soon():
@@ -70,14 +71,14 @@ class ProxyCommand:
                 os.killpg(self._process.pid, number)
         await self._waiter
         if not await self._ends_soon():
-            self._listener.cancel()  # a process that left the group holds the standard error
+            self._reader.cancel()  # a process that left the group keeps the standard error open
 
     async def _ends_soon(self) -> bool:
-        """Whether the command has ended, and with it everybody who may write to its standard error."""
-        done, _ = await asyncio.wait((self._waiter, self._listener), timeout=_END_GRACE_S)
+        """Return whether the command has ended, and all processes that can write to its standard error."""
+        done, _ = await asyncio.wait((self._waiter, self._reader), timeout=_END_GRACE_S)
         return len(done) == 2
 
-    async def _listen(self) -> None:
+    async def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         while piece := await self._process.stderr.read(_STDERR_BYTES):
-            self._words = (self._words + piece)[-_STDERR_BYTES:]
+            self._stderr = (self._stderr + piece)[-_STDERR_BYTES:]

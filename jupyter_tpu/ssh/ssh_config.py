@@ -1,6 +1,6 @@
-"""The text that plain ``ssh`` and VS Code Remote-SSH need to reach a worker as safely as we do.
+"""The configuration with which plain ``ssh`` and VS Code Remote-SSH reach a worker, with the same host key check.
 
-Pure: records in, text out. Whoever writes the files decides where.
+Pure: records in, text out. The caller decides where to write it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from jupyter_tpu.ssh.address import WorkerAddress
 def render_ssh_config(
     addresses: Iterable[WorkerAddress], *, identity_file: Path, known_hosts_file: Path, proxy_command: str = ""
 ) -> str:
-    """The Host entries of all `addresses`, to be included from ``~/.ssh/config``."""
+    """Return the Host entries of all `addresses`, as a file for an Include in ``~/.ssh/config``."""
     header = "# Written by `jupyter tpu ssh-config`; changes are lost when it runs again.\n"
     entries = (host_entry(address, identity_file, known_hosts_file, proxy_command) for address in addresses)
     return "\n".join((header, *entries))
 
 
 def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Path, proxy_command: str = "") -> str:
-    """One Host entry; the host key must be one of those pinned in `known_hosts_file`."""
+    """Return one Host entry; ssh accepts only the host keys pinned in `known_hosts_file`."""
     settings = [
         ("HostName", address.host),
         ("Port", str(address.port)),
@@ -40,14 +40,14 @@ def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Pa
 
 
 def _quoted(path: Path) -> str:
-    """A path as an ssh_config value: in quotes, and with % doubled, because ssh expands tokens in it."""
+    """Return a path as an ssh_config value: in quotes, and with % doubled, because ssh expands tokens in it."""
     text = _one_line(str(path)).replace("%", "%%")
     if '"' in text:
-        raise BadInput(f"ssh cannot use the path {text}: it has a quotation mark.")
+        raise BadInput(f"ssh cannot use the path {text}: it contains a quotation mark.")
     return f'"{text}"'
 
 
 def _one_line(text: str) -> str:
     if any(not char.isprintable() for char in text):
-        raise BadInput(f"{text!r} has characters that would end the line in an ssh configuration.")
+        raise BadInput(f"{text!r} contains characters that are not allowed in an ssh configuration.")
     return text

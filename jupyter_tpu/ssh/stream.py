@@ -6,24 +6,24 @@ import asyncssh
 
 from jupyter_tpu.errors import WorkerUnreachable
 
-_STDERR_BYTES = 64 * 1024
+_STDERR_BYTES = 64 * 1024  # enough for any traceback, and bounded against a hostile worker
 
 
 def connection_lost(error: Exception | None = None) -> WorkerUnreachable:
-    """The SSH connection broke while it was in use."""
+    """Return the error for a connection that broke while in use."""
     return WorkerUnreachable(
         "The SSH connection to the worker broke.",
-        exists="What runs on the worker keeps running.",
-        hint="It is connected again by itself as soon as the network allows.",
+        exists="Kernels on the worker keep running.",
+        hint="It reconnects automatically when the network is back.",
         raw=str(error or ""),
     )
 
 
 class ByteStream:
-    """Bytes to and from a Unix socket or a command on the worker.
+    """A stream of bytes to and from a Unix socket or a command on the worker.
 
-    Every method that awaits raises `WorkerUnreachable` when the connection broke; `write` never raises, because
-    asyncssh's own write on a closed channel would, in the middle of callers that cannot know.
+    Every method that awaits raises `WorkerUnreachable` when the connection broke; `write` never raises, although
+    asyncssh's own does on a closed channel: its callers cannot know whether the channel is still open.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class ByteStream:
         self._errors = errors
 
     async def read(self, n: int) -> bytes:
-        """Up to `n` bytes; ``b""`` at the end of the stream."""
+        """Return up to `n` bytes; ``b""`` at the end of the stream."""
         return await _read(self._reader, n)
 
     def write(self, data: bytes) -> None:
@@ -53,7 +53,7 @@ class ByteStream:
             raise connection_lost(error) from error
 
     def write_eof(self) -> None:
-        """Tell the other side that nothing more will be written."""
+        """Signal the end of the input to the other side."""
         if not self._writer.is_closing():
             self._writer.write_eof()
 
@@ -62,11 +62,11 @@ class ByteStream:
         self._writer.close()
 
     async def wait_closed(self) -> None:
-        """Wait until the stream is closed, by whichever side."""
+        """Wait until the stream is closed, by either side."""
         await self._writer.wait_closed()
 
     async def exit_status(self) -> int:
-        """The exit status of the command, after its end; minus 1 if a signal ended it."""
+        """Wait for the command's end and return its exit status; -1 if a signal ended it."""
         channel = self._writer.channel
         assert isinstance(channel, asyncssh.SSHClientChannel)
         await channel.wait_closed()
@@ -76,11 +76,11 @@ class ByteStream:
         return status
 
     async def read_stderr(self) -> str:
-        """The last that the command writes to its standard error (64 KiB at the most), when it has ended."""
-        kept = b""
+        """Wait for the command's end and return the last 64 KiB of its standard error."""
+        tail = b""
         while self._errors and (piece := await _read(self._errors, _STDERR_BYTES)):
-            kept = (kept + piece)[-_STDERR_BYTES:]
-        return kept.decode(errors="replace")
+            tail = (tail + piece)[-_STDERR_BYTES:]
+        return tail.decode(errors="replace")
 
 
 async def _read(reader: asyncssh.SSHReader[bytes], n: int) -> bytes:

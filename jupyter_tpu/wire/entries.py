@@ -1,8 +1,8 @@
-"""Entries: one message of a kernel as it stands in the record, on disk and on the wire alike.
+"""Entries: the format of one message in a kernel's record, the same on disk and on the wire.
 
 ``!IQdBHI`` = body length, seq, time (Unix seconds), channel, number of parts, crc32 of everything else; then the body,
-the parts as in `messages`. Because the record travels in slices of its own bytes, live and replayed output are the
-same thing, and the checksum finds both a torn tail on disk and a slip on the way.
+the parts as in `messages`. The record travels in slices of its own bytes, so live and replayed output take the same
+path, and the checksum finds both a torn tail on disk and corruption on the way.
 """
 
 from __future__ import annotations
@@ -21,16 +21,24 @@ _HEADER = struct.Struct("!IQdBHI")
 _CHECKED = struct.Struct("!IQdBH")
 HEADER_BYTES = _HEADER.size
 MAX_BODY_BYTES = 1024 * 1024 * 1024
+"""Bounds what a damaged length can make a reader wait for or allocate."""
 LARGEST_BYTES = 64 * 1024 * 1024
-"""A client takes no larger entry: its length is known before its body comes."""
-SHARED_BYTES = 256 * 1024 * 1024
-"""What all streams of a link may hold of entries that are not whole yet, besides `_SMALL_BYTES` each."""
+"""The largest entry that a client accepts; it knows the length before the body arrives.
 
+Bounds the laptop's memory against a hostile or damaged worker.
+"""
+SHARED_BYTES = 256 * 1024 * 1024
+"""Memory for incomplete entries of all streams of a link together, besides `_SMALL_BYTES` for each stream.
+
+Room for four of the largest entries at a time.
+"""
+
+# Entries up to the size of a DATA frame need no reservation: a stream may always hold one of them.
 _SMALL_BYTES = 1024 * 1024
 
 
 class DamagedEntry(ProtocolError):
-    """What stands where an entry should be is none, or not the one that was written; others may be sound."""
+    """The bytes at this place are not the entry that was written; other entries may be intact."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,17 +52,17 @@ class Entry:
 
 
 def encode_entry(seq: int, time: float, channel: int, parts: Sequence[bytes]) -> bytes:
-    """An entry as bytes."""
+    """Return an entry as bytes; `time` is in Unix seconds."""
     body = pack_parts(parts)
     head = _CHECKED.pack(len(body), seq, time, channel, len(parts))
     return head + struct.pack("!I", zlib.crc32(body, zlib.crc32(head))) + body
 
 
 def entry_span(data: bytes | bytearray | memoryview | mmap, start: int) -> tuple[int, int] | None:
-    """``(seq, bytes)`` of the entry whose header stands at `start`, or None when the header is not whole.
+    """Return ``(seq, length in bytes)`` of the entry whose header is at `start`, or None if the header is incomplete.
 
     Raises:
-        DamagedEntry: the length is beyond all bounds.
+        DamagedEntry: the length is above `MAX_BODY_BYTES`.
     """
     if len(data) - start < HEADER_BYTES:
         return None
@@ -65,7 +73,7 @@ def entry_span(data: bytes | bytearray | memoryview | mmap, start: int) -> tuple
 
 
 def decode_entry(data: bytes) -> Entry:
-    """The inverse of `encode_entry`.
+    """Decode what `encode_entry` has made.
 
     Raises:
         DamagedEntry: the checksum or the parts are wrong.
@@ -83,44 +91,46 @@ def decode_entry(data: bytes) -> Entry:
 
 
 class Room:
-    """How much memory several decoders may use together for large entries."""
+    """The memory that several decoders may use together for large entries."""
 
     def __init__(self, size: int = SHARED_BYTES) -> None:
         self._left = size
 
     def take(self, size: int) -> bool:
-        """Whether there was room."""
+        """Reserve `size` bytes; return False, and reserve nothing, if they are not available."""
         if size > self._left:
             return False
         self._left -= size
         return True
 
     def give_back(self, size: int) -> None:
-        """The inverse of `take`."""
+        """Release bytes that were reserved by `take`."""
         self._left += size
 
 
 class EntryDecoder:
-    """Bytes of a record in any pieces → entries, without looking at a byte twice.
+    """Decodes a record that arrives in pieces of any size into entries, scanning each byte once.
 
     Args:
-        room: of a client, which trusts no peer with its memory. In place of an entry that is larger than
-            `LARGEST_BYTES`, or finds no room, comes an event ``too_large`` {seq, bytes} with its seq.
+        room: the memory limit of a client, which must not trust its peer. An entry larger than `LARGEST_BYTES`, or one
+            for which no memory is left, is replaced by an event ``too_large`` {seq, bytes} with the same seq. None on
+            the worker, which reads its own record.
     """
 
     def __init__(self, room: Room | None = None) -> None:
         self._buffer = bytearray()
         self._wanted = HEADER_BYTES
         self._room = room
-        self._taken = 0
+        self._reserved = 0
         self._to_drop = 0
 
     def feed(self, data: bytes) -> Iterator[Entry]:
-        """The entries that `data` completes.
+        """Yield the entries that `data` completes.
 
         Raises:
-            DamagedEntry: here is none, and where the next one begins is not known.
+            DamagedEntry: there is no valid entry here, and the start of the next one is unknown.
         """
+        # The rest of an entry that was left out never enters the buffer: it may be a gigabyte.
         dropped = min(self._to_drop, len(data))
         self._to_drop -= dropped
         self._buffer += data[dropped:] if dropped else data
@@ -128,49 +138,53 @@ class EntryDecoder:
             yield entry
 
     def close(self) -> None:
-        """Drop what is not whole, and give back its room; a `feed` that is still read, as by its reader, ends."""
+        """Drop the incomplete entry and release its memory; a `feed` that is still being iterated ends."""
         self._buffer.clear()
         self._wanted, self._to_drop = HEADER_BYTES, 0
-        self._give_back()
+        self._release()
 
-    def _give_back(self) -> None:
+    def _release(self) -> None:
         if self._room:
-            self._room.give_back(self._taken)
-        self._taken = 0
+            self._room.give_back(self._reserved)
+        self._reserved = 0
 
     def _next(self) -> Entry | None:
         if len(self._buffer) < self._wanted:
             return None
         self._wanted = _bytes_needed(self._buffer)
         if self._room and self._wanted > _SMALL_BYTES and not self._has_room(self._room):
-            return self._leave_out()
+            return self._replace_too_large()
         if len(self._buffer) < self._wanted:
             return None
         entry = decode_entry(bytes(self._buffer[: self._wanted]))
-        self._go_on()
+        self._advance()
         return entry
 
     def _has_room(self, room: Room) -> bool:
-        """Taken once, and kept until the entry is whole."""
-        if not self._taken and self._wanted <= LARGEST_BYTES and room.take(self._wanted):
-            self._taken = self._wanted
-        return self._taken > 0
+        # Reserve once: `_next` comes here again with each piece until the entry is complete.
+        if not self._reserved and self._wanted <= LARGEST_BYTES and room.take(self._wanted):
+            self._reserved = self._wanted
+        return self._reserved > 0
 
-    def _leave_out(self) -> Entry:
+    def _replace_too_large(self) -> Entry:
         _, seq, time, *_ = _HEADER.unpack_from(self._buffer)
         event = {"event": "too_large", "seq": seq, "bytes": self._wanted - HEADER_BYTES}
         self._to_drop = max(self._wanted - len(self._buffer), 0)
-        self._go_on()
+        self._advance()
         return Entry(seq, time, Channel.EVENT, [json.dumps(event).encode()])
 
-    def _go_on(self) -> None:
+    def _advance(self) -> None:
         del self._buffer[: self._wanted]
         self._wanted = HEADER_BYTES
-        self._give_back()
+        self._release()
 
 
 def _bytes_needed(data: bytearray) -> int:
-    """How much of `data` to wait for: never for gigabytes because a length is damaged, which its parts would tell."""
+    """Return how many bytes to wait for.
+
+    The length is checked against the lengths of the parts as soon as these are here: otherwise one damaged length
+    would make the decoder wait for gigabytes.
+    """
     span = entry_span(data, 0)
     if span is None:
         return HEADER_BYTES

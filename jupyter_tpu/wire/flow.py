@@ -1,9 +1,10 @@
-"""How many bytes may be on their way to a client: enough to fill the path, too few to make anything wait behind them.
+"""Flow control: how many bytes may be in flight to a client.
 
-The window is twice the path's rate times its shortest round trip, within bounds. Samples taken while the kernel had
-little to say tell nothing about the path and only ever raise the rate (BBR's rule). The rate is remembered for as long
-as the connection lasts, however long nothing is sent: it falls, by half at most, only where output that filled the
-window did not reach it for a while.
+Enough to fill the path, too few for control replies to wait behind them. The window is twice the path's rate times its
+shortest round trip, within bounds. Samples taken while the kernel had little to send say nothing about the path, so
+they may raise the rate but never lower it (BBR's rule for application-limited samples). The rate is remembered for the
+whole connection, however long it is idle: it falls, by half at most, only when output that filled the window stayed
+below it for a while.
 """
 
 from __future__ import annotations
@@ -11,16 +12,26 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 
+# On a path of 5 MB/s a window of 1 MiB delays what waits behind it by 0.2 s, which an interrupt's reply can bear.
 MIN_WINDOW_BYTES = 1024 * 1024
+# The window of the SSH channel below (`ssh.connection.WINDOW_BYTES`): more than that cannot be in flight anyway.
 MAX_WINDOW_BYTES = 32 * 1024 * 1024
+# BBR's window for the shortest round trip: a new route with a longer one counts after 10 s.
 _TRIPS_MEMORY_S = 10.0
+# How long a burst must stay slower than the known rate before that is lowered; shorter dips are scheduling noise.
 _PACE_S = 1.0
 _PACE_TRIPS = 4  # a burst's first round trip cannot show what the path carries
 
 
 @dataclass(frozen=True, slots=True)
 class _Mark:
-    """The state when a slice was sent, up to `end` bytes in all; `alone`: nothing else was on its way."""
+    """The state when a slice was sent.
+
+    Attributes:
+        end: bytes sent up to and including the slice.
+        starved: there was nothing more to send, so the sample says little about the path.
+        alone: nothing else was in flight.
+    """
 
     end: int
     sent_at: float
@@ -31,7 +42,11 @@ class _Mark:
 
 
 class Window:
-    """The sender's estimate for one connection; `now` is any monotonic clock in seconds."""
+    """The sender's estimate for one connection; `now` is any monotonic clock in seconds.
+
+    Attributes:
+        size: bytes that may be in flight.
+    """
 
     def __init__(self) -> None:
         self.size = MIN_WINDOW_BYTES
@@ -45,15 +60,16 @@ class Window:
 
     @property
     def in_flight(self) -> int:
+        """Bytes that were sent and not acknowledged yet."""
         return self._sent - self._delivered
 
     @property
     def room(self) -> int:
-        """How many bytes may be sent now."""
+        """Bytes that may be sent now."""
         return max(0, self.size - self.in_flight)
 
     def sent(self, size: int, now: float, *, starved: bool) -> None:
-        """A slice was sent; `starved` means that there was nothing more to send."""
+        """Note that a slice was sent; `starved` means that there was nothing more to send."""
         alone = not self.in_flight
         if alone:
             self._delivered_at, self._pace = now, None
@@ -61,7 +77,7 @@ class Window:
         self._marks.append(_Mark(self._sent, now, self._delivered, self._delivered_at, starved, alone))
 
     def received(self, size: int, now: float) -> None:
-        """The client has `size` bytes more."""
+        """Note that the client has acknowledged `size` more bytes."""
         self._delivered = min(self._sent, self._delivered + size)
         self._delivered_at = now
         mark = None
@@ -71,28 +87,32 @@ class Window:
             self._learn(mark, now)
 
     def forget(self, size: int) -> None:
-        """Bytes of a stream that was closed will never be acknowledged."""
+        """Stop counting bytes of a closed stream: they will never be acknowledged."""
         self._delivered = min(self._sent, self._delivered + size)
 
     def _learn(self, mark: _Mark, now: float) -> None:
-        trip = max(now - mark.sent_at, 1e-4)
+        trip = max(now - mark.sent_at, 1e-4)  # a coarse clock may show no time at all, and the rate divides by it
         rate = (self._delivered - mark.delivered) / max(now - mark.delivered_at, 1e-4)
         shortest = self._shortest_trip(trip, now, alone=mark.alone)
-        self._judge(rate, now, shortest, starved=mark.starved)
+        self._update_rate(rate, now, shortest, starved=mark.starved)
         self.size = int(min(max(2 * self._rate * shortest, MIN_WINDOW_BYTES), MAX_WINDOW_BYTES))
 
     def _shortest_trip(self, trip: float, now: float, *, alone: bool) -> float:
-        """Without what waited before the path: while output is in full flow each trip has waited for a window."""
+        """Return the shortest recent round trip without queueing.
+
+        While output fills the window, each round trip contains the wait for a whole window; such samples count only
+        if they are the shortest even so.
+        """
         if alone or not self._trips or trip < min(value for _, value in self._trips):
             self._trips.append((now, trip))
         while len(self._trips) > 1 and self._trips[0][0] < now - _TRIPS_MEMORY_S:
             self._trips.popleft()
         return min(value for _, value in self._trips)
 
-    def _judge(self, rate: float, now: float, trip: float, *, starved: bool) -> None:
-        """Raise the path's rate at once; lower it when a burst has not kept its pace for so long.
+    def _update_rate(self, rate: float, now: float, trip: float, *, starved: bool) -> None:
+        """Raise the path's rate at once; lower it only after a burst has stayed below it for a while.
 
-        `_pace` is since when the burst is judged, and its best rate from then on.
+        `_pace` is ``(since when the burst is observed, its best rate since then)``.
         """
         if rate >= self._rate:
             self._rate, self._pace = rate, None

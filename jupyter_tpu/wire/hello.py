@@ -1,6 +1,7 @@
-"""The greeting: both sides say which protocols they speak before anything else.
+"""The hello frames: both sides name the protocol versions that they speak before anything else.
 
-An old agent is served, not killed, because it holds somebody's kernels: the highest protocol that both speak is used.
+The highest version that both speak is used, so an older agent still works: restarting it is no option, as it runs a
+user's kernels.
 """
 
 from __future__ import annotations
@@ -11,41 +12,43 @@ from typing import Any
 from jupyter_tpu.wire.frames import ProtocolError
 
 PROTOCOLS = (1,)
-"""The protocols this version speaks."""
+"""The protocol versions that this code speaks."""
 
 ACCEPTS = ("express", "notice")
-"""Kinds of frames that came later: an agent sends them only to clients that say so.
+"""Kinds of frames that were added later: an agent sends them only to clients that list them in their hello.
 
-A kind that nobody has asked for is refused like any other nonsense. So whoever invents one adds a word here.
+A client treats any other kind as a protocol error, so each new kind needs an entry here.
 """
 
 AGENT_KNOWS = ("abort_until",)
-"""Parameters of calls that came later and that a client must not rely on with an older agent."""
+"""Parameters of calls that were added later: a client uses them only with an agent that lists them."""
 
-_CLIENT_LETTERS = frozenset("0123456789abcdef")
+_CLIENT_ID_DIGITS = frozenset("0123456789abcdef")
 
 
 def client_hello(client_id: str, version: str, epoch: int = 0) -> dict[str, Any]:
-    """What the client says first.
+    """Return the client's hello, the first frame of a connection.
 
     Args:
         client_id: 32 hexadecimal digits, new for each link.
-        epoch: higher for each new connection of the link; the agent ends connections of a lower one.
+        version: the package's version.
+        epoch: higher for each new connection of the link; the agent ends connections of a lower one, because a cut
+            connection may still look alive on the worker.
     """
     hello = {"protocols": list(PROTOCOLS), "client_id": client_id, "version": version}
     return {**hello, "epoch": epoch, "accepts": list(ACCEPTS)}
 
 
 def agent_hello(about: dict[str, Any]) -> dict[str, Any]:
-    """What the agent answers; `about` describes it to people."""
+    """Return the agent's hello; `about` describes the agent: its version, pid, and so on."""
     return {"protocols": list(PROTOCOLS), "agent": about}
 
 
 def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
-    """The highest protocol that both speak.
+    """Return the highest protocol version that both sides speak.
 
     Raises:
-        ProtocolError: there is none, or the peer's list is not a list of numbers.
+        ProtocolError: there is none, or `theirs` is not a list of numbers.
     """
     if not isinstance(theirs, list) or not all(isinstance(protocol, int) for protocol in theirs):
         raise ProtocolError(f"no list of protocols: {str(theirs)[:60]}")
@@ -56,20 +59,20 @@ def negotiate(theirs: Any, ours: Iterable[int] = PROTOCOLS) -> int:
 
 
 def checked_epoch(value: Any) -> int:
-    """An epoch as `client_hello` promises it, or a `ProtocolError`."""
+    """Return `value` if it is an epoch as in `client_hello`; anything else is a `ProtocolError`."""
     if not isinstance(value, int):
         raise ProtocolError(f"no epoch: {str(value)[:60]}")
     return value
 
 
 def accepted(theirs: Any) -> frozenset[str]:
-    """Which later kinds of frames the client accepts; an old one says nothing of it."""
-    words = theirs if isinstance(theirs, list) else []
-    return frozenset(word for word in ACCEPTS if word in words)
+    """Return which of `ACCEPTS` the client accepts; an old client sends no such list and accepts none."""
+    kinds = theirs if isinstance(theirs, list) else []
+    return frozenset(kind for kind in ACCEPTS if kind in kinds)
 
 
 def checked_client_id(value: Any) -> str:
-    """A client id as `client_hello` promises it, or a `ProtocolError`."""
-    if not isinstance(value, str) or len(value) != 32 or not set(value) <= _CLIENT_LETTERS:
+    """Return `value` if it is a client id as in `client_hello`; anything else is a `ProtocolError`."""
+    if not isinstance(value, str) or len(value) != 32 or not set(value) <= _CLIENT_ID_DIGITS:
         raise ProtocolError(f"no client id: {str(value)[:60]}")
     return value

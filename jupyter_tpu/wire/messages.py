@@ -1,4 +1,4 @@
-"""Multipart messages as bytes: the channel, the number of parts, the length of each, then the parts as they are."""
+"""Multipart ZMQ messages as bytes: the channel, the number of parts, the length of each, then the parts unchanged."""
 
 from __future__ import annotations
 
@@ -10,34 +10,35 @@ from jupyter_tpu.wire.frames import ProtocolError
 
 _HEAD = struct.Struct("!BH")
 MAX_PARTS = 0xFFFF
+"""The number of parts is 16 bits on the wire."""
 
 
 class Channel(IntEnum):
-    """Where a message of a kernel belongs. A client ignores channels it does not know."""
+    """The channel of a kernel that a message belongs to. A client ignores channels that it does not know."""
 
     SHELL = 0
     CONTROL = 1
     STDIN = 2
     IOPUB = 3
-    EVENT = 4  # the agent's own words on the kernel: one part, JSON
-    REQUEST = 5  # what a client asked, as it was passed on: an execute_request whole, an input_reply without a password
+    EVENT = 4  # the agent's own messages about the kernel: one part, JSON
+    REQUEST = 5  # a client's request as it was passed on: an execute_request whole, an input_reply without a password
 
 
 def channel_name(channel: int) -> str:
-    """The channel's name in lower case; ``channel-9`` for one that a newer agent invented."""
+    """Return the channel's name in lower case; ``channel-9`` for one that only a newer agent knows."""
     return Channel(channel).name.lower() if channel in Channel._value2member_map_ else f"channel-{channel}"
 
 
 def pack_parts(parts: Sequence[bytes]) -> bytes:
-    """The parts' lengths, then the parts."""
+    """Return the parts' lengths, 32 bits each, followed by the parts."""
     return b"".join((struct.pack(f"!{len(parts)}I", *map(len, parts)), *parts))
 
 
 def unpack_parts(body: bytes, count: int) -> list[bytes]:
-    """The inverse of `pack_parts`.
+    """Decode what `pack_parts` has made of `count` parts.
 
     Raises:
-        ProtocolError: lengths and body do not agree.
+        ProtocolError: the lengths do not match the body.
     """
     position = 4 * count
     if position > len(body):
@@ -53,12 +54,12 @@ def unpack_parts(body: bytes, count: int) -> list[bytes]:
 
 
 def encode_request(channel: Channel, parts: Sequence[bytes]) -> bytes:
-    """The payload of a REQUEST frame."""
+    """Return the payload of a REQUEST frame."""
     return _HEAD.pack(channel, len(parts)) + pack_parts(parts)
 
 
 def decode_request(payload: bytes) -> tuple[Channel, list[bytes]]:
-    """The inverse of `encode_request`.
+    """Decode what `encode_request` has made.
 
     Raises:
         ProtocolError: the payload is not a message for a kernel.

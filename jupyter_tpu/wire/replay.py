@@ -1,4 +1,4 @@
-"""The client's cursor in a kernel's record: each seq is applied once and in order, over any number of cuts."""
+"""The client's cursor in a kernel's record: each seq is applied once and in order, over any number of disconnects."""
 
 from __future__ import annotations
 
@@ -9,22 +9,27 @@ from jupyter_tpu.wire.entries import Entry, EntryDecoder, Room
 from jupyter_tpu.wire.frames import ProtocolError
 
 MAX_SEQ = 2**63
+"""Half of what the wire's 64 bits hold: a worker that claims more is broken, and adding to it cannot overflow."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """Messages `first_seq` to `last_seq` are not in the record any more: it is capped, or lost its tail."""
+    """Messages `first_seq` to `last_seq` are missing from the record: its size is capped, or it was damaged."""
 
     first_seq: int
     last_seq: int
 
 
 class Replay:
-    """Applies slices of a record; lives as long as the stream, over all connections.
+    """Applies slices of a record; lives as long as the stream, over all its connections.
 
     Args:
-        next_seq: the first message wanted; everything before it is taken as applied.
-        room: shared by all streams of a link.
+        next_seq: the first message wanted; everything before it counts as applied.
+        room: the memory shared by all streams of a link; its own if None.
+
+    Attributes:
+        next_seq: the message to apply next.
+        offset: where the next slice must begin in the stream's bytes; None until the agent has sent a position.
     """
 
     def __init__(self, next_seq: int, room: Room | None = None) -> None:
@@ -34,16 +39,16 @@ class Replay:
         self._decoder = EntryDecoder(self._room)
 
     def disconnected(self) -> None:
-        """Forget the place in the byte stream; what was not whole comes again."""
+        """Forget the position in the byte stream; an entry that was incomplete is sent again."""
         self.offset = None
         self._decoder.close()
         self._decoder = EntryDecoder(self._room)
 
     def position(self, offset: int, seq: int) -> Cut | None:
-        """The agent goes on at `offset`, where the entry `seq` begins.
+        """Continue at `offset`, where the entry `seq` begins; return what is missing before it, if anything.
 
         Raises:
-            ProtocolError: no record gets that far.
+            ProtocolError: `seq` is above `MAX_SEQ`.
         """
         self.offset = offset
         self._decoder.close()
@@ -51,10 +56,10 @@ class Replay:
         return self._skip_to(seq)
 
     def data(self, offset: int, data: bytes) -> Iterator[Entry | Cut]:
-        """Apply a slice; yields what is new, in order, with a `Cut` where something is missing.
+        """Apply a slice; yield the new entries in order, with a `Cut` where some are missing.
 
         Raises:
-            DamagedEntry: the entry `next_seq` is not what was recorded; see `skip`.
+            DamagedEntry: the entry `next_seq` is damaged; see `skip`.
             ProtocolError: the slice does not continue the last one.
         """
         if offset != self.offset:
@@ -64,13 +69,14 @@ class Replay:
             yield from self._apply(entry)
 
     def skip(self) -> Cut:
-        """Give up the entry `next_seq`: the next position asked for is behind it."""
+        """Give up the entry `next_seq`, so that the next position requested is behind it."""
         self.next_seq += 1
         return Cut(self.next_seq - 1, self.next_seq - 1)
 
     def _apply(self, entry: Entry) -> Iterator[Entry | Cut]:
         if cut := self._skip_to(entry.seq):
             yield cut
+        # A lower seq was applied before a disconnect: drop it, each message is delivered once.
         if entry.seq == self.next_seq:
             self.next_seq += 1
             yield entry

@@ -1,7 +1,7 @@
-"""Requests are numbered by the client and remembered by the worker, so that none is ever given to a kernel twice.
+"""Requests, numbered by the client and remembered by the worker, so that none reaches a kernel twice.
 
-The id is the link's own, (client id, counter): Jupyter's msg_ids are not unique, because a manager and its clients
-count from the same start in clones of one session.
+The id is the link's own, (client id, counter): Jupyter's msg_ids are not unique, because a `KernelManager` and its
+clients use clones of one session, which all count from the same start.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_SLOT = struct.Struct("!16sQ")
+_SLOT = struct.Struct("!16sQ")  # client id, highest number; the layout of the file on the worker's disk
 SLOT_BYTES = _SLOT.size
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A message on its way to a kernel; `asked_at` is by a clock that runs on while the machine sleeps."""
+    """A message for a kernel; `asked_at` is in seconds of a clock that also runs while the machine sleeps."""
 
     number: int
     stream: int
@@ -25,11 +25,11 @@ class Request:
 
 
 class Outbox:
-    """The client's side: what the agent has not acknowledged yet, in the order it was sent.
+    """The client's requests that the agent has not acknowledged yet, in the order they were sent.
 
     Attributes:
-        size: bytes of it.
-        unsent: numbers of those that were never sent, because there was no connection.
+        size: bytes of all of them.
+        unsent: numbers of the requests that were never sent, because there was no connection.
     """
 
     def __init__(self) -> None:
@@ -40,11 +40,11 @@ class Outbox:
 
     @property
     def last_number(self) -> int:
-        """Of the newest request, acknowledged or not."""
+        """Number of the newest request, acknowledged or not; 0 before the first."""
         return self._last_number
 
     def add(self, stream: int, payload: bytes, *, asked_at: float) -> Request:
-        """Number a message and keep it."""
+        """Number a message and store it until it is acknowledged."""
         self._last_number += 1
         request = Request(self._last_number, stream, payload, asked_at)
         self._pending[request.number] = request
@@ -52,37 +52,39 @@ class Outbox:
         return request
 
     def acknowledged(self, number: int) -> None:
-        """The agent has it. An unknown number is an old one and means nothing."""
+        """Remove a request that the agent has; an unknown number was acknowledged before, and is ignored."""
         if request := self._pending.pop(number, None):
             self.size -= len(request.payload)
             self.unsent.discard(number)
 
     def drop(self, stream: int) -> None:
-        """The stream is closed: nobody waits for these any more."""
+        """Remove the requests of a closed stream."""
         for request in self.pending():
             if request.stream == stream:
                 self.acknowledged(request.number)
 
     def pending(self) -> Iterator[Request]:
-        """What must be sent again after a cut."""
+        """Iterate over what must be sent again after a disconnect; removing requests meanwhile is safe."""
         return iter(tuple(self._pending.values()))
 
 
 class SeenRequests:
-    """The worker's side, one per kernel: the highest number of each client.
+    """The requests that a kernel has received: the highest number of each client, on the worker.
 
-    Enough, because a client sends in order and repeats in order. Kept as fixed slots, one per client, so that the
-    file behind it is written in place before the kernel gets the request: a crash may lose a request, never double it.
+    The highest is enough, because a client sends in order and repeats in order. Stored in fixed slots, one per client,
+    so that the file can be written in place before the kernel gets the request: a crash may lose a request, but never
+    run it twice.
     """
 
     def __init__(self, slots: bytes = b"") -> None:
+        # A crash while a new slot is written leaves part of one: that request did not reach the kernel.
         whole = len(slots) - len(slots) % SLOT_BYTES
         self._slots = {
             client.hex(): (position, last) for position, (client, last) in enumerate(_SLOT.iter_unpack(slots[:whole]))
         }
 
     def accept(self, client_id: str, number: int) -> tuple[int, bytes] | None:
-        """None for a request that was seen before; else where in the file to write what, before passing it on."""
+        """Return ``(position, bytes)`` to write to the file before the request is passed on; None if seen before."""
         position, last = self._slots.get(client_id, (len(self._slots), 0))
         if number <= last:
             return None
