@@ -1,11 +1,15 @@
-"""Kernels on workers, as Jupyter sees them: kernelspecs, a provisioner, and a launcher for who takes no provisioners.
+"""Kernels on workers, as Jupyter sees them: kernelspecs, a provisioner, and a launcher for front ends without one.
 
-    kernelspecs    one per READY node
-    provisioner    what KernelManager starts (jupyter_client's plug-in point)
+    kernelspecs    one per READY node, and one per environment on it
+    provisioner    the kernel provisioner of jupyter_client: start reading here
     launcher       the same as a program, from a kernelspec's argv
-    connections    from a node's name to an SSH connection; one background thread, one shared link per worker
+    kernel_host    one kernel with all that this process holds for it
     remote_kernel  one kernel on a worker: starts, ends, reports its death
-    messages       local ZMQ sockets, joined to the kernel's stream
+    connections    from a node's name to an SSH connection; one background thread, one shared link per worker
+    messages       local ZMQ sockets, connected to the kernel's stream
+    environments   Python environments of frameworks on workers
+    registry       which kernels belong to this machine's servers
+    agents         calls to agents without a kernel
 
-Knows nothing of the server: nbclient or a terminal use all of it with no Jupyter server about.
+It must not know the Jupyter server: nbclient or a terminal use all of it without one.
 """

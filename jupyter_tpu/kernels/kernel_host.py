@@ -1,7 +1,7 @@
-"""A kernel with all that this process keeps for it: local sockets, its share of a link, the kernel behind it.
+"""One kernel with all that this process holds for it: local sockets, its share of a link, the remote kernel.
 
-Lives in the loop of its `LinkPool`. The sockets are there first and last: clients may connect before the kernel is up,
-and keep their connections over restarts.
+Lives in the loop of its `LinkPool`. The sockets are opened first and closed last: clients may connect before the kernel
+runs, and keep their connections over restarts.
 """
 
 from __future__ import annotations
@@ -31,19 +31,23 @@ from jupyter_tpu.kernels.remote_kernel import RemoteKernel
 
 OnLink = Callable[[LinkStatus], None]
 
-_REFUSED = "The worker cannot be used: {} This kernel may run on there. It is tried again until that is fixed."
+_REFUSED = (
+    "The worker cannot be used: {} This kernel may still be running there. The connection is retried until that is "
+    "fixed."
+)
+# A launcher that its front end has killed needs some seconds to end its kernel and release its ports.
 _PORT_WAIT_S = 10.0
 _PORT_TRY_S = 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Loss:
-    """A node is gone, and all that was on it.
+    """A node that is gone, with all that was on it.
 
     Attributes:
-        was_on: the worker, by the name of its host key; empty when nobody knows.
+        was_on: the worker, by its host key alias; empty if unknown.
         at: when it was last reached (Unix seconds).
-        known_at: when the cloud said so (Unix seconds).
+        known_at: when the cloud reported the loss (Unix seconds).
     """
 
     was_on: str
@@ -59,11 +63,15 @@ class KernelHost:
     """One kernel for one front end; nothing happens before `start` or `find`.
 
     Args:
+        key: the worker.
+        pool: the links of the loop that this is used in.
+        addresses, secrets: of the local sockets.
         on_link: called with each new status of the link that the kernel uses.
-        runs: where it is noted what is run, for the day on which the node is taken away.
+        runs: the log of what is run, to offer it for a rerun if the node is lost; None for no log.
+        environment: the kernel's environment; none if None.
 
     Attributes:
-        loss: how the node was lost, with all that was on it; None while it was not.
+        loss: the loss of the node; None while it is not lost.
     """
 
     def __init__(
@@ -85,22 +93,23 @@ class KernelHost:
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._runs = ExecutionWatch(runs) if runs else None
         self._environment = environment or KernelEnvironment(key, "")
-        self._following = RecordFanout(self._hear)
+        self._following = RecordFanout(self._observe)
         self._clients = LocalClients(self._bridge, self._following, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
         self._changing = asyncio.Lock()
         self._owner = uuid.uuid4().hex
         self._down_since: float | None = None
-        self._has_told_refusal = False
+        self._has_shown_refusal = False
 
     @property
     def is_started(self) -> bool:
+        """Whether there is a kernel, which may have ended."""
         return self._kernel is not None
 
     @property
     def kernel(self) -> RemoteKernel:
-        """The kernel, once started."""
+        """The kernel; only after `start` or `find` has got as far as the link."""
         assert self._kernel, "not started"
         return self._kernel
 
@@ -111,53 +120,60 @@ class KernelHost:
             TpuError: that failed; what has been done by then stays until `give_up`.
         """
         async with self._changing:
+            # Sockets first: VS Code tests the ports of the connection file while the kernel is still starting.
             await self._open_bridge(on_progress)
             if self._runs:
                 self._runs.begin()
             await self._join_worker(on_progress)
             launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
-            self._tell(on_progress, "Starting the kernel")
+            self._report(on_progress, "Starting the kernel")
             await self.kernel.start(launch)
+            # Before the kernel has answered: requests that wait travel with the start and save a round trip.
             self._bridge.join(self, self.kernel.foretold)
             await self.kernel.wait_until_up()
 
     async def find(self, kernel_id: str, on_progress: OnProgress) -> None:
-        """Bind the sockets for a kernel that runs already; the link comes when it can."""
+        """Bind the sockets for a kernel that runs already, and open the link in the background."""
         async with self._changing:
             self._bridge.open()
+            # Clients of the new sockets have seen nothing yet; a page restores earlier output from the record itself.
             self._clients.close()
             self._clients = LocalClients(self._bridge, self._following, "end")
-            self._owner = ""  # its start was somebody else's
+            self._owner = ""  # another process has started it
             if self._runs:
                 self._runs.go_on()
-            self._take_link(self._pool.join(self._key), on_progress)
+            self._use_link(self._pool.join(self._key), on_progress)
             self.kernel.find(kernel_id)
             self._environment.take_up(self.kernel.call)
             self._bridge.join(self)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """What the agent says of a kernel that was found; first waits for a client that reads what comes then."""
+        """Return the agent's ``kernel_info`` of a kernel that was found; empty if it is gone.
+
+        Waits for a subscriber first: what the kernel sends then would be lost without one.
+        """
         await self._bridge.wait_for_reader()
         info = await self.kernel.learn_state()
         if self._runs and info:
             await self._runs.take_stock(self.kernel.call)
         elif self._runs and self._shared:
-            self._find_lost(self._runs, self._shared)
+            self._detect_loss(self._runs, self._shared)
         return info
 
     async def restart(self, launch: Launch, on_progress: OnProgress, *, after_death: bool = False) -> None:
         """Start the kernel again, over a new link if the old one is lost.
 
-        `after_death`: nobody has asked for it, so what had run before is not to be forgotten.
+        Args:
+            after_death: the restarter does it, not the user, so the log of what had run is kept.
         """
         self._bridge.publish()  # a KernelManager removes the names of Unix sockets at every shutdown
         if self._shared is None or self._shared.link.state == "lost":
             await self._leave_worker()
             await self._join_worker(on_progress)
-            self._on_link(self.link_status)  # it was told last that the link is lost
+            self._on_link(self.link_status)  # the last status reported was "lost"
         launch = await self._environment.provide(launch, self.kernel.call, on_progress, self.say)
-        self._tell(on_progress, "Starting the kernel again")
-        if self._shared and self._is_another(self._shared):  # the record was on the lost one
+        self._report(on_progress, "Restarting the kernel")
+        if self._shared and self._is_another(self._shared):  # the record was lost with the old node
             if self._runs:
                 await self._environment.tell_what_is_gone(self._runs.lost_code(), on_progress, self.say)
             self._following.begin_anew()
@@ -165,6 +181,7 @@ class KernelHost:
         if self._runs and not after_death:
             self._runs.begin()
         await self.kernel.restart(launch)
+        # Only now is the loss over: a restart that failed leaves it for the next attempt.
         if self._runs and self.loss:
             self._runs.succeed()
         self.loss = None
@@ -172,25 +189,25 @@ class KernelHost:
         await self.kernel.wait_until_up()
 
     async def close(self) -> None:
-        """Give everything back; a kernel that has ended is forgotten by its worker, for which a cut link is waited."""
+        """Release everything, and remove an ended kernel from its worker, which waits for a disconnected link."""
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
-        await self._give_back(and_forget=has_ended)
+        await self._release(and_forget=has_ended)
 
     async def leave(self) -> None:
-        """Give everything back; the kernel goes on, and what its worker keeps of it stays."""
-        await self._give_back(and_forget=False)
+        """Release everything; the kernel keeps running, and its record stays."""
+        await self._release(and_forget=False)
 
     async def give_up(self) -> None:
-        """Leave nothing, here or on the worker, however far a start has come; one that is under way ends first."""
+        """Remove everything, here and on the worker, however far a start has got; waits for one in progress."""
         async with self._changing:
-            await self._give_back(and_forget=True)
+            await self._release(and_forget=True)
 
     async def say(self, words: str) -> None:
-        """Tell whoever follows or listens, in the cell that the kernel spoke of last."""
+        """Print a notice in all front ends, in the cell that printed last."""
         self._following.tell("words", message=words)
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
-        """Have `follower` read the kernel's record from `from_seq`, or from what comes next."""
+        """Let `follower` read the kernel's record from `from_seq`, or from the next message."""
         follower.begin(self._following, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
 
     async def hold_cells(self) -> None:
@@ -205,7 +222,7 @@ class KernelHost:
         """Call a method of the agent for this kernel.
 
         Raises:
-            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
         return await self.kernel.call(method, params)
 
@@ -218,7 +235,7 @@ class KernelHost:
     # -- what the bridge needs of the kernel -----------------------------------------------------------------------
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
-        """What a client says. What is refused is answered here: a cell with an error, other requests with words."""
+        """Send a client's request. A refused one is answered here: a cell with an error, others with a notice."""
         try:
             self.kernel.send(channel, parts)
         except TpuError as error:
@@ -228,23 +245,26 @@ class KernelHost:
                 self._bridge.say(str(error))
 
     def hold(self) -> None:
+        """Pause delivery to the bridge: a client's queue is full."""
         self._clients.hold()
 
     def resume(self) -> None:
+        """Continue delivery after `hold`."""
         self._clients.resume()
 
     def let_replies_pass(self) -> None:
+        """Deliver replies although output is held."""
         self._clients.let_replies_pass()
 
     # -- inside ----------------------------------------------------------------------------------------------------
 
-    def _hear(self, channel: str, parts: list[bytes]) -> None:
+    def _observe(self, channel: str, parts: list[bytes]) -> None:
         if self._runs:
             self._runs.hear(channel, parts)
         self._environment.hear(channel, parts)
 
     async def _open_bridge(self, on_progress: OnProgress) -> None:
-        """Open the sockets. A launcher that its front end has just killed may have their ports for a moment longer."""
+        """Open the sockets; wait a while for ports that a launcher just killed by its front end still uses."""
         until, waits_for = time.monotonic() + _PORT_WAIT_S, 0
         while True:
             try:
@@ -261,7 +281,8 @@ class KernelHost:
                     on_progress({"phase": "connecting", "message": message, "fraction": None})
             await asyncio.sleep(_PORT_TRY_S)
 
-    async def _give_back(self, *, and_forget: bool) -> None:
+    async def _release(self, *, and_forget: bool) -> None:
+        # Readers first, so that they get "closed" and nothing of the end; the worker last, as it may take long.
         self._environment.close()
         self._following.tell("closed")
         self._following.disconnect()
@@ -273,7 +294,7 @@ class KernelHost:
             await self._leave_worker()
 
     def connection_info(self) -> dict[str, Any]:
-        """What jupyter_client wants to know of the sockets."""
+        """Return the sockets' addresses and keys, as jupyter_client's connection info."""
         info: dict[str, Any] = {
             "transport": self._addresses.transport,
             "ip": self._addresses.ip,
@@ -285,17 +306,20 @@ class KernelHost:
             info["curve_publickey"], info["curve_secretkey"] = (key.decode() for key in self._secrets.curve)
         return info
 
-    def _tell(self, on_progress: OnProgress, step: str) -> None:
+    def _report(self, on_progress: OnProgress, step: str) -> None:
         if self._shared and self._shared.link.is_up:
             on_progress({"phase": "starting_kernel", "message": step, "fraction": None})
         else:
-            on_progress({"phase": "connecting", "message": "Waiting for the link to the worker", "fraction": None})
+            on_progress(
+                {"phase": "connecting", "message": "Waiting for the connection to the worker", "fraction": None}
+            )
 
     async def _join_worker(self, on_progress: OnProgress) -> None:
-        self._take_link(await self._pool.acquire(self._key, on_progress), on_progress)
+        self._use_link(await self._pool.acquire(self._key, on_progress), on_progress)
 
-    def _take_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
+    def _use_link(self, shared: WorkerLink, on_progress: OnProgress) -> None:
         self._shared = shared
+        # On the same worker events of earlier processes are still in the record; the generation tells them apart.
         generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
         self._kernel = RemoteKernel(shared.link, self._following, on_progress, owner=self._owner, generation=generation)
         if self._runs:
@@ -309,6 +333,7 @@ class KernelHost:
         elif self._down_since is None:
             self._down_since = status.since
         if status.state == "lost":
+            # A node that is gone or stopped took its kernels along; after any other loss they may still be running.
             is_gone = status.error_code in (NodeNotFound.code, WrongState.code)
             if is_gone and self._shared:
                 ran_on = self._runs.ran_on if self._runs else ""
@@ -319,18 +344,18 @@ class KernelHost:
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:
-        """Whoever waits for a link that needs a person's repair, or is lost, learns why; the notebook does so once."""
+        """Answer waiting cells if the link is lost, or needs the user to repair something; notify the notebook once."""
         error = self._shared.link.error if self._shared else None
         if status.state == "live":
-            self._has_told_refusal = False
+            self._has_shown_refusal = False
         elif error and (status.state == "lost" or self.kernel.refusal):
             self.kernel.refuse_waiting(error)
-            if status.state == "down" and not self._has_told_refusal:
-                self._has_told_refusal = True
+            if status.state == "down" and not self._has_shown_refusal:
+                self._has_shown_refusal = True
                 self._following.tell("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
-        """Whether the node was lost, and this is a worker of another; one that was stopped keeps its disk."""
+        """Return whether this worker is of another node than the lost one; a node that was stopped keeps its disk."""
         return self.loss is not None and self.loss.was_on not in ("", shared.was_on)
 
     def _lose_node(self, was_on: str, reason: str) -> None:
@@ -340,8 +365,8 @@ class KernelHost:
         if self._runs:
             self._runs.lose(reason.partition("\n")[0], self.loss.at)
 
-    def _find_lost(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
-        """The worker knows nothing of the kernel: it may be another one than that on which cells have run."""
+    def _detect_loss(self, runs: ExecutionWatch, shared: WorkerLink) -> None:
+        """Note the loss if the worker does not know the kernel and is not the one on which its cells have run."""
         if self.kernel.is_gone and self.loss is None and runs.ran_on not in ("", shared.was_on):
             self._lose_node(runs.ran_on, self.kernel.reason)
 

@@ -1,7 +1,7 @@
-"""A kernelspec per READY node, and one per environment on it: what every front end lists among the kernels.
+"""Kernelspecs: one per READY node and one per environment on it, which every front end lists among the kernels.
 
-The folder of kernelspecs is the only state: each spec says in its metadata which node, project and endpoint it is of,
-and which environment. A notebook saves its name, and so its environment.
+The folder of kernelspecs is the only state: each spec's metadata names its node, project, endpoint and environment. A
+notebook saves the spec's name, and with it its environment.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from jupyter_tpu.models import Node, NodeName
 
 METADATA_KEY = "jupyter_tpu"
 LOGO = "logo-svg.svg"
-_LONGEST_NAME = 100
+_LONGEST_NAME = 100  # characters; front ends show it in one line of a list
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,12 +44,12 @@ class InstalledSpec:
 
 
 def kernelspec_name(node: NodeName, environment: str = "") -> str:
-    """The name to start a kernel on `node` by."""
+    """Return the usual name of the kernelspec of `node`, or of an environment on it."""
     return f"tpu-{node.node_id}-{node.zone}" + (f"-{environment.replace('_', '-')}" if environment else "")
 
 
 def _free_name(node: NodeName, endpoint: str, environment: str) -> str:
-    """The usual name, or a longer one where a node of another project or cloud with the same id and zone has it."""
+    """Return the usual name, or a longer one if a node of another project or cloud with the same id and zone has it."""
     return next(name for name in _names(node, environment) if _is_free(name, node, endpoint, environment))
 
 
@@ -61,7 +61,7 @@ def _names(node: NodeName, environment: str) -> Iterator[str]:
 
 
 def _is_free(name: str, node: NodeName, endpoint: str, environment: str) -> bool:
-    """Whether nobody has `name` but perhaps the same node; an emulator's endpoint is another one at each start."""
+    """Return whether `name` is unused, or the same node's; an emulator's endpoint changes with each start."""
     holder = _read(kernels_folder() / name / "kernel.json")
     if holder is None:
         return True
@@ -70,7 +70,7 @@ def _is_free(name: str, node: NodeName, endpoint: str, environment: str) -> bool
 
 
 def kernels_folder() -> Path:
-    """Where Jupyter looks for the user's own kernelspecs."""
+    """Return the folder of the user's own kernelspecs."""
     return Path(jupyter_data_dir()) / "kernels"
 
 
@@ -82,7 +82,12 @@ def write_kernelspec(
     ssh_user: str = "",
     environment: Remembered | None = None,
 ) -> str:
-    """Write or renew the kernelspec of `node`, or of an environment on it, and return its name."""
+    """Write or replace the kernelspec of `node`, or of an environment on it, and return its name.
+
+    Args:
+        proxy_command, ssh_user: how kernels reach the node; empty for the provisioner's configuration.
+        environment: None for the worker's own Python.
+    """
     framework = environment.framework if environment else ""
     name = _free_name(node.name, settings.endpoint, framework)
     config = _config(node.name, settings, proxy_command, ssh_user, framework)
@@ -97,7 +102,10 @@ def write_kernelspec(
 
 
 def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = None) -> bool:
-    """Remove the kernelspecs of `node` in the cloud at `endpoint`, or that of an environment; whether there was one."""
+    """Remove the kernelspecs of `node` in the cloud at `endpoint`, or the one of an environment.
+
+    Returns whether there was one.
+    """
     found = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (str(node), endpoint)]
     meant = [spec for spec in found if environment in (None, spec.environment)]
     for spec in meant:
@@ -106,13 +114,13 @@ def remove_kernelspec(node: NodeName, endpoint: str, environment: str | None = N
 
 
 def list_kernelspecs() -> tuple[InstalledSpec, ...]:
-    """Our kernelspecs, whichever project they are of."""
+    """Return our kernelspecs, of all projects."""
     paths = sorted(kernels_folder().glob("tpu-*/kernel.json"))
     return tuple(spec for spec in map(_read, paths) if spec)
 
 
 def kernelspec_names(settings: CloudSettings) -> dict[str, str]:
-    """Names of the kernelspecs on disk for this cloud, by the full name of their node; without environments."""
+    """Return the names of the kernelspecs on disk for this cloud, by their nodes' full names; without environments."""
     ours = [spec for spec in list_kernelspecs() if spec.endpoint == settings.endpoint and not spec.environment]
     return {spec.node_name: spec.name for spec in ours}
 
@@ -125,13 +133,14 @@ def sync_kernelspecs(
     proxy_command: str = "",
     ssh_user: str = "",
 ) -> bool:
-    """Make the kernelspecs of this project and endpoint those of the READY `nodes`; whether any changed.
+    """Write and remove kernelspecs so that this project and endpoint have those of the READY `nodes`.
 
-    A node has one for each environment too that is on it, or is recreated when a kernel starts there.
+    A node also has one for each of its saved environments, which is recreated when a kernel starts there. Returns
+    whether anything changed.
 
     Args:
-        complete: whether `nodes` are all there are; specs of missing nodes stay otherwise.
-        proxy_command, ssh_user: for the kernelspecs that are missing; those that exist stay as they are.
+        complete: whether `nodes` are all that exist; if not, specs of other nodes stay.
+        proxy_command, ssh_user: for new kernelspecs; those that exist stay as they are.
     """
     nodes = tuple(nodes)
     ready = {str(node.name): node for node in nodes if node.state == "READY"}
@@ -150,7 +159,7 @@ def sync_kernelspecs(
 
 
 def _wanted_on(node: Node, settings: CloudSettings) -> Iterator[tuple[tuple[str, str], Remembered | None]]:
-    """The kernelspecs of a READY node, by its name and the environment."""
+    """Yield ``((node name, framework), environment)`` for each kernelspec of a READY node."""
     yield (str(node.name), ""), None
     for each in EnvironmentMemory(node.name, settings.endpoint).all():
         yield (str(node.name), each.framework), each
@@ -161,7 +170,7 @@ def _is_of(spec: InstalledSpec, settings: CloudSettings) -> bool:
 
 
 def _display_name(node: Node, environment: Remembered | None) -> str:
-    """``JAX 0.10 · v5litepod-8 · my-node``."""
+    """Return the name that front ends show: ``JAX 0.10 · v5litepod-8 · my-node``."""
     title = environment.title if environment else "Python 3"
     return plain(f"{title} · {node.accelerator_type} · {node.name.node_id}", _LONGEST_NAME)
 
@@ -169,7 +178,7 @@ def _display_name(node: Node, environment: Remembered | None) -> str:
 def _config(
     name: NodeName, settings: CloudSettings, proxy_command: str, ssh_user: str, environment: str
 ) -> dict[str, str]:
-    """The provisioner's traits; empty ones are left to its configuration."""
+    """Return the provisioner's traits; empty ones are omitted, so that its configuration applies."""
     way = {"proxy_command": proxy_command, "ssh_user": ssh_user}
     config = {"node": str(name), "endpoint": settings.endpoint, **way, "environment": environment}
     return {key: value for key, value in config.items() if value or key == "endpoint"}
@@ -220,5 +229,5 @@ def _read(path: Path) -> InstalledSpec | None:
         AttributeError,
         RecursionError,
         BadInput,
-    ):  # somebody else's, or half written: not ours to touch
+    ):  # not ours, or incomplete: leave it alone
         return None

@@ -1,4 +1,4 @@
-"""What to start on a worker."""
+"""The parameters of a kernel's start on a worker, and the environment variables that it gets."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import Any
 from jupyter_tpu.errors import BadInput
 
 FORWARD_VARIABLE = "JUPYTER_TPU_FORWARD_ENV"
-"""Names the variables that the user wants kernels to get as well, separated by commas or blanks."""
+"""The environment variable with the names of further variables for kernels, separated by commas or blanks."""
 
 _ALWAYS = ("JPY_SESSION_NAME",)
-# a whole name only: a pattern could take a token along that nobody thought of
+# Whole names only: a pattern could forward a token that its user did not think of.
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
-    """The part of this machine's environment that a kernel on a worker gets.
+    """Return the part of `env` that a kernel on a worker gets: `names` and JPY_SESSION_NAME.
 
     Raises:
         BadInput: one of `names` is not a variable's name.
@@ -35,19 +35,22 @@ def forwarded(env: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
 
 
 def forwarded_names(env: Mapping[str, str]) -> list[str]:
-    """What the environment itself says is to be forwarded."""
+    """Return the names that the environment lists in `FORWARD_VARIABLE`."""
     return env.get(FORWARD_VARIABLE, "").replace(",", " ").split()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What to start. Nothing of this machine's environment but `env` travels.
+    """The parameters of a start; of this machine's environment only `env` is sent.
 
     Attributes:
-        python: on the worker; empty for the worker's own.
-        folder: of the notebook, on this machine; None where nobody knows it.
-        replaces: whether a kernel of the same id, left by a process that was killed, is ended and forgotten first.
-        ends_alone_after_s: how long it may be idle while nobody follows it; None for as long as it likes.
+        key, signature_scheme: with which the kernel signs its messages.
+        env: environment variables for the kernel.
+        cwd: folder on the worker; empty for the home folder.
+        python: path on the worker; empty for the worker's own.
+        folder: the notebook's, on this machine; None if unknown.
+        replaces: whether a kernel of the same id, left by a process that was killed, is removed first.
+        ends_alone_after_s: seconds of idleness without a client after which the kernel ends; None for never.
     """
 
     kernel_id: str
@@ -62,7 +65,7 @@ class Launch:
     ends_alone_after_s: float | None = None
 
     def to_params(self) -> dict[str, Any]:
-        """The parameters of the agent's `start_kernel` and `restart_kernel`."""
+        """Return the parameters of the agent's ``start_kernel`` and ``restart_kernel``."""
         return {
             "kernel_id": self.kernel_id,
             "key": self.key,

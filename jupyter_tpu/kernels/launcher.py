@@ -2,11 +2,11 @@
 
     python -m jupyter_tpu.kernels.launcher --node projects/…/nodes/my-node -f connection.json
 
-Opens the ports of the connection file at once, so that a client which tests them finds them; ends with the kernel, and
-ends the kernel when it is told to end itself or its parent is gone. A launcher that is killed (SIGKILL) cannot: its
-kernel runs on until the next launcher with the same connection file replaces it, the node is stopped, or it has been
-idle for 12 hours without its launcher (``--end-alone-after SECONDS``, or JUPYTER_TPU_END_ALONE_AFTER_S; 0 for never).
-That is long, because to the node a laptop that sleeps over night looks the same.
+It opens the ports of the connection file at once, for clients that test them. It exits with the kernel, and ends the
+kernel on SIGTERM or when its parent process is gone. After SIGKILL it cannot: then the kernel keeps running until the
+next launcher with the same connection file replaces it, the node is stopped, or it has been idle for 12 hours without
+its launcher (``--end-alone-after SECONDS``, or JUPYTER_TPU_END_ALONE_AFTER_S; 0 for never). The time is long because a
+laptop that sleeps over night looks the same to the node.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from jupyter_tpu.kernels.messages.local_ports import addresses_of
 from jupyter_tpu.kernels.messages.zmq_bridge import Secrets
 from jupyter_tpu.models import NodeName
 
-_END_ALONE_AFTER_S = 12 * 3600.0
-_GRACE_S = 3
-_LEAVE_S = 30  # a start that is under way takes so long on a busy node
-_PARENT_CHECK_S = 2
+_END_ALONE_AFTER_S = 12 * 3600.0  # longer than a night, see above
+_GRACE_S = 3  # between SIGTERM and SIGKILL to the kernel
+_LEAVE_S = 30  # a start in progress takes so long on a busy node
+_PARENT_CHECK_S = 2  # nothing notifies a process of its parent's end on all systems
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a kernel until it ends; the exit code is the kernel's, or 1 when it could not be started."""
+    """Run a kernel until it ends; return its exit code, or 1 if it could not be started."""
     logging.basicConfig(level=logging.WARNING, format="%(message)s")
     options = _parser().parse_args(argv)
     try:
@@ -59,39 +59,40 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 class _Launcher:
-    """One kernel, from the command line's options to its end."""
+    """Runs one kernel, from the command line's options to its end."""
 
     def __init__(self, options: argparse.Namespace) -> None:
         connection = _read_connection_file(options.connection_file)
-        self._told_to_end = asyncio.Event()
+        self._end_requested = asyncio.Event()
         self._pool = LinkPool()
         self._launch = _launch(options, connection)
         key = _worker_key(options)
         environment = KernelEnvironment(key, options.environment)
         addresses = addresses_of(connection)
-        self._hosted = KernelHost(key, self._pool, addresses, _secrets(connection), environment=environment)
+        self._host = KernelHost(key, self._pool, addresses, _secrets(connection), environment=environment)
         self._interrupts: set[asyncio.Task[None]] = set()
 
     async def run(self) -> int:
+        """Run the kernel and return the exit code: the kernel's, or 0 if this launcher was asked to end."""
         loop = asyncio.get_running_loop()
-        loop.add_signal_handler(signal.SIGTERM, self._told_to_end.set)
+        loop.add_signal_handler(signal.SIGTERM, self._end_requested.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
-        told = asyncio.create_task(self._until_told_to_end())
+        end_request = asyncio.create_task(self._wait_for_end_request())
         try:
-            return await self._run_kernel(told)
+            return await self._run_kernel(end_request)
         except zmq.ZMQError as error:
             raise BadInput(f"The ports of the connection file cannot be opened: {error}.") from error
         finally:
-            told.cancel()
+            end_request.cancel()
             self._pool.close()
 
-    async def _run_kernel(self, told: asyncio.Task[None]) -> int:
+    async def _run_kernel(self, end_request: asyncio.Task[None]) -> int:
         try:
-            starting = asyncio.create_task(self._hosted.start(self._launch, _show))
-            if not await _first(starting, told):
+            starting = asyncio.create_task(self._host.start(self._launch, _show))
+            if not await _first(starting, end_request):
                 return 0
-            ending = asyncio.create_task(self._hosted.kernel.wait())
-            if not await _first(ending, told):
+            ending = asyncio.create_task(self._host.kernel.wait())
+            if not await _first(ending, end_request):
                 await self._end_kernel()
                 return 0
             return self._outcome()
@@ -99,13 +100,13 @@ class _Launcher:
             await self._leave()
 
     async def _leave(self) -> None:
-        """End the kernel, if the worker can be told in time; a start that is under way has to end first."""
+        """End the kernel, unless the worker is out of reach; a start in progress has to end first."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_LEAVE_S):
-                await self._hosted.give_up()
+                await self._host.give_up()
 
     async def _end_kernel(self) -> None:
-        kernel = self._hosted.kernel
+        kernel = self._host.kernel
         await kernel.terminate()
         try:
             async with asyncio.timeout(_GRACE_S):
@@ -114,7 +115,7 @@ class _Launcher:
             await kernel.kill()
 
     def _outcome(self) -> int:
-        kernel = self._hosted.kernel
+        kernel = self._host.kernel
         assert kernel.exit_code is not None
         return kernel.exit_code if kernel.exit_code >= 0 else 128 - kernel.exit_code
 
@@ -125,25 +126,25 @@ class _Launcher:
 
     async def _try_to_interrupt(self) -> None:
         try:
-            if self._hosted.is_started:
-                await self._hosted.kernel.interrupt()
+            if self._host.is_started:
+                await self._host.kernel.interrupt()
         except TpuError as error:
             _say(str(error))
 
-    async def _until_told_to_end(self) -> None:
-        """Wait for SIGTERM or the parent's end: nobody else would ever end this kernel."""
+    async def _wait_for_end_request(self) -> None:
+        """Wait for SIGTERM or the parent's end: nothing else would ever end this kernel."""
         parent = os.getppid()
         while os.getppid() == parent:
             try:
                 async with asyncio.timeout(_PARENT_CHECK_S):
-                    await self._told_to_end.wait()
+                    await self._end_requested.wait()
             except TimeoutError:
                 continue
             return
 
 
 async def _first(task: asyncio.Task[Any], other: asyncio.Task[Any]) -> bool:
-    """Whether `task` ended before `other`; it is cancelled otherwise, and raises what it raised."""
+    """Return whether `task` ended before `other`, else cancel it; raises what `task` raised."""
     await asyncio.wait({task, other}, return_when=asyncio.FIRST_COMPLETED)
     if not task.done():
         task.cancel()
@@ -159,23 +160,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--endpoint", default=settings_from_environment().endpoint, help="HOST:PORT of an emulator")
     parser.add_argument("--worker-id", type=int, default=0)
     parser.add_argument("--python", default="", help="Python on the worker")
-    parser.add_argument("--environment", default="", help="framework whose environment the kernel runs in")
+    parser.add_argument(
+        "--environment", default="", help="framework whose environment on the worker the kernel runs in"
+    )
     parser.add_argument("--cwd", default="", help="folder on the worker")
-    parser.add_argument("--proxy-command", default="", help="as ssh's ProxyCommand")
+    parser.add_argument("--proxy-command", default="", help="command to connect through, as in ssh's ProxyCommand")
     parser.add_argument("--ssh-user", default="")
     parser.add_argument(
         "--forward-env",
         metavar="NAME",
         action="append",
         default=[],
-        help="a variable of this environment that the kernel gets as well; repeatable, beside JUPYTER_TPU_FORWARD_ENV",
+        help="an environment variable to pass on to the kernel; repeatable, in addition to JUPYTER_TPU_FORWARD_ENV",
     )
     parser.add_argument(
         "--end-alone-after",
         type=float,
         metavar="SECONDS",
         default=os.environ.get("JUPYTER_TPU_END_ALONE_AFTER_S", _END_ALONE_AFTER_S),
-        help="end the kernel when it was idle for so long without this launcher; 0 for never",
+        help="end the kernel when it has been idle this long without this launcher; 0 for never",
     )
     parser.add_argument("-f", "--connection-file", required=True, type=Path)
     return parser
@@ -206,10 +209,10 @@ def _launch(options: argparse.Namespace, connection: Mapping[str, Any]) -> Launc
 
 
 def _kernel_id(connection_file: Path, key: str) -> str:
-    """The same at each start with the same connection file, and nobody else's.
+    """Return an id that is the same at each start with the same connection file, and unique to it.
 
-    Front ends keep the file over restarts, which they may begin by killing the launcher with no chance to end its
-    kernel: the next launcher finds what is left by its id.
+    Front ends keep the file over restarts, and may kill the launcher before it can end its kernel: the next launcher
+    finds that kernel by its id.
     """
     place = f"{socket.gethostname()}:{connection_file.absolute()}"
     return str(uuid.UUID(bytes=hmac.digest(key.encode(), place.encode(), "sha256")[:16]))
@@ -239,7 +242,7 @@ def _show(progress: Mapping[str, Any]) -> None:
 
 
 def _say(text: str) -> None:
-    with suppress(BrokenPipeError):  # a parent that is gone reads no more, and the kernel has yet to be ended
+    with suppress(BrokenPipeError):  # the parent may be gone, and the kernel still has to be ended
         sys.stderr.write(f"jupyter-tpu: {text}\n")
         sys.stderr.flush()
 

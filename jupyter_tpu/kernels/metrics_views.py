@@ -1,6 +1,6 @@
-"""What the agents say of their chips, as ``rest-api.yml`` and ``--json`` show it. Pure.
+"""The agents' metrics as ``rest-api.yml`` and ``--json`` show them. Pure.
 
-All of it is checked, since another machine has said it.
+Every value is checked, because it comes from another machine.
 """
 
 from __future__ import annotations
@@ -15,15 +15,16 @@ from jupyter_tpu.metrics import Holder, Sample, number_or_none
 
 _BY_ID = ("duty_percent", "hbm_used_bytes", "tensorcore_percent")
 _OF_HOST = ("cpu_percent", "memory_used_bytes")
+# These bound what a hostile worker can make a server send to its pages.
 _MOST_POINTS = 600
 _MOST_SERIES = 64
 _LONGEST_TEXT = 500
-# clocks that differ by less are called right: an answer may take that long on a bad path
+# A smaller difference of the clocks is ignored: an answer may take that long on a bad path.
 _WRONG_S = 60.0
 
 
 def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float) -> dict[str, Any]:
-    """All workers of a node."""
+    """Return the metrics of all workers of a node; `as_of` is in Unix seconds."""
     workers = [worker_view(answer) for answer in answers]
     return {
         "as_of": as_of,
@@ -34,27 +35,27 @@ def metrics_view(answers: Iterable[Answer], accelerator_type: str, as_of: float)
 
 
 def worker_view(answer: Answer) -> dict[str, Any]:
-    """One worker; an answer that makes no sense is an error."""
+    """Return the metrics of one worker; an invalid answer becomes its error."""
     view: dict[str, Any] = {"worker_id": answer.worker_id, "hostname": None, "as_of": None}
     view |= {"clock_ahead_s": 0.0, "sample": None, "history": None}
     error = answer.error
     if answer.said is not None:
         try:
-            view |= {"as_of": answer.at, **_said(answer.said, _clock_ahead_s(answer))}
-        except (TypeError, KeyError, ValueError, AttributeError) as nonsense:
-            error = error or _nonsense(answer.worker_id, nonsense)
+            view |= {"as_of": answer.at, **_checked(answer.said, _clock_ahead_s(answer))}
+        except (TypeError, KeyError, ValueError, AttributeError) as fault:
+            error = error or _invalid_answer(answer.worker_id, fault)
     return {**view, "error": error.to_json() if error else None}
 
 
 def _clock_ahead_s(answer: Answer) -> float:
-    """How far the worker's clock is ahead of this machine's; 0 where it is right or the agent is too old to tell."""
+    """Return how far the worker's clock is ahead of this machine's; 0 if it is right, or the agent sends no time."""
     now = number_or_none((answer.said or {}).get("now"))
     ahead_s = 0.0 if now is None or answer.at is None else now - answer.at
     return ahead_s if abs(ahead_s) >= _WRONG_S else 0.0
 
 
-def _said(said: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
-    """All moments by this machine's clock."""
+def _checked(said: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
+    """Return the answer's part of a view, with all times by this machine's clock."""
     history, sample = said.get("history"), Sample.from_json(said["sample"])
     return {
         "hostname": plain(said["worker"]["hostname"], _LONGEST_TEXT),
@@ -84,10 +85,10 @@ def _numbers(row: Iterable[Any]) -> list[float | None]:
 
 
 def freed_view(said: Mapping[str, Any]) -> dict[str, Any]:
-    """What became of a wish to free chips.
+    """Return the result of releasing the TPU: the processes that were ended, and those that are left.
 
     Raises:
-        AgentBroken: the answer makes no sense.
+        AgentBroken: the answer is invalid.
     """
     try:
         return {
@@ -96,11 +97,15 @@ def freed_view(said: Mapping[str, Any]) -> dict[str, Any]:
             "message": plain(said["message"], 4 * _LONGEST_TEXT),
         }
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise _nonsense(0, error) from error
+        raise _invalid_answer(0, error) from error
 
 
 def who_view(said: Mapping[str, Any]) -> dict[str, Any]:
-    """TPU processes, and how libtpu's lock is. Raises as `freed_view`."""
+    """Return the TPU processes and the state of libtpu's lock file.
+
+    Raises:
+        AgentBroken: the answer is invalid.
+    """
     try:
         lock = said["lock_file"]
         return {
@@ -113,13 +118,19 @@ def who_view(said: Mapping[str, Any]) -> dict[str, Any]:
             "reason": plain(said["reason"], _LONGEST_TEXT),
         }
     except (TypeError, KeyError, ValueError, AttributeError) as error:
-        raise _nonsense(0, error) from error
+        raise _invalid_answer(0, error) from error
 
 
 def holders_of(said: Iterable[Any]) -> list[Holder]:
-    """Raises TypeError, KeyError, ValueError or AttributeError for anything that is no list of holders."""
+    """Return the TPU processes of an answer.
+
+    Raises:
+        TypeError, KeyError, ValueError, AttributeError: the value is no list of processes.
+    """
     return [Holder.from_json(each) for each in said]
 
 
-def _nonsense(worker_id: int, error: Exception) -> TpuError:
-    return AgentBroken(f"The agent on worker {worker_id} answered nonsense.", raw=f"{type(error).__name__}: {error}")
+def _invalid_answer(worker_id: int, error: Exception) -> TpuError:
+    return AgentBroken(
+        f"The agent on worker {worker_id} sent an invalid answer.", raw=f"{type(error).__name__}: {error}"
+    )

@@ -1,4 +1,4 @@
-"""Tells how the start of a kernel goes on, of its death and of its link: as Jupyter events, where a server is."""
+"""Reports the progress of a kernel's start, its death and its link: in the log, and as events of a Jupyter server."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _STEP = {"phase": "", "message": "", "fraction": None, "error_code": ""}
 
 
 class ProgressReport:
-    """Reports phases of one kernel; may be called from any thread, reports in the loop that made it.
+    """Reports the progress of one kernel; may be called from any thread, emits in the loop that created it.
 
     Args:
         manager: the KernelManager; Jupyter Server's has an event logger.
-        identity: what every event carries: kernel_id, kernel_name, node_name.
+        identity: what every event contains: kernel_id, kernel_name, node_name.
     """
 
     def __init__(self, manager: Any, log: Any, identity: Mapping[str, str]) -> None:
@@ -33,12 +33,12 @@ class ProgressReport:
         self._identity = dict(identity)
 
     def __call__(self, progress: Mapping[str, Any]) -> None:
-        """Report one step: ``{"phase", "message", "fraction"}``, perhaps with an ``error_code``."""
+        """Report one step: ``{"phase", "message", "fraction"}``, optionally with an ``error_code``."""
         try:
-            # the worker words it
+            # The text may come from the worker, so control characters are removed.
             step = {**progress, "message": plain(progress["message"])}
             self._loop.call_soon_threadsafe(self._report, step)
-        except RuntimeError:  # the loop of a KernelManager that is gone: the log is all that is left
+        except RuntimeError:  # the loop is closed, and events go nowhere without it
             self._log.info("%s", progress.get("message"))
 
     def _report(self, progress: dict[str, Any]) -> None:
@@ -50,7 +50,7 @@ class ProgressReport:
 
 
 class LinkReport:
-    """Tells front ends how the link to a kernel is; silent where there is no server. May be called from any thread.
+    """Reports a kernel's link to front ends; does nothing without a server. May be called from any thread.
 
     Args:
         manager, identity: as of `ProgressReport`.
@@ -65,17 +65,17 @@ class LinkReport:
 
     def __call__(self, status: LinkStatus) -> None:
         """Report a new status."""
-        if self._manager is not None and status.state != "connecting":  # of that the kernel's progress tells
+        if self._manager is not None and status.state != "connecting":  # the kernel's progress shows that
             with suppress(RuntimeError):  # the server has ended
                 self._loop.call_soon_threadsafe(self._report, status)
 
     def _report(self, status: LinkStatus) -> None:
-        self._tell_model(status)
+        self._update_model(status)
         if self._events is not None:
             self._events.emit(schema_id=LINK_SCHEMA, data={**self._identity, **asdict(status)})
 
-    def _tell_model(self, status: LinkStatus) -> None:
-        """In the server's list a kernel that nobody can reach before a repair is "unknown", with the reason."""
+    def _update_model(self, status: LinkStatus) -> None:
+        """List a kernel that cannot be reached until the user repairs something as "unknown", with the reason."""
         manager = self._manager
         if status.state == "down" and status.error_code in _REPAIR_CODES:
             self._state_before = self._state_before or manager.execution_state
@@ -87,7 +87,7 @@ class LinkReport:
 
 
 def keep_tracebacks_out(log: Any) -> None:
-    """Have `log` show a `TpuError` as its text: KernelManager logs whatever a start raises with a traceback."""
+    """Make `log` show a `TpuError` as its text: KernelManager logs every failed start with a traceback."""
     getattr(log, "logger", log).addFilter(_WITHOUT_TRACEBACK)  # traitlets gives a logger or an adapter of one
 
 

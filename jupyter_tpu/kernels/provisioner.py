@@ -1,7 +1,7 @@
-"""The kernel provisioner ``tpu``: what a KernelManager starts when the kernelspec names a node.
+"""The kernel provisioner ``tpu``: what a KernelManager uses when the kernelspec names a node.
 
-jupyter_client calls these methods in an order that its own documentation describes; what is easily overlooked is said
-where it matters. All work happens in the link thread; a method here only waits for it.
+jupyter_client's documentation describes when it calls these methods; docstrings here add what is easily overlooked. All
+work happens in the link thread; a method here only waits for it.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ from jupyter_tpu.kernels.registry.registry_sync import RegistrySync
 from jupyter_tpu.models import NodeName
 from jupyter_tpu.ssh import import_ahead
 
+# How long a shutdown waits for the worker; after that the link thread finishes in the background.
 _LAST_WORK_S = 6
+# No kernel can answer a shutdown over a disconnected link, so its user should not wait for one.
 _WAIT_WHILE_CUT_S = 1.0
+# A restart goes ahead unchecked after this: an agent that is that slow must not block it.
 _CHECK_S = 5.0
-_MEANWHILE_S = 1.0  # the answer to a message may be there before we are told that it was sent
+_MEANWHILE_S = 1.0  # the refusal may arrive before `shutdown_requested` is called for the message that caused it
 _WAITS_FOR_NODE = (
     "The node is gone, and all variables with it. Auto-recovery is recreating it; this kernel starts there "
-    "when it is READY, and you can run again what had run."
+    "when it is READY, and you can rerun the lost cells."
 )
 _PLACE = ("node", "endpoint", "worker_id")
 
@@ -62,42 +65,42 @@ class TPUProvisioner(KernelProvisionerBase):
     worker_id = Integer(0, min=0, help="Which worker of the node, from 0.").tag(config=True)
     python = Unicode(help="Python on the worker that kernels run on; empty for the worker's own.").tag(config=True)
     environment = Unicode(
-        help="Framework whose environment on the worker kernels run in, made when it is not there: "
+        help="Framework whose environment on the worker kernels run in, created if it is missing: "
         "jax, torch_xla, torch_tpu or tf; empty for the Python above."
     ).tag(config=True)
     cwd = Unicode(help="Folder on the worker where kernels start; empty for the home folder.").tag(config=True)
     proxy_command = Unicode(
-        help="A command to reach the worker through, as ssh's ProxyCommand; %h and %p are filled in."
+        help="A command to connect to the worker through, as in ssh's ProxyCommand; %h and %p are filled in."
     ).tag(config=True)
     ssh_user = Unicode(help="Login name on the worker; empty for the one in the node's metadata.").tag(config=True)
     forward_env = List(
         Unicode(),
-        help="Names of environment variables of this machine that kernels get too, besides JPY_SESSION_NAME and those "
+        help="Names of environment variables to pass on to kernels, in addition to JPY_SESSION_NAME and those "
         "that the kernelspec sets in `env`; whole names, no wildcards. Default: $JUPYTER_TPU_FORWARD_ENV.",
     ).tag(config=True)
     transport = Enum(
         ["", "ipc", "tcp"],
         "",
         help="How clients on this machine reach the kernel: Unix sockets (ipc) or loopback ports (tcp); "
-        "empty for ipc where there are Unix sockets.",
+        "empty for ipc where the system supports it.",
     ).tag(config=True)
 
     started: ClassVar[WeakValueDictionary[str, TPUProvisioner]] = WeakValueDictionary()
-    """By their kernels' ids, also of kernels that have died: Jupyter Server takes those off its list."""
+    """Provisioners by kernel id, those of dead kernels too, which Jupyter Server removes from its own list."""
 
     _hosted: KernelHost | None = None
     _launch: Launch | None = None
     _found: RegisteredKernel | None = None
     _is_unsure = False
-    _restart_asked_at: float | None = None
+    _restart_requested_at: float | None = None
     _runs: ExecutionLog | None = None
     _comeback: Comeback = "no"
     _restart_limit = 0
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        import_ahead()
-        self._noting = RegistrySync(lambda note: self.call("note_kernel", note=note))
+        import_ahead()  # a provisioner is created some time before `launch_kernel` needs asyncssh
+        self._registry = RegistrySync(lambda note: self.call("note_kernel", note=note))
 
     @default("endpoint")
     def _default_endpoint(self) -> str:
@@ -114,23 +117,23 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def has_process(self) -> bool:
-        """Whether there is a kernel to wait for or to end; asserted to be true right after `launch_kernel`."""
+        """Whether there is a kernel to wait for or to end; jupyter_client asserts it right after `launch_kernel`."""
         return self._hosted is not None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
-        """Called first, at each start and restart."""
+        """Prepare the launch; called first at each start and restart."""
         arguments = tuple(kwargs.pop("extra_arguments", ()))
-        folder = kwargs.pop("cwd", None)  # of the notebook, on this machine
+        folder = kwargs.pop("cwd", None)  # the notebook's on this machine; on the worker it means nothing
         kwargs = await super().pre_launch(cmd=[], **kwargs)
         if self._hosted is None:
-            await self._look_for_note()
+            await self._find_note()
         self._allow_restarts()
         self._provide_curve_keys()
         self._launch = Launch(
             kernel_id=self.kernel_id,
             key=self._manager.session.key.decode(),
             signature_scheme=self._manager.session.signature_scheme,
-            env=self._travelling(kwargs["env"]),
+            env=self._forwarded_env(kwargs["env"]),
             cwd=self.cwd,
             folder=Path(folder) if folder else None,
             extra_arguments=arguments,
@@ -138,9 +141,9 @@ class TPUProvisioner(KernelProvisionerBase):
         return kwargs
 
     async def launch_kernel(self, cmd: list[str], **kwargs: Any) -> KernelConnectionInfo:  # noqa: ARG002
-        """Start the kernel, or start it again under its old sockets; the connection info returned is the truth."""
+        """Start the kernel, or restart it behind its old sockets; the KernelManager adopts the returned info."""
         assert self._launch, "pre_launch comes first"
-        self._restart_asked_at = None
+        self._restart_requested_at = None
         report = ProgressReport(self._manager, self.log, self._identity())
         is_for_restarter = self._is_for_restarter()
         try:
@@ -148,7 +151,7 @@ class TPUProvisioner(KernelProvisionerBase):
         except TpuError as error:
             report({"phase": "failed", "message": str(error), "error_code": error.code})
             keep_tracebacks_out(self.log)
-            if not is_for_restarter:
+            if not is_for_restarter:  # see `_is_for_restarter`
                 raise
         assert self._hosted
         self.started[self.kernel_id] = self
@@ -156,46 +159,47 @@ class TPUProvisioner(KernelProvisionerBase):
         return self.connection_info
 
     async def poll(self) -> int | None:
-        """None while the kernel lives as far as anybody knows; called often, so it only reads a field.
+        """Return None while the kernel is not known to have ended; called often, so it only reads a field.
 
-        And while its node is on its way back: when that is READY the restarter starts the kernel there.
+        Also None while its node is being recreated: when that is READY, the restarter starts the kernel there.
         """
         if self._hosted is None:
             return 0
-        self._raise_refusal(self._hosted)
+        self._raise_if_refused(self._hosted)
         if self._is_unsure or await self._awaits_node(self._hosted):
             return None
         if self._hosted.kernel.is_gone and self._comeback == "no" and self._is_for_restarter():
             await self._give_up()
         return self._hosted.kernel.exit_code
 
-    def _raise_refusal(self, hosted: KernelHost) -> None:
-        """End a restart that the worker refuses because its disk takes no files: the kernel goes on as it was.
+    def _raise_if_refused(self, hosted: KernelHost) -> None:
+        """Abort a restart that the worker refuses because its disk is full: the old process keeps running.
 
-        The KernelManager waits for its end in `poll`, and has stopped its restarter already.
+        The KernelManager waits for the process's end with `poll`, and has stopped its restarter already.
         """
-        asked_at, refused = self._restart_asked_at, hosted.kernel.refused_restart
-        if asked_at is None or refused is None or refused[0] < asked_at - _MEANWHILE_S:
+        requested_at, refused = self._restart_requested_at, hosted.kernel.refused_restart
+        if requested_at is None or refused is None or refused[0] < requested_at - _MEANWHILE_S:
             return
-        self._restart_asked_at = hosted.kernel.refused_restart = None
+        # Undo what the KernelManager and we have set for the restart, so that the kernel is watched as before.
+        self._restart_requested_at = hosted.kernel.refused_restart = None
         hosted.kernel.is_asked_to_end = False
         self._manager.shutting_down = False
         self._manager.start_restarter()
         raise refused[1]
 
     async def wait(self) -> int | None:
-        """Wait for the kernel's end; the caller has a timeout around it."""
+        """Wait for the kernel's end and return its exit code; the caller sets a timeout."""
         return await link_thread.run(self._hosted.kernel.wait()) if self._hosted else 0
 
     async def send_signal(self, signum: int) -> None:
-        """Called for interrupts only where the kernelspec's interrupt_mode is not ``message``."""
+        """Send a signal; called for interrupts only if the kernelspec's interrupt_mode is not ``message``."""
         if self._hosted and signum == signal.SIGINT:
             await link_thread.run(self._hosted.kernel.interrupt())
         elif self._hosted and signum:
             await link_thread.run(self._hosted.kernel.send_signal(signum))
 
     async def kill(self, restart: bool = False) -> None:  # noqa: ARG002 - not passed on reliably (jupyter_client#1061)
-        """End the kernel at once."""
+        """Kill the kernel."""
         self._is_unsure = False
         if self._hosted:
             if self._comeback == "coming":
@@ -203,18 +207,18 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(self._hosted.kernel.kill())
 
     async def shutdown_requested(self, restart: bool = False) -> None:
-        """Called when the shutdown message was sent already: what follows is no death."""
+        """Expect the kernel's end; called after the shutdown message was sent."""
         self._is_unsure = False
-        self._restart_asked_at = time.monotonic() if restart else None
+        self._restart_requested_at = time.monotonic() if restart else None
         if self._hosted:
             self._hosted.kernel.expect_end()
 
     @asynccontextmanager
     async def restarting(self) -> AsyncIterator[None]:
-        """Restart the kernel inside of this context: what its clients want to run meanwhile waits for the new process.
+        """Hold the cells that clients send within this context for the new process; the caller restarts the kernel.
 
         Raises:
-            EnvironmentFailed: the worker could start no other process, so nothing was ended.
+            EnvironmentFailed: the worker could not start another process, so nothing was ended.
         """
         hosted = self._hosted
         if hosted is None:
@@ -228,13 +232,13 @@ class TPUProvisioner(KernelProvisionerBase):
             await link_thread.run(hosted.release_cells())
 
     async def _check_restart(self) -> None:
-        """Make sure, before anything is interrupted or ended, that the worker could start another process.
+        """Check, before anything is interrupted or ended, that the worker could start another process.
 
         A KernelManager interrupts the kernel first, or kills it (``now``), so this comes before the manager's restart.
-        Nobody waits for a link that is cut: a wish to restart outlives that.
+        Skipped while the link is disconnected: the restart then waits for the link.
 
         Raises:
-            EnvironmentFailed: the worker's disk takes no files.
+            EnvironmentFailed: the worker's disk is full or not writable.
         """
         if self._hosted is None or self._hosted.link_status.state != "live":
             return
@@ -244,40 +248,41 @@ class TPUProvisioner(KernelProvisionerBase):
         except EnvironmentFailed:
             raise
         except (TpuError, TimeoutError) as error:  # an older agent, or a kernel that is gone
-            self.log.info("Whether %s can be restarted is not known: %s", self.kernel_id, error)
+            self.log.info("It is unknown whether %s can be restarted: %s", self.kernel_id, error)
         self._hosted.kernel.refused_restart = None
 
     async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - the same
-        """Ask the kernel's process to end, after the shutdown message did not help."""
+        """Send SIGTERM, after the shutdown message did not help."""
         if self._hosted:
             await link_thread.run(self._hosted.kernel.terminate())
 
     async def cleanup(self, restart: bool = False) -> None:
-        """Called after every shutdown, in some hosts twice, or before any start."""
+        """Release everything; called after every shutdown, by some hosts twice or before any start."""
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
             self.started.pop(self.kernel_id, None)
             has_ended = await _leave_after(hosted.close())
+            # Without an answer of the worker the note stays, marked as ended, and the next server ends the kernel.
             await self._forget_runs()
             if has_ended:
-                await self._noting.remove()
+                await self._registry.remove()
             else:
-                await self._noting.end()
+                await self._registry.end()
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """What lets another server give this kernel back; None if nothing does."""
-        return self._noting.note
+        """The note with which another server can take this kernel over; None if there is none."""
+        return self._registry.note
 
     async def change_note(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Keep what a server knows of the kernel: its sessions."""
-        await self._noting.change(change)
+        """Change the note, such as its sessions, which only the server knows."""
+        await self._registry.change(change)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """How a kernel is that was found by its note, as the agent's ``kernel_info`` says; waits for the link.
+        """Return the agent's ``kernel_info`` of a kernel that was found by its note; waits for the link.
 
-        Empty if the kernel is gone. One that has ended is not started again by the KernelManager's restarter: its user
-        has to know first that its variables are lost.
+        Empty if the kernel is gone. The KernelManager's restarter does not restart one that has ended: its user has to
+        know first that its variables are lost.
         """
         info = await link_thread.run(self._started().learn_state())
         if await self._awaits_node(self._started()) or self._comeback == "ready":
@@ -286,23 +291,23 @@ class TPUProvisioner(KernelProvisionerBase):
             self._manager.stop_restarter()
             await self._forget_if_gone()
         else:
-            self._noting.tell()
+            self._registry.tell()
         self._is_unsure = False
         return info
 
     @property
     def end(self) -> str:
-        """How and why the kernel has ended, in words; empty while it lives, or its node is on its way back."""
+        """How and why the kernel has ended, for users; empty while it lives, or its node is being recreated."""
         kernel = self._started().kernel
         if kernel.exit_code is None or self._comeback != "no":
             return ""
         if kernel.is_gone:
-            return kernel.reason or "Someone else has ended the kernel."
+            return kernel.reason or "The kernel was ended by someone else."
         return f"The kernel ended ({ending(kernel.exit_code)}). {kernel.reason}".strip()
 
     async def leave(self) -> None:
-        """Let go of the kernel, which goes on: its note is for the next server."""
-        self._noting.close()
+        """Detach from the kernel, which keeps running; the next server finds it by its note."""
+        self._registry.close()
         self.started.pop(self.kernel_id, None)
         if self._hosted:
             hosted, self._hosted = self._hosted, None
@@ -311,19 +316,19 @@ class TPUProvisioner(KernelProvisionerBase):
             self._runs.close()
 
     def lost_runs(self) -> LostRuns | None:
-        """What had run when the node was taken away, until the user has answered. Blocks on the disk."""
+        """Return what had run on a lost node, until the user has rerun or dismissed it. Blocks on the disk."""
         return self._runs.lost() if self._runs else None
 
     def settle_lost_runs(self) -> None:
-        """The user has answered. Blocks on the disk."""
+        """Drop the lost runs: the user has rerun or dismissed them. Blocks on the disk."""
         if self._runs:
             self._runs.settle()
 
     async def follow(self, from_seq: int | Literal["end"], deliver: Deliver) -> LoopBridge:
-        """Deliver the kernel's messages, all channels, from `from_seq` on or from what comes next, in this loop.
+        """Deliver the kernel's messages of all channels in this loop, from `from_seq` on or from the next one.
 
-        May be called as soon as the kernel was started, from any loop; `deliver` and the events it gets besides
-        messages are described at `LoopBridge`.
+        May be called as soon as the kernel was started, from any loop. `LoopBridge` describes `deliver`, and the events
+        that it gets besides messages.
 
         Raises:
             WrongState: no kernel was started.
@@ -337,17 +342,17 @@ class TPUProvisioner(KernelProvisionerBase):
         return follower
 
     async def call(self, method: str, **params: Any) -> dict[str, Any]:
-        """Call a method of the agent for this kernel; waits while the link is cut.
+        """Call a method of the agent for this kernel; waits while the link is disconnected.
 
         Raises:
             WrongState: no kernel was started.
-            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
         return await link_thread.run(self._started().call(method, params))
 
     @property
     def link_state(self) -> LinkStatus:
-        """The state of the link to the worker; costs no network.
+        """The state of the link to the worker; read without network access.
 
         Raises:
             WrongState: no kernel was started.
@@ -360,13 +365,13 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._hosted
 
     async def get_provisioner_info(self) -> dict[str, Any]:
-        """The kernel and how it was reached, as JSON. A process that loads it does not attach to the kernel yet."""
+        """Return the kernel and its connection as JSON. A process that loads it does not attach to the kernel yet."""
         info = await super().get_provisioner_info()
         connection = {name: _as_text(value) for name, value in self.connection_info.items()}
         return {**info, "connection_info": connection, **{name: getattr(self, name) for name in _PLACE}}
 
     async def load_provisioner_info(self, provisioner_info: dict[str, Any]) -> None:
-        """The inverse of `get_provisioner_info`."""
+        """Restore what `get_provisioner_info` has returned."""
         connection = dict(provisioner_info["connection_info"])
         connection["key"] = str(connection.get("key", "")).encode()
         await super().load_provisioner_info({**provisioner_info, "connection_info": connection})
@@ -374,40 +379,41 @@ class TPUProvisioner(KernelProvisionerBase):
             setattr(self, name, provisioner_info[name])
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
-        """A message and its answer may have a long way; while the link is cut there is none to wait for."""
+        """Return 10 s at least, for a distant worker; 1 s while disconnected, when no answer can come."""
         is_cut = self._hosted is not None and self._hosted.link_status.state not in ("live", "resuming")
         return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 
     def get_stable_start_time(self, recommended: float = 10.0) -> float:
-        """A kernel may start more slowly on a small VM."""
+        """Return 20 s at least: a kernel may start slowly on a small VM."""
         return max(recommended, 20.0)
 
     async def _start(self, launch: Launch, report: ProgressReport) -> None:
         if self._found:
-            self._hosted = await self._host_found(self._found, report)
+            self._hosted = await self._attach_found(self._found, report)
             return
         if self._hosted:
             await self._restart(self._hosted, launch, report)
         else:
-            self._hosted = await self._host_noted(launch, report)
-        self._noting.tell()
+            self._hosted = await self._start_with_note(launch, report)
+        self._registry.tell()
 
     async def _restart(self, hosted: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
+        # The restarter must not start an empty kernel in the place of one that is gone: its user decides that.
         if hosted.kernel.is_gone and after_death and self._comeback == "no":
             await self._forget_if_gone()
             raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")
         try:
             await link_thread.run(hosted.restart(launch, report, after_death=after_death))
         except TpuError:
-            if hosted.loss:  # asked for too early; it waits for its node as before
+            if hosted.loss:  # the user was too early: the kernel waits for its node as before
                 hosted.kernel.is_asked_to_end = False
             raise
         self._comeback = "no"
-        await self._noting.write_again()
+        await self._registry.write_again()
 
     async def _awaits_node(self, hosted: KernelHost) -> bool:
-        """Whether the kernel was lost with a node that is being recreated; says so in the notebook, once."""
+        """Return whether the kernel was lost with a node that is being recreated; notifies the notebook once."""
         loss = hosted.loss
         if loss is None or not self._is_for_restarter():
             self._comeback = "no"
@@ -423,7 +429,7 @@ class TPUProvisioner(KernelProvisionerBase):
             await asyncio.to_thread(self._runs.remove)
 
     async def _give_up(self) -> None:
-        """Nothing is left that could be started again, and JupyterLab would open a dialog for each try."""
+        """Stop the restarter: nothing is left to restart, and JupyterLab would open a dialog for each attempt."""
         restarter = self._manager._restarter
         if restarter.restart_limit:
             self._restart_limit, restarter.restart_limit = restarter.restart_limit, 0
@@ -435,24 +441,24 @@ class TPUProvisioner(KernelProvisionerBase):
             self._restart_limit, restarter.restart_limit = 0, self._restart_limit
 
     async def _forget_if_gone(self) -> None:
-        if self._started().kernel.is_gone and self._noting.note:
+        if self._started().kernel.is_gone and self._registry.note:
             self.log.warning(
-                "The kernel %s on %s is gone, and its note with it: %s", self.kernel_id, self.node, self.end
+                "The kernel %s on %s is gone; its note was removed: %s", self.kernel_id, self.node, self.end
             )
-            await self._noting.remove()
+            await self._registry.remove()
             await self._forget_runs()
 
     def _is_for_restarter(self) -> bool:
-        """Whether the KernelManager's restarter is starting a dead kernel again, and not a user.
+        """Return whether it is the KernelManager's restarter that restarts a dead kernel, not the user.
 
-        It would stop for ever if the restart raised and leave the front end with "restarting". So there a failure is
-        only told, the kernel stays dead, and the restarter calls it so after a few tries.
+        If the restart raised, the restarter would stop for ever and leave the front end at "restarting". So its failure
+        is only reported, the kernel stays dead, and the restarter declares it dead after a few attempts.
         """
         has_restarter = getattr(self._manager, "_restarter", None) is not None
         return has_restarter and self._hosted is not None and self._hosted.kernel.has_died
 
-    async def _look_for_note(self) -> None:
-        """A kernel that this process has claimed is given back; one of somebody else's must not be touched.
+    async def _find_note(self) -> None:
+        """Find the note of a kernel that this process has claimed; the kernel of another server must not be touched.
 
         Raises:
             WrongState: the id belongs to a kernel of another server.
@@ -463,8 +469,8 @@ class TPUProvisioner(KernelProvisionerBase):
         if note.owner != this_process():
             raise WrongState(
                 f"The kernel {self.kernel_id} was started by another Jupyter server.",
-                exists=f"It runs on {NodeName.parse(note.node).node_id} as far as this machine knows.",
-                hint=f"A server that is started in {note.root_dir} gives it back; `jupyter tpu kernels` shows it.",
+                exists=f"This machine last knew it on {NodeName.parse(note.node).node_id}.",
+                hint=f"Start a server in {note.root_dir} to get it back; `jupyter tpu kernels` lists it.",
             )
         for name in (*_PLACE, "python"):
             setattr(self, name, getattr(note, name))
@@ -474,7 +480,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     @property
     def _root_dir(self) -> str:
-        """The server's folder of notebooks; empty where no server is, and kernels end with their program."""
+        """The server's folder of notebooks; empty without a server, when kernels end with their program."""
         folder = getattr(self._manager.parent, "root_dir", "")
         return os.path.realpath(folder) if folder else ""
 
@@ -493,18 +499,18 @@ class TPUProvisioner(KernelProvisionerBase):
             owner=this_process(),
         )
 
-    async def _host_noted(self, launch: Launch, report: ProgressReport) -> KernelHost:
-        """The note is written before the kernel is asked for: whenever this process is killed, somebody finds it."""
+    async def _start_with_note(self, launch: Launch, report: ProgressReport) -> KernelHost:
+        """Start a kernel; its note is written first, so that the kernel is found whenever this process is killed."""
         if self._root_dir:
-            await self._noting.write(self._note_of(launch))
+            await self._registry.write(self._note_of(launch))
         try:
-            return await self._host(launch, report)
+            return await self._start_host(launch, report)
         except BaseException:
-            await self._noting.remove()
+            await self._registry.remove()
             await self._forget_runs()
             raise
 
-    async def _host(self, launch: Launch, report: ProgressReport) -> KernelHost:
+    async def _start_host(self, launch: Launch, report: ProgressReport) -> KernelHost:
         hosted = self._new_host()
         try:
             await link_thread.run(hosted.start(launch, report))
@@ -513,14 +519,14 @@ class TPUProvisioner(KernelProvisionerBase):
             raise
         return hosted
 
-    async def _host_found(self, note: RegisteredKernel, report: ProgressReport) -> KernelHost:
+    async def _attach_found(self, note: RegisteredKernel, report: ProgressReport) -> KernelHost:
         hosted = self._new_host()
         try:
             await link_thread.run(hosted.find(self.kernel_id, report))
         except BaseException:
             await _leave_after(hosted.leave())
             raise
-        self._noting.found(note)
+        self._registry.found(note)
         self._found, self._is_unsure = None, True
         return hosted
 
@@ -545,22 +551,22 @@ class TPUProvisioner(KernelProvisionerBase):
         )
 
     def _new_runs(self) -> ExecutionLog | None:
-        """Only for a server's kernels: elsewhere nobody starts one again, and nobody offers anything."""
+        """Return the log of runs for a server's kernel; None without a server, where no page could offer a rerun."""
         try:
             return ExecutionLog(runs_folder(), self.kernel_id) if self._root_dir else None
         except TpuError as error:
-            self.log.warning("What is run on %s is not noted: %s", self.node, error)
+            self.log.warning("Executed cells on %s are not logged: %s", self.node, error)
             return None
 
     def _identity(self) -> dict[str, str]:
         return {"kernel_id": self.kernel_id, "kernel_name": self._manager.kernel_name, "node_name": self.node}
 
-    def _travelling(self, env: Mapping[str, str]) -> dict[str, str]:
+    def _forwarded_env(self, env: Mapping[str, str]) -> dict[str, str]:
         own = self.kernel_spec.env if self.kernel_spec else {}
         return {**forwarded(env, self.forward_env), **{name: env[name] for name in own if name in env}}
 
     def _provide_curve_keys(self) -> None:
-        """Encrypt the local sockets where the KernelManager wants it; it keeps the keys over restarts."""
+        """Create keys for the local sockets if the KernelManager wants encryption; it keeps them over restarts."""
         manager = self._manager
         if getattr(manager, "transport_encryption", "disabled") != "disabled" and manager.curve_publickey is None:
             manager.curve_publickey, manager.curve_secretkey = zmq.curve_keypair()
@@ -575,7 +581,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Do the last `work` in the link thread; whether it has ended. What a cut link keeps from ending goes on."""
+    """Do the last `work` in the link thread; return whether it ended in time. If not, it continues in the background."""
     return await link_thread.finish(work, _LAST_WORK_S)
 
 

@@ -1,4 +1,4 @@
-"""Whether the node of a lost kernel is on its way back by its user's standing choice, so that the kernel may wait."""
+"""Whether auto-recovery is recreating the node of a lost kernel, so that the kernel can wait for it."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ if TYPE_CHECKING:
 Comeback = Literal["no", "coming", "ready"]
 
 _SEEN_S = 300.0
-"""How long it may take until those who make nodes again have seen that one is gone."""
+"""Seconds within which auto-recovery must have noticed that a node is gone; after that the kernel waits no more."""
 
 
 def comeback(key: WorkerKey, loss: Loss, now: float) -> Comeback:
-    """How far it has come. Blocks on the disk."""
+    """Return how far the recovery of the kernel's node has got. Blocks on the disk."""
     return judge(standing_choice(key.endpoint, key.node), loss, key.worker_id, now)
 
 
 def judge(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> Comeback:
-    """The same, by the choice as it is laid down; None = there is none."""
+    """Return how far the recovery has got, by the setting in the journal; None if there is none."""
     if choice is None or not choice.is_on:
         return "no"
     if choice.is_being_made:
@@ -36,7 +36,7 @@ def judge(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> Co
 
 
 def _is_another(choice: Recovery, loss: Loss, worker_id: int) -> bool:
-    """Whether the node that is watched now is not the one that was lost."""
+    """Return whether the node that auto-recovery watches now is another one than the lost one."""
     if not loss.was_on:
         return choice.since > loss.known_at
     return alias_of_uid(choice.uid, worker_id) != loss.was_on

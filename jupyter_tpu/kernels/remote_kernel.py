@@ -1,7 +1,7 @@
-"""One kernel on a worker, from this side: started, ended, and reported dead only when somebody who knows has said so.
+"""One kernel on a worker, from this side: start, restart, end, and the report of its death.
 
-Lives in the loop of its link. `exit_code` is a field that any thread may read: asking whether the kernel lives costs no
-network and never takes a cut link for a death.
+A kernel is reported dead only if the agent or the cloud says so; a disconnected link is no death. Lives in the loop of
+its link. Any thread may read `exit_code`, a field, so it costs no network to learn whether the kernel lives.
 """
 
 from __future__ import annotations
@@ -40,38 +40,44 @@ log = logging.getLogger(__name__)
 Tell = Callable[[Mapping[str, Any]], None]
 
 FIRST_SIGN_S = 30
+"""Seconds to wait for a new kernel's first message; Jupyter's clients wait 60 s for a kernel."""
 ANSWER_S = 5
+"""Seconds for the agent's answer to an interrupt, a signal or an end."""
 ANSWER_WHILE_CUT_S = 1
+"""The same while the link is disconnected: enough for one that is about to be back."""
 START_S = 60
+"""Seconds for the agent's answer to a start; a worker under load takes long to start a Python."""
 START_WHILE_CUT_S = 15
+"""The same while the link is disconnected: a user waits for the kernel."""
 
 LOST = -signal.SIGKILL
+"""The exit code of a kernel whose own is unknown."""
 
 _HEAD_PARTS = 8
-"""Identities, delimiter, signature and header are among these."""
-_READY = {"phase": "ready", "message": "The kernel runs", "fraction": 1.0}
+"""Identities, delimiter, signature and header are among the first 8 parts of a message."""
+_READY = {"phase": "ready", "message": "The kernel is running", "fraction": 1.0}
 _MAY_RUN_ON = (
-    "kernel %s may run on and keep the accelerator busy until the node is stopped or its process is killed there: %s"
+    "kernel %s may keep running and using the TPU until the node is stopped or its process is killed there: %s"
 )
 _WAITS = "The worker does not answer. The kernel is ended as soon as it does, if this program still runs then."
 
 
 class RemoteKernel:
-    """A kernel that the agent behind `link` owns; what it says goes to `following`, which outlives the link.
+    """A kernel that the agent behind `link` owns; its messages go to `following`, which outlives the link.
 
     Args:
         tell: called when the kernel is ready, and when it has died: ``{"phase", "message", "fraction", "error_code"}``.
-        owner: by what the agent knows whose start the last one was; a late wish to end an older one does nothing.
+        owner: names this starter to the agent, so that a late request to end an older kernel of the id does nothing.
         generation: how often the kernel is known to have been started.
 
     Attributes:
         exit_code: None while it lives; negative for a signal, as `subprocess.Popen.returncode`.
-        reason: why it is gone, in words.
-        is_asked_to_end: whether the user wanted its end; another end is a death.
-        is_gone: whether nothing is left to come back to: no such node or kernel, or somebody else has ended it.
+        reason: why it is gone, for users.
+        is_asked_to_end: whether the user wanted its end; any other end is a death.
+        is_gone: whether nothing is left to reconnect to: no such node or kernel, or another client has ended it.
         generation: how often it is known to have been started.
-        refused_restart: when the worker has refused to end the process for another one (monotonic seconds), and why.
-        foretold: what the kernel will answer to a kernel_info_request, if that is known before it has spoken.
+        refused_restart: when the worker refused to replace the process (monotonic seconds), and why.
+        foretold: the kernel's coming answer to a kernel_info_request, if known before its first message.
     """
 
     def __init__(
@@ -101,22 +107,22 @@ class RemoteKernel:
         self._ended = asyncio.Event()
 
     async def start(self, launch: Launch) -> None:
-        """Have the kernel started, and read what it says; `wait_until_up` follows.
+        """Start the kernel and read its messages; `wait_until_up` must follow.
 
         Raises:
             KernelFailed: it cannot be started.
             WorkerUnreachable: the link was lost meanwhile.
         """
         if launch.replaces:
-            await self._clear_away(launch.kernel_id)
+            await self._remove_old(launch.kernel_id)
         await self._launch("start_kernel", launch)
 
     async def restart(self, launch: Launch) -> None:
-        """End the process if it still runs and start another one; clients keep their sockets and the record goes on."""
+        """End the process if it still runs, and start another one with the same record; clients stay connected."""
         await self._launch("restart_kernel", launch)
 
     def find(self, kernel_id: str) -> None:
-        """Take up a kernel that was started by a process that is gone; what it says from now on is read."""
+        """Attach to a kernel that another process has started; its messages are read from now on."""
         self._kernel_id = kernel_id
         self._is_up = True
         self._first_sign.set()
@@ -124,7 +130,7 @@ class RemoteKernel:
         self._following.connect(self._attach, self._receive)
 
     async def learn_state(self) -> Mapping[str, Any]:
-        """What the agent says of a kernel that was found, once the link is there; empty if nobody knows it any more."""
+        """Return the agent's ``kernel_info`` of a kernel that was found, once the link is up; empty if it is gone."""
         try:
             info = await self.call("kernel_info", {})
         except TpuError as error:
@@ -138,7 +144,7 @@ class RemoteKernel:
         return info
 
     async def wait_until_up(self) -> None:
-        """Wait for the first sign of life, unless the kernel is trusted to come: then requests may follow at once.
+        """Wait for the kernel's first message, unless its start runs in the background.
 
         Raises:
             KernelFailed: the kernel died instead.
@@ -149,12 +155,12 @@ class RemoteKernel:
             async with asyncio.timeout(FIRST_SIGN_S):
                 await self._first_sign.wait()
         except TimeoutError:
-            log.warning("kernel %s has said nothing for %s s", self._kernel_id, FIRST_SIGN_S)
+            log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
-                f"The kernel died as it started ({ending(self.exit_code)}).",
-                exists="The node runs on and is billed.",
-                hint=self.reason or "Look at the Python environment on the worker.",
+                f"The kernel died while starting ({ending(self.exit_code)}).",
+                exists="The node keeps running and is billed.",
+                hint=self.reason or "Check the Python environment on the worker.",
                 raw=self.reason,
             )
         self._is_up = True
@@ -162,40 +168,40 @@ class RemoteKernel:
 
     @property
     def has_died(self) -> bool:
-        """Whether it ended though nobody had asked it to."""
+        """Whether it ended without a request."""
         return self.exit_code is not None and not self.is_asked_to_end
 
     def expect_end(self) -> None:
-        """The kernel is being asked to end; one that has died already is in its user's hands from now on."""
+        """Note that the user wants the kernel's end, so that it is not reported as a death."""
         self.is_asked_to_end = True
 
     async def interrupt(self) -> None:
-        """Interrupt what runs."""
-        await self._ask("interrupt")
+        """Interrupt the running cell."""
+        await self._call_briefly("interrupt")
 
     async def send_signal(self, number: int) -> None:
-        """Send a signal to the kernel's process; a kernel that is gone is left alone."""
+        """Send a signal to the kernel's process; does nothing for a kernel that has ended."""
         if self.exit_code is None:
-            await self._ask("kill_kernel", signal=int(number))
+            await self._call_briefly("kill_kernel", signal=int(number))
 
     async def kill(self) -> None:
-        """End the process. If the worker does not answer the kernel counts as ended here, and the log says so."""
+        """Kill the process. If the worker does not answer, the kernel counts as ended here, and that is logged."""
         if self.exit_code is not None:
             return
         self.expect_end()
         try:
-            await self._ask("kill_kernel", signal=int(signal.SIGKILL))
+            await self._call_briefly("kill_kernel", signal=int(signal.SIGKILL))
         except TpuError as error:
-            log.warning("kernel %s could not be ended and may run on: %s", self._kernel_id, error)
+            log.warning("kernel %s could not be ended and may still be running: %s", self._kernel_id, error)
             self.lose(str(error))
 
     async def terminate(self) -> None:
-        """Ask the process to end; `kill` follows if that does not help."""
+        """Send SIGTERM to the process; a failure is only logged, as `kill` follows."""
         self.expect_end()
         try:
             await self.send_signal(signal.SIGTERM)
         except TpuError as error:
-            log.warning("kernel %s cannot be asked to end: %s", self._kernel_id, error)
+            log.warning("SIGTERM could not be sent to kernel %s: %s", self._kernel_id, error)
 
     async def wait(self) -> int:
         """Wait for the end and return the exit code."""
@@ -204,7 +210,7 @@ class RemoteKernel:
         return self.exit_code
 
     async def forget(self) -> None:
-        """End the kernel and have its record removed, once. While the link is cut that waits, and the log says so."""
+        """End the kernel and remove its record, once; while the link is disconnected that waits, and is logged."""
         kernel_id, self._kernel_id = self._kernel_id, ""
         if not kernel_id:
             return
@@ -220,27 +226,32 @@ class RemoteKernel:
             waiting.cancel()
 
     def lose(self, reason: str, *, is_gone: bool = False, with_node: bool = False) -> None:
-        """The kernel is gone, or out of reach for good; `with_node` where the node's end was the kernel's."""
+        """Declare the kernel dead: it is gone, or out of reach for good.
+
+        Args:
+            is_gone: whether nothing is left to reconnect to.
+            with_node: whether it ended with its node, so that `reason` is the node's.
+        """
         self.is_gone = self.is_gone or is_gone
         if self.exit_code is None:
             self._die(LOST, reason, with_node=with_node)
 
     async def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Call a method of the agent for this kernel; over a cut the call waits.
+        """Call a method of the agent for this kernel; over a disconnect the call waits.
 
         Raises:
-            TpuError: what the agent answered, or `WorkerUnreachable` when the link is lost.
+            TpuError: the agent's error, or `WorkerUnreachable` when the link is lost.
         """
         return await self._link.call(method, {**params, "kernel_id": self._kernel_id})
 
     def send(self, channel: Any, parts: Sequence[bytes]) -> None:
-        """What a client says. Interrupts for a dead kernel are dropped, or its successor would get them.
+        """Send a client's request; one on the control channel of a dead kernel is dropped, not given to its successor.
 
         Raises:
             BadInput: the message is larger than the link carries.
-            TpuError: a cell is to be run, and nothing is there that could run it, or it cannot be reached.
+            TpuError: it is a cell, and there is no kernel to run it, or the kernel cannot be reached.
         """
-        if channel == "control" and self._is_late_goodbye(parts):
+        if channel == "control" and self._is_late_shutdown(parts):
             return
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
@@ -248,24 +259,24 @@ class RemoteKernel:
             raise refusal
         stream = self._following.stream
         if (stream is None or stream.is_closed) and _asks_to_run(channel, parts):
-            raise KernelFailed("The kernel does not run.", exists=self.reason, hint="Restart it.")
+            raise KernelFailed("The kernel is not running.", exists=self.reason, hint="Restart it.")
         if self._held_cells is not None and _asks_to_run(channel, parts):
             self._held_cells.append((channel, parts))
         elif stream and not (channel == "control" and self.exit_code is not None):
             stream.send(channel, parts)
-            if self._is_on_its_way and _asks_to_run(channel, parts):
+            if self._is_starting and _asks_to_run(channel, parts):
                 self._asked_ahead.append(parts)
 
     def hold_cells(self) -> None:
-        """Keep the cells that are sent from now on for the next process: the user has asked for a restart.
+        """Hold cells from now on for the next process: the user wants a restart.
 
-        The process that is about to end would take a cell in and never answer it.
+        The process that is about to end would accept a cell and never answer it.
         """
         if self._held_cells is None:
             self._held_cells = []
 
     def release_cells(self) -> None:
-        """Send the cells that were held: to the next process, or to the old one if the restart was refused."""
+        """Send the held cells: to the next process, or to the old one if the restart was refused."""
         held, self._held_cells = self._held_cells or [], None
         for channel, parts in held:
             try:
@@ -274,7 +285,7 @@ class RemoteKernel:
                 self._refuse([parts], error)
 
     def close(self) -> None:
-        """Leave the kernel; it goes on."""
+        """Detach from the kernel, which keeps running."""
         self._stop_starting()
         self._following.disconnect()
 
@@ -286,47 +297,52 @@ class RemoteKernel:
         self._revive()
         self._launched_at = datetime.now(UTC)
         self._abort_until = None
+        # What has not reached the old process must not run in the new one, the shutdown_request least of all.
         if method == "restart_kernel" and self._following.stream:
-            self._abort_until = self._following.stream.take_back()  # also the message that asked the process to end
-        if self._is_trusted_to_come(method, launch):
-            await self._trust(method, launch)
+            self._abort_until = self._following.stream.take_back()
+        if self._can_start_behind(method, launch):
+            await self._start_in_background(method, launch)
         else:
-            await self._make_sure(method, launch)
+            await self._start_and_wait(method, launch)
         if self._following.stream is None:
             self._following.connect(self._attach, self._receive)
 
-    def _is_late_goodbye(self, parts: Sequence[bytes]) -> bool:
-        """Whether this asked the process before the last launch to end, and was slower than the launch.
+    def _is_late_shutdown(self, parts: Sequence[bytes]) -> bool:
+        """Return whether this is a shutdown_request for the process before the last launch, which overtook it.
 
-        Jupyter does not wait for a dead process to hear it. Both times are of one program: it sends and it launches.
+        Jupyter does not wait until a dead process has read the request. The same program sends it and launches, so the
+        two times are of one clock.
         """
         asked_at = date_of(parts) if asks_to_restart(parts) else None
         return asked_at is not None and asked_at < self._launched_at
 
-    def _is_trusted_to_come(self, method: str, launch: Launch) -> bool:
-        """A spare that waits on the worker saves a round trip; a wish to restart outlives a cut of the link."""
+    def _can_start_behind(self, method: str, launch: Launch) -> bool:
+        """Return whether to start in the background: with a pre-warmed kernel, or to restart while disconnected.
+
+        The first saves a round trip. In the second the call waits for the link, and the user should not.
+        """
         if not self._link.is_up:
             return method == "restart_kernel"
         spare = self._link.spare
         return spare is not None and not (launch.extra_arguments or launch.replaces or launch.python)
 
-    async def _trust(self, method: str, launch: Launch) -> None:
+    async def _start_in_background(self, method: str, launch: Launch) -> None:
         self.foretold = (self._link.spare or {}).get("kernel_info")
         self._is_up = True
         self._asked_ahead = []
-        self._starting = asyncio.create_task(self._start_behind(method, launch))
+        self._starting = asyncio.create_task(self._finish_start(method, launch))
         await asyncio.sleep(0)  # so that the call goes out before everything that follows it
 
-    async def _start_behind(self, method: str, launch: Launch) -> None:
-        """Start in the background. A failure ends the kernel, unless the old process of a restart still runs."""
+    async def _finish_start(self, method: str, launch: Launch) -> None:
+        """Start in the background; a failure means the kernel's death, unless a restart's old process still runs."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
-            if self._following.stream is None:  # the record had gone, and the kernel has begun another one
+            if self._following.stream is None:  # the record was gone, and the kernel has started a new one
                 self._following.connect(self._attach, self._receive)
             await self._first_sign.wait()
         except TpuError as error:
             is_refusal = method == "restart_kernel" and isinstance(error, (EnvironmentFailed, KernelFailed))
-            if not (is_refusal and await self._goes_on()):
+            if not (is_refusal and await self._old_process_runs()):
                 self._die(LOST, str(error))
                 self._refuse(self._asked_ahead, error)
             self._following.tell("words", message=str(error))
@@ -334,8 +350,8 @@ class RemoteKernel:
         if self.exit_code is None:
             self._tell(_READY)
 
-    async def _goes_on(self) -> bool:
-        """Whether the old process still runs: the agent refused the restart before ending it, and aborted the cells."""
+    async def _old_process_runs(self) -> bool:
+        """Return whether the old process still runs: the agent may refuse a restart before it ends the process."""
         try:
             is_alive = bool((await self.call("kernel_info", {}))["alive"])
         except TpuError:
@@ -346,30 +362,30 @@ class RemoteKernel:
         return is_alive
 
     @property
-    def _is_on_its_way(self) -> bool:
-        """Whether a start that nobody waits for is under way."""
+    def _is_starting(self) -> bool:
+        """Whether a start in the background is in progress."""
         return self._starting is not None and not self._starting.done()
 
     @property
     def refusal(self) -> TpuError | None:
-        """Why nobody gets to the worker until a person has mended something; None while it is only out of reach."""
+        """Why the worker cannot be reached until the user repairs something; None if it is only disconnected."""
         error = None if self._link.is_up else self._link.error
         return error if isinstance(error, NEEDS_REPAIR) else None
 
     def refuse_waiting(self, error: TpuError) -> None:
-        """Answer the cells that wait for a link which will not come, or not soon."""
+        """Answer the cells that wait for a link that will not be back soon."""
         if stream := self._following.stream:
             cells = stream.take_back_cells()
             self._asked_ahead = [asked for asked in self._asked_ahead if asked not in cells]
             self._refuse(cells, error)
 
     def _refuse(self, asked: Sequence[Sequence[bytes]], error: TpuError) -> None:
-        """Answer the cells among these requests, which the kernel does not get."""
+        """Answer the cells among these requests with an error: the kernel does not get them."""
         for parts in asked:
             if event := not_run(parts, error):
                 self._following.tell(**event)
 
-    async def _make_sure(self, method: str, launch: Launch) -> None:
+    async def _start_and_wait(self, method: str, launch: Launch) -> None:
         self.foretold = None
         try:
             self._has_started(await self._call_to_start(method, launch))
@@ -379,7 +395,7 @@ class RemoteKernel:
 
     def _has_started(self, answer: Mapping[str, Any]) -> None:
         self._advance(int(answer["generation"]))
-        if answer.get("execution_state") in ("idle", "busy"):  # a spare, which has spoken long ago
+        if answer.get("execution_state") in ("idle", "busy"):  # pre-warmed: its first message came long ago
             self._first_sign.set()
 
     def _params(self, launch: Launch) -> dict[str, Any]:
@@ -394,41 +410,42 @@ class RemoteKernel:
     def _attach(self, from_seq: Seq, on_message: OnMessage, on_express: OnMessage) -> KernelStream:
         return self._link.attach(self._kernel_id, from_seq=from_seq, on_message=on_message, on_express=on_express)
 
-    async def _clear_away(self, kernel_id: str) -> None:
+    async def _remove_old(self, kernel_id: str) -> None:
         self._kernel_id = kernel_id
-        with suppress(KernelFailed):  # there is none
-            await self._ask("forget_kernel")
+        with suppress(KernelFailed):  # there is no such kernel
+            await self._call_briefly("forget_kernel")
 
     async def _call_to_start(self, method: str, launch: Launch) -> dict[str, Any]:
-        """Not for as long as the link may take to come back: somebody is waiting for the kernel."""
+        """Call with a time limit: unlike other calls it must not wait for the link for long, as a user waits."""
         try:
             async with asyncio.timeout(START_S if self._link.is_up else START_WHILE_CUT_S):
                 return await self._link.call(method, self._params(launch))
         except TimeoutError:
             raise self._link.error or WorkerUnreachable(
                 "The worker did not answer.",
-                exists="The node may run on and be billed.",
-                hint="Try again when the link is back, or look at the node in the TPU panel.",
+                exists="The node may still be running and billed.",
+                hint="Try again when the node is connected, or check it in the TPU panel.",
             ) from None
 
     @property
     def _patience_s(self) -> float:
         return ANSWER_S if self._link.is_up else ANSWER_WHILE_CUT_S
 
-    async def _ask(self, method: str, **params: Any) -> None:
+    async def _call_briefly(self, method: str, **params: Any) -> None:
         patience_s = self._patience_s
         try:
             async with asyncio.timeout(patience_s):
                 await self._link.call(method, {"kernel_id": self._kernel_id, **params})
         except TimeoutError as error:
             raise WorkerUnreachable(
-                f"The worker did not answer within {patience_s} s.", hint="Try again when the link is back."
+                f"The worker did not answer within {patience_s} s.", hint="Try again when the node is connected."
             ) from error
 
     def _receive(self, _seq: int, channel: str, parts: Parts) -> None:
         if channel == "event":
             self._learn(json_object(parts[0]))
             return
+        # During a restart messages of the old process still arrive; they are no sign of the new one.
         is_new_process = self._seen_generation >= max(self.generation, self._asked_generation)
         if is_new_process and not self._first_sign.is_set() and _is_sign_of_life(channel, parts):
             self._first_sign.set()
@@ -443,13 +460,13 @@ class RemoteKernel:
             self._die(exit_code_of(event), last_words_of(event))
         elif kind == "restart_refused":
             self.refused_restart = (time.monotonic(), error_from_json(event.get("error") or {}))
-        elif kind == "gone" and self._is_on_its_way:  # the start tells why it fails, or begins another record
+        elif kind == "gone" and self._is_starting:  # the start reports why it fails, or begins a new record
             self.generation, self._seen_generation, self._asked_generation = 0, 0, 1
         elif kind == "gone":
             self.lose(str(event.get("message", "The worker knows no such kernel.")), is_gone=True)
 
     def _advance(self, generation: int) -> None:
-        """A newer process runs: whatever was known of an end was of an older one."""
+        """Note a newer process; an end known so far was an older one's."""
         if generation > self.generation:
             self.generation = generation
             self._revive()
@@ -463,6 +480,7 @@ class RemoteKernel:
         self.exit_code, self.reason = exit_code, harmless(reason, LONGEST_WORDS)
         self._first_sign.set()
         self._ended.set()
+        # Not if it never came up: then `wait_until_up` raises, which is the one report that the user should get.
         if exit_code and self._is_up and not self.is_asked_to_end:
             died = f"The kernel died ({ending(exit_code)}). " if self.generation and not with_node else ""
             message = f"{died}{self.reason}".strip()
@@ -470,7 +488,7 @@ class RemoteKernel:
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:
-    """Whether this is a status or a reply. Other messages come earlier, from ipykernel's output thread."""
+    """Return whether this is a status or a reply. ipykernel's output thread sends other messages before it is ready."""
     return channel != "request" and any(b'"status"' in part for part in parts)
 
 

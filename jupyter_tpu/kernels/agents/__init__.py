@@ -1,1 +1,4 @@
-"""Questions to the agents of workers, without a front end's kernel in between."""
+"""Calls to the agents of workers without a kernel in between; start reading at `requests`.
+
+It must not know kernels' messages or front ends.
+"""

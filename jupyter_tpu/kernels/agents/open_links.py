@@ -1,6 +1,6 @@
-"""Asks the agents of nodes over links that this process has open: for the brakes, which must not open any.
+"""Calls agents over links that this process has open, for auto-stop, which must not open any.
 
-`WorkerAgents` is for a process that has none and may wait: it opens one for each question.
+`WorkerAgents` is for a process without open links that may wait: it opens one for each call.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from jupyter_tpu.models import Node, NodeName
 
 
 class LinkedAgents:
-    """The agents of the first workers of nodes in one cloud.
+    """Calls the agents of the nodes' first workers in one cloud, over open links only.
 
     Args:
-        endpoint: of the cloud, see `CloudSettings`.
-        pages: how many pages show kernels of a node here. The agent is told with each question for what goes on: a
-            server follows its kernels also when nobody looks.
+        endpoint: the cloud's, see `CloudSettings`.
+        pages: returns how many pages show kernels of a node here. The number is sent with each ``activity`` call: a
+            server follows its kernels also when no page is open, so the agent cannot count pages itself.
     """
 
     def __init__(self, endpoint: str, pages: Callable[[NodeName], int] | None = None) -> None:
@@ -32,15 +32,21 @@ class LinkedAgents:
         self._pages = pages
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The answer; None where no link is up now. Raises `TpuError`: the agent refuses."""
+        """Return the result of `method`; None if no link to the node is up.
+
+        Raises:
+            TpuError: the agent refuses.
+        """
         if not link_thread.is_used:
             return None
         if method == "activity" and self._pages:
             params = {**params, "pages": self._pages(node)}
         pool = link_thread.enter()
         try:
+            # The pool belongs to the link thread's loop; only there may its links be used.
             return await link_thread.run(self._call_in_thread(pool, node, method, params))
         finally:
+            # The last user to leave waits for the thread's end, which must not block this loop.
             await asyncio.to_thread(link_thread.leave)
 
     async def _call_in_thread(
@@ -50,25 +56,29 @@ class LinkedAgents:
         return None if shared is None else await shared.link.call(method, params)
 
     def was_reached(self, node: Node) -> bool:
-        """Whether any process of this user on this machine has ever come in to the node."""
+        """Return whether any process of this user on this machine has ever connected to the node."""
         return was_reached(node)
 
 
 class WorkerAgents:
-    """The same by a link of its own for each question; for a command that shows one node."""
+    """Calls agents over a new link for each call; for a command that shows one node."""
 
     def __init__(self, settings: CloudSettings, nodes: tuple[Node, ...]) -> None:
         self._keys = {key.node: key for key in workers_with_kernels(nodes, settings) if key.worker_id == 0}
 
     async def call(self, node: NodeName, method: str, params: Mapping[str, Any]) -> dict[str, Any] | None:
-        """The answer. Raises `TpuError`: the worker does not answer, or refuses."""
+        """Return the result of `method`; None for a node that was not given.
+
+        Raises:
+            TpuError: the worker does not answer, or the agent refuses.
+        """
         return await ask_agent(self._keys[node], method, params) if node in self._keys else None
 
     def was_reached(self, node: Node) -> bool:
-        """Whether any process of this user on this machine has ever come in to the node."""
+        """Return whether any process of this user on this machine has ever connected to the node."""
         return was_reached(node)
 
 
 def was_reached(node: Node) -> bool:
-    """Whether an address of its first worker is known here. Reads some small files."""
+    """Return whether an address of the node's first worker is saved here. Reads some small files."""
     return KnownAddresses(data_dir() / "workers").has(host_key_alias(node, 0))

@@ -1,4 +1,4 @@
-"""Asks the agents of workers for what they have, and has a kernel ended, without a front end's part in it."""
+"""Calls to agents over links of their own: list kernels, end a kernel, anything else."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from jupyter_tpu.link import Link
 from jupyter_tpu.models import Node, NodeName
 
 PATIENCE_S = 60.0
-"""How long a worker may take to answer; one that was never used is prepared first."""
+"""Seconds for a worker to answer; one that was never used is prepared first, which takes most of it."""
 
 
 def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tuple[WorkerKey, ...]:
-    """The first worker of each node, and those of which this machine knows a kernel."""
+    """Return the first worker of each node, and the other workers with kernels in this machine's registry."""
     places = {(str(node.name), 0) for node in nodes}
     names = {name for name, _ in places}
     noted = {(note.node, note.worker_id) for note in KernelRegistry().list() if note.endpoint == settings.endpoint}
@@ -30,20 +30,20 @@ def workers_with_kernels(nodes: Iterable[Node], settings: CloudSettings) -> tupl
 
 
 def workers_of(node: Node, endpoint: str) -> tuple[WorkerKey, ...]:
-    """All workers of a node, by the way that its kernelspec names. Reads some small files."""
+    """Return all workers of a node, with the proxy and login of its kernelspec. Reads some small files."""
     first = _worker(str(node.name), endpoint, 0)
     return tuple(replace(first, worker_id=worker_id) for worker_id in range(max(1, len(node.workers))))
 
 
 def _worker(node_name: str, endpoint: str, worker_id: int) -> WorkerKey:
-    """A worker by the way that its node's kernelspec names."""
+    """Return a worker with the proxy and login of its node's kernelspec, if there is one."""
     specs = [spec for spec in list_kernelspecs() if (spec.node_name, spec.endpoint) == (node_name, endpoint)]
     way = {"proxy_command": specs[0].proxy_command, "ssh_user": specs[0].ssh_user} if specs else {}
     return WorkerKey(node=NodeName.parse(node_name), endpoint=endpoint, worker_id=worker_id, **way)
 
 
 async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[dict[str, Any]]], list[TpuError]]:
-    """The kernels of all workers as their agents describe them, and why some workers did not answer."""
+    """Return the kernels of all workers as their agents describe them, and the errors of workers without an answer."""
     keys = tuple(keys)
     answers = await asyncio.gather(*(_try_to_list(key) for key in keys))
     found = {key: answer for key, answer in zip(keys, answers, strict=True) if not isinstance(answer, TpuError)}
@@ -51,7 +51,7 @@ async def list_kernels(keys: Iterable[WorkerKey]) -> tuple[dict[WorkerKey, list[
 
 
 async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
-    """End a kernel and have everything that is kept of it removed, there and here.
+    """End a kernel and remove everything that is stored of it, on the worker and here.
 
     Raises:
         KernelFailed: there is no such kernel.
@@ -62,19 +62,19 @@ async def end_kernel(key: WorkerKey, kernel_id: str) -> None:
 
 
 async def end_noted_kernel(note: RegisteredKernel) -> None:
-    """End a kernel that its user has ended when its node could not be told.
+    """End a kernel that its user has ended while its node was out of reach.
 
     Raises:
-        TpuError: the worker does not answer this time either; the note stays.
+        TpuError: the worker does not answer this time either; the registry entry stays.
     """
     try:
         await ask_agent(
             _worker(note.node, note.endpoint, note.worker_id), "forget_kernel", {"kernel_id": note.kernel_id}
         )
-    except (KernelFailed, NodeNotFound, WrongState):  # it is gone without us
+    except (KernelFailed, NodeNotFound, WrongState):  # it ended with its node, or somebody else ended it
         pass
     except TpuError:
-        if not note.endpoint:  # an emulated cloud that does not answer has ended, with all that ran on it
+        if not note.endpoint:  # an emulated cloud that does not answer has ended, with everything on it
             raise
     KernelRegistry().remove(note.kernel_id)
 
@@ -87,10 +87,10 @@ async def _try_to_list(key: WorkerKey) -> list[dict[str, Any]] | TpuError:
 
 
 async def ask_agent(key: WorkerKey, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Call a method of a worker's agent over a link of its own, see `Link.call`; the texts in its answer are plain.
+    """Call a method of a worker's agent over a new link, see `Link.call`; texts in the result are made plain.
 
     Raises:
-        TpuError: it refuses, or the worker does not answer.
+        TpuError: the agent refuses, or the worker does not answer within `PATIENCE_S`.
     """
     try:
         async with asyncio.timeout(PATIENCE_S), open_agent(key) as link:
@@ -105,7 +105,7 @@ def _ignore(_progress: Mapping[str, Any]) -> None:
 
 @asynccontextmanager
 async def open_agent(key: WorkerKey, on_progress: OnProgress = _ignore) -> AsyncIterator[Link]:
-    """A link of one's own to a worker's agent, which is prepared first if need be.
+    """Open a new link to a worker's agent for the context; prepares the worker first if needed.
 
     Raises:
         TpuError: the worker does not answer, or cannot be prepared.

@@ -1,8 +1,8 @@
-"""Where workers were found last, on disk, so that a new process reaches them without asking the cloud first.
+"""The last known addresses of workers, on disk, so that a new process connects without a request to the cloud.
 
-That saves a process that only runs a kernel the cloud's client (some 50 MiB) and its round trips, and those of a
-preparation. Nothing is trusted for it: host keys are pinned, a worker that is no longer there is looked up in the cloud
-as before, and one whose agent does not answer is prepared as before.
+That saves a process that only runs a kernel the cloud's client (some 50 MiB), its round trips, and those of a
+preparation. It is only a hint: host keys are pinned, a worker that is no longer there is looked up in the cloud, and
+one whose agent does not answer is prepared.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """Where a worker was, and how it had been prepared; `ready` is None where that is not known."""
+    """A worker's last address and the result of its last preparation; `ready` is None if that is unknown."""
 
     address: WorkerAddress
     ready: Ready | None = None
 
 
 class KnownAddresses:
-    """One small file per worker in `folder`."""
+    """The saved addresses: one small file per worker in `folder`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def load(self, worker: str) -> Known | None:
-        """What was saved for `worker`, any text that names it; None if there is nothing that can be used."""
+        """Return what was saved for `worker`, any text that names it; None if there is nothing usable."""
         try:
             content = json.loads(self._path(worker).read_text())
             ready = content.pop("ready", None)
@@ -49,7 +49,10 @@ class KnownAddresses:
             return None
 
     def has(self, host_key_alias: str) -> bool:
-        """Whether anything is saved for the worker whose host keys are pinned by that name, whoever logged in there."""
+        """Return whether anything is saved for the worker with that host key alias, under any login name.
+
+        True if the folder cannot be read: then the worker may have been used.
+        """
         wanted = json.dumps({"host_key_alias": host_key_alias})[1:-1]
         try:
             return any(wanted in path.read_text() for path in self._folder.glob("*.json"))
@@ -58,14 +61,14 @@ class KnownAddresses:
             return True
 
     def save(self, worker: str, known: Known) -> None:
-        """Keep it for the next process; without success nothing is lost but time."""
+        """Save an address for the next process; a failure is only logged, as it costs no more than time."""
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             ready = asdict(known.ready) if known.ready else None
             content = json.dumps({**asdict(known.address), "ready": ready})
             write_whole(self._path(worker), content.encode())
         except OSError as error:
-            log.warning("The address of a worker cannot be kept in %s: %s", self._folder, error)
+            log.warning("The address of a worker cannot be saved in %s: %s", self._folder, error)
 
     def _path(self, worker: str) -> Path:
         return self._folder / f"{hashlib.sha256(worker.encode()).hexdigest()[:32]}.json"

@@ -1,8 +1,8 @@
-"""Links to all workers of the nodes that somebody looks at, kept while they do.
+"""Links to all workers of the nodes whose metrics are shown, held while requests for them keep coming.
 
-A link that a kernel or somebody else has open is used; others are opened here, a few at a time, and let go a while
-after the last look. Nothing is created or started for a look, and it never waits long: a worker that does not answer
-shows what it said last, and why it does not.
+A link that is open already, for a kernel say, is used; others are opened here, a few at a time, and released a while
+after the last request. A request creates and starts nothing, and never waits long: for a worker that does not answer,
+its last answer and the reason are returned.
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from jupyter_tpu.kernels.connections.pool import LinkPool, WorkerLink, link_thre
 from jupyter_tpu.kernels.connections.worker import WorkerKey
 
 KEPT_S = 60.0
-"""How long a link is held after the last look."""
+"""Seconds for which a link is held after the last request."""
 
+# The panel asks each second: a slower answer is shown at the next request, as the last one.
 _ANSWER_S = 1.5
+# A connection in progress is not worth waiting for; the next request will find it open.
 _OPENING_S = 0.3
+# Per request, so that a slice of many workers does not open hundreds of SSH connections at once.
 _OPENED_AT_ONCE = 8
+# A link that was lost (a wrong key, say) fails again at once; this bounds attempts and log lines.
 _LOST_AGAIN_AFTER_S = 30.0
 
 
@@ -31,12 +35,12 @@ _Key = tuple[str, tuple[WorkerKey, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What the agent of a worker has said.
+    """The last answer of a worker's agent.
 
     Attributes:
-        said: its last answer; None before the first.
-        at: when that came, in Unix seconds.
-        error: why it is not one of now.
+        said: the answer; None before the first.
+        at: when it arrived, in Unix seconds.
+        error: why there is no newer one; None if it is of this request.
     """
 
     worker_id: int
@@ -46,7 +50,7 @@ class Answer:
 
 
 class WorkerLooks:
-    """Asks the agents of nodes' workers. Used from one event loop; what it holds lives in the thread of the links."""
+    """Calls the agents of nodes' workers. Used from one event loop; the links live in the link thread."""
 
     def __init__(self) -> None:
         self._nodes: dict[_Key, _Node] = {}
@@ -61,11 +65,14 @@ class WorkerLooks:
         uid: str = "",
         patience_s: float | None = None,
     ) -> list[Answer]:
-        """The answers of all workers of one node, in their order.
+        """Return the answers of all workers of one node, in the order of `keys`.
 
         Args:
-            uid: of the node: what another one of its name has said before is not its.
-            patience_s: how long each may take to be reached and to answer; None: a moment, for who will ask again.
+            keys: the node's workers.
+            method, params: as of `Link.call`.
+            uid: the node's, so that answers of an earlier node of the same name are not returned.
+            patience_s: seconds for each worker to be reached and to answer; None: about a second, for callers that
+                will ask again.
         """
         if not keys:
             return []
@@ -90,7 +97,7 @@ class WorkerLooks:
             await asyncio.to_thread(link_thread.leave)
 
     async def close(self) -> None:
-        """Let go of all links."""
+        """Release all links."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -98,7 +105,7 @@ class WorkerLooks:
 
 @dataclass
 class _Held:
-    """Our share in a link to one worker, and what was heard over any."""
+    """The link to one worker, if it is open here, and the worker's last answer over any link."""
 
     shared: WorkerLink | None = None
     last: Answer = field(default_factory=lambda: Answer(worker_id=0))
@@ -107,36 +114,38 @@ class _Held:
 
 
 class _Node:
-    """The workers of one node. All but `touch` in the thread of the links."""
+    """The workers of one node. All methods but `touch` run in the link thread."""
 
     def __init__(self, pool: LinkPool, keys: tuple[WorkerKey, ...]) -> None:
         self._pool = pool
         self._held = {key: _Held(last=Answer(worker_id=key.worker_id)) for key in keys}
-        self._looked_at = time.monotonic()
+        self._requested_at = time.monotonic()
         self._is_over = False
 
     def touch(self) -> bool:
-        """Somebody looks: hold on. False when it is too late for that."""
-        self._looked_at = time.monotonic()
+        """Hold the links for another while; False if they are being released already."""
+        self._requested_at = time.monotonic()
         return not self._is_over
 
     async def hold(self) -> None:
-        """Until nobody has looked for a while, or cancelled."""
+        """Hold the links until `KEPT_S` after the last request, or until cancelled."""
         try:
-            while (left_s := self._looked_at + KEPT_S - time.monotonic()) > 0:  # noqa: ASYNC110 - each look moves it
+            while (left_s := self._requested_at + KEPT_S - time.monotonic()) > 0:  # noqa: ASYNC110 - each request moves it
                 await asyncio.sleep(left_s)
         finally:
             self._is_over = True
-            await asyncio.gather(*(self._let_go(key, held) for key, held in self._held.items()))
+            await asyncio.gather(*(self._release(key, held) for key, held in self._held.items()))
 
     async def look(self, method: str, params: Mapping[str, Any], patience_s: float | None) -> list[Answer]:
+        """Return the answers of all workers."""
         self._open_some()
-        looks = (self._look_at(key, held, method, params, patience_s) for key, held in self._held.items())
-        return list(await asyncio.gather(*looks))
+        calls = (self._call_worker(key, held, method, params, patience_s) for key, held in self._held.items())
+        return list(await asyncio.gather(*calls))
 
     def _open_some(self) -> None:
         missing = [key for key, held in self._held.items() if held.shared is None and not self._up(key)]
         now = time.monotonic()
+        # A node that was restarted since is worth an attempt at once; other losses wait.
         due = [
             key
             for key in missing
@@ -149,9 +158,10 @@ class _Node:
     def _up(self, key: WorkerKey) -> WorkerLink | None:
         return self._pool.find_up(key.node, key.endpoint, key.worker_id)
 
-    async def _look_at(
+    async def _call_worker(
         self, key: WorkerKey, held: _Held, method: str, params: Mapping[str, Any], patience_s: float | None
     ) -> Answer:
+        # A kernel's link may be up before ours; one over another proxy or login serves as well.
         shared = self._up(key) or held.shared
         if shared is None:
             return replace(held.last, error=held.loss or _waits(key))
@@ -165,31 +175,33 @@ class _Node:
         except TpuError as error:
             if shared is held.shared and shared.link.state == "lost":
                 held.lost_at, held.loss = time.monotonic(), error
-                await self._let_go(key, held)
+                await self._release(key, held)
             return replace(held.last, error=error)
         held.loss = None
         answer = Answer(worker_id=key.worker_id, said=said, at=time.time())
-        if method == "metrics":
+        if method == "metrics":  # other answers (who uses the chips) must not be shown as metrics later
             held.last = answer
         return answer
 
-    async def _let_go(self, key: WorkerKey, held: _Held) -> None:
+    async def _release(self, key: WorkerKey, held: _Held) -> None:
         shared, held.shared = held.shared, None
         if shared is not None:
             await self._pool.release(key, shared)
 
 
 def _is_outdated(error: Exception | None) -> bool:
-    """Whether it says that the node is not READY: who looks has seen it READY, so it was started again since."""
+    """Return whether the error says that the node is not READY: the caller has seen it READY, so it was restarted."""
     return isinstance(error, WrongState)
 
 
 def _waits(key: WorkerKey) -> TpuError:
-    return WorkerUnreachable(f"The link to worker {key.worker_id} of {key.node.node_id} is opened after those before.")
+    return WorkerUnreachable(
+        f"Worker {key.worker_id} of {key.node.node_id} is not connected yet: others connect first."
+    )
 
 
 def _silent(key: WorkerKey, wait_s: float, *, is_up: bool) -> TpuError:
     name = f"worker {key.worker_id} of {key.node.node_id}"
     if not is_up:
-        return WorkerUnreachable(f"The link to {name} is being opened.", hint="Look again in a few seconds.")
+        return WorkerUnreachable(f"Still connecting to {name}.", hint="Try again in a few seconds.")
     return WorkerUnreachable(f"The agent on {name} did not answer within {wait_s:g} s.")

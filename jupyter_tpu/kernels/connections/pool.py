@@ -1,7 +1,7 @@
-"""The links of this process: one per worker, shared by its kernels, all living in one background thread.
+"""The links of this process: one per worker, shared by its kernels, all in one background thread.
 
-A thread of its own, because a blocking KernelManager has no loop that runs between its calls, and because output in
-bulk must not stop Jupyter Server's loop.
+They have their own thread because a blocking KernelManager has no loop that runs between its calls, and because bulk
+output must not block Jupyter Server's loop.
 """
 
 from __future__ import annotations
@@ -25,17 +25,19 @@ from jupyter_tpu.models import NodeName
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 
+# For tasks that were cancelled to close their connections (4 s each, at the same time) and proxy commands.
 _TIDYING_S = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkStatus:
-    """How the link to a worker is.
+    """The state of the link to a worker.
 
     Attributes:
-        state: connecting, live, down, resuming or lost.
+        state: connecting, live, down, resuming or lost; see `LinkState`.
         since: Unix seconds of the change to this state.
-        message: why it is down or lost, for people.
+        message: why it is down or lost, for users.
+        error_code: the `TpuError.code` of the reason; empty if there is none.
     """
 
     state: str
@@ -45,7 +47,14 @@ class LinkStatus:
 
 
 class WorkerLink:
-    """The link to one worker, with those who want to know how it is and how its preparation goes on."""
+    """The link to one worker, shared by its users.
+
+    Attributes:
+        users: how many have acquired it.
+        watchers: called with each new status, in the link thread.
+        listeners: called with each step of the worker's preparation, in the link thread.
+        status: the last status; may be read from any thread.
+    """
 
     def __init__(self, key: WorkerKey) -> None:
         self.users = 0
@@ -58,7 +67,7 @@ class WorkerLink:
             self._worker.connect,
             memory=self._worker.memory,
             on_progress=self._progress,
-            on_state=self._changed,
+            on_state=self._state_changed,
             python=key.python,
         )
         self._opening: asyncio.Future[None] | None = None
@@ -74,19 +83,20 @@ class WorkerLink:
         return self._worker.end
 
     async def open(self) -> None:
-        """Open the link once; all who ask wait for the same attempt."""
+        """Open the link; concurrent callers wait for the same attempt."""
         if self._opening is None:
             self._opening = asyncio.create_task(self.link.open())
-        await asyncio.shield(self._opening)
+        await asyncio.shield(self._opening)  # one caller's cancellation must not end the others' attempt
 
     def begin(self) -> None:
-        """Open the link whenever the worker can be reached; nobody waits for it."""
+        """Open the link in the background, as soon as the worker can be reached."""
         if self._opening is None:
             self.link.begin()
             self._opening = asyncio.get_running_loop().create_future()
             self._opening.set_result(None)
 
     async def close(self) -> None:
+        """Close the link."""
         if self._opening:
             self._opening.cancel()
             await asyncio.wait([self._opening])
@@ -96,7 +106,7 @@ class WorkerLink:
         for listener in tuple(self.listeners):
             listener(progress)
 
-    def _changed(self, state: LinkState, error: Exception | None, since: float) -> None:
+    def _state_changed(self, state: LinkState, error: Exception | None, since: float) -> None:
         log.info("link to %s worker %s: %s %s", self._key.node.node_id, self._key.worker_id, state, error or "")
         status = LinkStatus(state=state, since=since, message=str(error or ""), error_code=getattr(error, "code", ""))
         if status == self.status:
@@ -107,19 +117,26 @@ class WorkerLink:
 
 
 class LinkPool:
-    """The open links of one loop."""
+    """The open links of one loop, by worker.
+
+    Attributes:
+        context: the ZMQ context for kernels' sockets; ends with the pool.
+    """
 
     def __init__(self) -> None:
         self.context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         self._links: dict[WorkerKey, WorkerLink] = {}
 
     async def acquire(self, key: WorkerKey, listener: OnProgress) -> WorkerLink:
-        """The open link to a worker, to be given back with `release`.
+        """Return the open link to a worker, which must be returned with `release`.
+
+        Args:
+            listener: called with each step while the worker is prepared.
 
         Raises:
-            TpuError: it cannot be opened.
+            TpuError: the link cannot be opened.
         """
-        shared = self._take(key)
+        shared = self._share(key)
         shared.listeners.append(listener)
         try:
             await shared.open()
@@ -131,13 +148,13 @@ class LinkPool:
         return shared
 
     def join(self, key: WorkerKey) -> WorkerLink:
-        """The link to a worker that need not be reachable now; to be given back with `release`."""
-        shared = self._take(key)
+        """Return the link to a worker, which need not be reachable now; it must be returned with `release`."""
+        shared = self._share(key)
         shared.begin()
         return shared
 
     def find_up(self, node: NodeName, endpoint: str, worker_id: int = 0) -> WorkerLink | None:
-        """A link to a worker of a node that is up now, whoever uses it; it stays theirs."""
+        """Return a link to a worker that is up now, over any proxy or login, without acquiring it; None if none is."""
         found = (
             shared
             for key, shared in self._links.items()
@@ -145,7 +162,7 @@ class LinkPool:
         )
         return next(found, None)
 
-    def _take(self, key: WorkerKey) -> WorkerLink:
+    def _share(self, key: WorkerKey) -> WorkerLink:
         shared = self._links.get(key)
         if shared is None or shared.link.state == "lost":
             shared = self._links[key] = WorkerLink(key)
@@ -153,7 +170,7 @@ class LinkPool:
         return shared
 
     async def release(self, key: WorkerKey, shared: WorkerLink) -> None:
-        """Give a link back; it is closed with its last user."""
+        """Return a link; the last user closes it."""
         shared.users -= 1
         if not shared.users:
             if self._links.get(key) is shared:
@@ -161,11 +178,12 @@ class LinkPool:
             await shared.close()
 
     def close(self) -> None:
+        """Close the ZMQ context."""
         self.context.destroy(linger=0)
 
 
 class LinkThread:
-    """The background thread; runs while somebody uses it."""
+    """The background thread with the links' loop; runs while it has users."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -178,7 +196,7 @@ class LinkThread:
         return self._running is not None
 
     def enter(self) -> LinkPool:
-        """Start the thread if it does not run; must be followed by `leave`."""
+        """Start the thread if needed and return its pool; must be followed by `leave`."""
         with self._lock:
             if self._running is None:
                 self._running = _Running()
@@ -186,7 +204,7 @@ class LinkThread:
             return self._running.pool
 
     def leave(self) -> None:
-        """End the thread with its last user."""
+        """Count one user less; the last one ends the thread and waits for it, so this may block."""
         with self._lock:
             self._users -= 1
             if self._users:
@@ -196,13 +214,13 @@ class LinkThread:
             running.stop()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Await `work` in the thread's loop, from any other loop; cancelling cancels it there too."""
+        """Await `work` in the thread's loop, from any other loop; a cancellation is passed on."""
         return await asyncio.wrap_future(self.submit(work))
 
     async def finish(self, work: Coroutine[Any, Any, None], patience_s: float) -> bool:
-        """Do the last `work` of a user, who leaves with its end; whether that came within `patience_s`.
+        """Do the last `work` of a user, then leave for it; return whether the work ended within `patience_s` seconds.
 
-        Otherwise it goes on, and the thread with it: a wish may have to wait for a link that is cut.
+        If not, the work continues, and the thread with it: a call may have to wait for a disconnected link.
         """
         loop, ended, ending = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
         ending.add_done_callback(lambda _: _call_in(loop, ended.set))
@@ -221,24 +239,24 @@ class LinkThread:
     async def _leave_in_thread(self) -> None:
         try:
             leaving = asyncio.get_running_loop().run_in_executor(None, self.leave)
-        except RuntimeError:  # the interpreter ends, and starts no thread any more
+        except RuntimeError:  # the interpreter is exiting and starts no more threads
             self.leave()
         else:
             await leaving
 
     def submit(self, work: Coroutine[Any, Any, T]) -> Future[T]:
-        """Begin `work` in the thread's loop."""
+        """Start `work` in the thread's loop and return its future."""
         assert self._running, "nobody has entered"
         return asyncio.run_coroutine_threadsafe(work, self._running.loop)
 
 
 def _call_in(loop: asyncio.AbstractEventLoop, function: Callable[[], None]) -> None:
-    with suppress(RuntimeError):  # it is closed: nobody waits there any more
+    with suppress(RuntimeError):  # the loop is closed, so nothing waits there
         loop.call_soon_threadsafe(function)
 
 
 class _Running:
-    """A thread with a loop and its pool."""
+    """A running thread with its loop and pool."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -248,7 +266,7 @@ class _Running:
         self._thread.start()
 
     def stop(self) -> None:
-        """End the loop and wait for the thread, unless this is it."""
+        """End the loop and wait for the thread, unless called from it."""
         self.loop.call_soon_threadsafe(self._stopped.set)
         if threading.current_thread() is not self._thread:
             self._thread.join()
@@ -259,7 +277,7 @@ class _Running:
         self.pool.close()
 
     async def _until_stopped(self) -> None:
-        """Wait for the last user to leave, then for what cancelled work still has to tidy up."""
+        """Wait for the last user to leave, then for the clean-up of cancelled tasks."""
         await self._stopped.wait()
         tidying = asyncio.all_tasks() - {asyncio.current_task()}
         if tidying:
@@ -267,4 +285,4 @@ class _Running:
 
 
 link_thread = LinkThread()
-"""The thread of this process; starts with its first user."""
+"""This process's link thread; starts with its first user."""

@@ -1,6 +1,6 @@
-"""What a kernel's user is told when its node was taken away: that it was, and what is being done about it.
+"""Messages to a kernel's user about a node that was pre-empted, stopped or recreated, and what happens next.
 
-The journal is imported where that is asked: the start of a kernel on a node that is there must not wait for it.
+The journal is imported only where it is read: a kernel on a node that exists must not wait for the import.
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 
 def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
-    """The choice to make a node again, as the journal has it; None also where it cannot be read. Blocks on the disk."""
+    """Return the node's auto-recovery setting from the journal; None if there is none, or the journal is unreadable.
+
+    Blocks on the disk.
+    """
     from jupyter_tpu.journal.journal import FILE_NAME, Journal
     from jupyter_tpu.journal.paths import data_dir
     from jupyter_tpu.journal.recoveries import Recoveries
@@ -30,24 +33,25 @@ def standing_choice(endpoint: str, name: NodeName) -> Recovery | None:
             return Recoveries(journal, endpoint=endpoint, project=name.project).get(name)
         finally:
             journal.close()
-    except TpuError:  # the words are worth less than the error that they are for
+    except TpuError:  # the caller has an error to show, which matters more than this addition to it
         return None
 
 
 def with_outlook(error: TpuError, endpoint: str, name: NodeName, *, is_taken: bool) -> TpuError:
-    """The error that a node is gone or not READY, with what comes next where the user has laid that down.
+    """Return the error that a node is gone or not READY, with what auto-recovery does about it, if it is set.
 
-    `is_taken`: the cloud says that it took the node; else only what is under way already is told.
+    Args:
+        is_taken: whether the cloud says that it pre-empted the node; if not, only a recovery in progress is mentioned.
     """
     from jupyter_tpu.lifecycle.recoveries import outlook
 
     choice = standing_choice(endpoint, name)
-    if choice is None or not _says_more(choice, error, is_taken):
+    if choice is None or not _adds_to(choice, error, is_taken):
         return error
     return type(error)(error.message, exists=choice.message, hint=outlook(choice), raw=error.raw)
 
 
-def _says_more(choice: Recovery, error: TpuError, is_taken: bool) -> bool:
+def _adds_to(choice: Recovery, error: TpuError, is_taken: bool) -> bool:
     if choice.is_being_made:
         return True
     if choice.phase == "given_up":
@@ -56,7 +60,7 @@ def _says_more(choice: Recovery, error: TpuError, is_taken: bool) -> bool:
 
 
 def how_it_was_made_again(endpoint: str, name: NodeName) -> str:
-    """One sentence about a node that another one has replaced under its name."""
+    """Return one sentence about a node that was replaced by another one of its name."""
     choice = standing_choice(endpoint, name)
     if choice is None or not choice.attempts:
         return f"The node {name.node_id} was deleted and recreated."
@@ -64,7 +68,7 @@ def how_it_was_made_again(endpoint: str, name: NodeName) -> str:
 
 
 def how_it_was_stopped(node: Node) -> str:
-    """What happened to a kernel whose node is STOPPING or STOPPED, and what the user can do."""
+    """Return what happened to a kernel whose node is STOPPING or STOPPED, and what the user can do."""
     again = (
         "Start the node in the TPU panel to run cells again."
         if can_start_again(node.provisioning)

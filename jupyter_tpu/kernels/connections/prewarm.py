@@ -1,7 +1,8 @@
-"""Links that are opened before anybody needs them, so that the first kernel on a node starts as fast as the next.
+"""Links that are opened before they are needed, so that the first kernel on a node starts as fast as the next.
 
 The first connection to a new node takes long: SSH, the worker's environment, the agent. A link that is held here has
-done all that; kernels share it. Never touches a node that does not accept our key already: looking changes nothing.
+done all that; kernels share it. It never touches a node that does not accept our key yet: showing a node must not
+change it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ log = logging.getLogger(__name__)
 def workers_to_hold(
     nodes: Iterable[Node], settings: CloudSettings, *, proxy_command: str = "", ssh_user: str = ""
 ) -> frozenset[WorkerKey]:
-    """The first workers of the READY `nodes` that accept our key, by the way that their kernelspecs name."""
+    """Return the first workers of the READY `nodes` that accept our key, with their kernelspecs' proxy and login."""
     user_key = UserKey.load_or_create(data_dir() / "ssh")
     return frozenset(
         WorkerKey(node=node.name, endpoint=settings.endpoint, proxy_command=proxy_command, ssh_user=ssh_user)
@@ -35,14 +36,14 @@ def workers_to_hold(
 
 
 class ReadyLinks:
-    """Holds a link to each worker of a changing set. Used from one event loop."""
+    """Holds an open link to each worker of a changing set. Used from one event loop."""
 
     def __init__(self) -> None:
         self._held: dict[WorkerKey, asyncio.Task[None]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
 
     def follow(self, workers: Collection[WorkerKey]) -> None:
-        """Begin to open links to workers that are new in the set and to let go of those that left it."""
+        """Start to open links to the workers that are new in the set, and to release those that left it."""
         for key in self._held.keys() - set(workers):
             self._held.pop(key).cancel()
         for key in set(workers) - self._held.keys():
@@ -51,24 +52,24 @@ class ReadyLinks:
             task.add_done_callback(self._tasks.discard)
 
     async def close(self) -> None:
-        """Let go of all links; kernels go on."""
+        """Release all links; kernels keep running."""
         self.follow(())
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
 
 async def _hold(key: WorkerKey) -> None:
-    """Hold the link until cancelled. A worker that cannot be reached is told of when a kernel is started on it."""
+    """Hold the link until cancelled. A failure is only logged: the start of a kernel there reports it to the user."""
     pool = link_thread.enter()
     try:
         await link_thread.run(_hold_in_thread(pool, key))
     except TpuError as error:
-        log.warning("The node %s is not prepared ahead: %s", key.node.node_id, error)
+        log.warning("The node %s could not be prepared in advance: %s", key.node.node_id, error)
     finally:
         await asyncio.to_thread(link_thread.leave)
 
 
 async def _hold_in_thread(pool: LinkPool, key: WorkerKey) -> None:
-    """In one piece there, so that no cancellation comes between taking the link and giving it back."""
+    """Acquire and release in the link thread, so that no cancellation can fall between the two."""
     shared = await pool.acquire(key, _log_progress)
     try:
         await asyncio.Event().wait()

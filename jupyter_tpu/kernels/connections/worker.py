@@ -1,7 +1,7 @@
 """From a node's name to an SSH connection to one of its workers.
 
-Looking never costs: nothing here creates, starts or resizes a node. The only thing ever changed is the node's
-metadata, when our key is missing from it, which is what `gcloud … ssh` does too.
+It never costs money: nothing here creates, starts or resizes a node. The only thing it may change is the node's
+metadata, when our key is missing there, as `gcloud … ssh` does.
 """
 
 from __future__ import annotations
@@ -40,10 +40,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# A key in a node's metadata reaches its logins within about a minute; these pauses add up to one.
 _KEY_ARRIVES_S = (1, 2, 4, 8, 15, 30)
+# asyncssh's connect takes seven round trips, 3 s at 0.4 s each: a merely distant worker answers before the cloud is
+# asked as well. A dead address costs these seconds.
 _KNOWN_ANSWERS_S = 3.0
+# After these no attempt at the old address can succeed either.
 _NO_WAY = (BadInput, NodeNotFound, WrongState)
-_TAKEN_BACK = "The cloud has taken it back. Delete it and create another."
+_RECLAIMED = "The cloud reclaimed it. Delete it and create another."
+# An update of metadata takes seconds; after half a minute the login is tried anyway.
 _OPERATION_DELAYS_S = (0.2, 0.5, 1, 2, 4, 8, 8, 8)
 
 OnProgress = Callable[[Mapping[str, Any]], None]
@@ -51,7 +56,14 @@ OnProgress = Callable[[Mapping[str, Any]], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerKey:
-    """Which worker, and by which way: two kernels with the same key share a link."""
+    """Which worker, and how to reach it; kernels with equal keys share a link.
+
+    Attributes:
+        endpoint: the cloud's, see `CloudSettings`.
+        python: the Python that kernels run on; empty for the worker's own choice.
+        proxy_command: as in ssh's ProxyCommand; empty for none.
+        ssh_user: login name; empty for the one in the node's metadata.
+    """
 
     node: NodeName
     endpoint: str = ""
@@ -62,19 +74,20 @@ class WorkerKey:
 
     @property
     def settings(self) -> CloudSettings:
+        """How to reach the node's cloud."""
         return CloudSettings(project=self.node.project, endpoint=self.endpoint)
 
 
 class Worker:
-    """One worker of a node; `connect` is called for the first connection and after every cut.
+    """One worker of a node; `connect` is called for the first connection and after every disconnect.
 
     Args:
         on_progress: called with ``{"phase", "message", "fraction"}``.
 
     Attributes:
-        memory: how it was prepared last, by this process or an earlier one.
-        was_on: the name of the host key where it was last; another one is another node. Empty while nobody knows.
-        end: how a stopped node ended what ran on it, for the user; empty unless that is why `connect` failed last.
+        memory: the result of the last preparation, by this process or an earlier one.
+        was_on: the host key alias of the last connection; a different one means a different node. Empty if unknown.
+        end: for the user, how a stopped node ended its kernels; empty unless that is why `connect` failed last.
     """
 
     def __init__(self, key: WorkerKey, on_progress: OnProgress) -> None:
@@ -86,7 +99,7 @@ class Worker:
         self._closing: set[asyncio.Task[None]] = set()
 
     async def connect(self) -> SshConnection:
-        """Connect over SSH; where the worker was last is tried before the cloud is asked again.
+        """Connect over SSH; the last known address is tried before the cloud is asked.
 
         Raises:
             WrongState, NodeNotFound: the node is not READY, or gone.
@@ -94,6 +107,7 @@ class Worker:
             CredentialsMissing, CloudRefused, CloudUnavailable: the cloud does not say where the node is.
         """
         user_key = await asyncio.to_thread(UserKey.load_or_create, data_dir() / "ssh")
+        # 1. After a disconnect: the address of the last connection.
         if self._address:
             try:
                 return await self._connect_to(self._address, user_key)
@@ -101,33 +115,34 @@ class Worker:
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
+        # 2. In a new process: the address that an earlier process has saved, else the cloud's answer.
         known = await asyncio.to_thread(self._known_addresses.load, self._known_as)
         if known is None:
             return await self._connect_anew(user_key)
         return await self._connect_where_it_was(known, user_key)
 
     async def _connect_where_it_was(self, known: Known, user_key: UserKey) -> SshConnection:
-        """Connect to where an earlier process found it; the cloud is asked as well once that fails or takes long.
+        """Connect to the saved address; the cloud is asked as well once that fails or takes long.
 
-        The attempt goes on meanwhile: over a distant path it takes longer than a dead one should be waited for.
+        The first attempt continues meanwhile: a distant worker takes longer than one should wait for a dead address.
         """
         self.was_on, self.memory.ready = known.address.host_key_alias, known.ready
-        self._say("connecting", f"Connecting to {known.address.alias}")
+        self._report("connecting", f"Connecting to {known.address.alias}")
         there = asyncio.create_task(self._connect_to(known.address, user_key))
-        asking = asyncio.create_task(self._connect_beside(there, known.address, user_key))
+        asking = asyncio.create_task(self._connect_by_lookup(there, known.address, user_key))
         connection = await first_success([there, asking], final=_NO_WAY, give_back=self._close_behind)
         self._address = self._address or known.address
         return connection
 
-    async def _connect_beside(
+    async def _connect_by_lookup(
         self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
     ) -> SshConnection:
-        """Where the cloud says that it is; no second attempt where the first one is on its way to the same place."""
+        """Connect to the address from the cloud, unless the first attempt is connecting to the same one."""
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
             return there.result()
-        log.info("%s does not answer at once where it was", known.alias)
-        self._say("finding_node", f"Looking for {self.key.node.node_id}")
+        log.info("%s does not answer promptly at its last address", known.alias)
+        self._report("finding_node", f"Looking up {self.key.node.node_id}")
         address, key_is_new = await self._look_up(user_key)
         if address == known:
             await asyncio.wait([there])
@@ -136,13 +151,13 @@ class Worker:
         return await self._connect_found(address, user_key, key_is_new=key_is_new)
 
     def _close_behind(self, connection: SshConnection) -> None:
-        """It is not needed; nobody waits for its end."""
+        """Close a connection that is not needed, in the background."""
         task = asyncio.create_task(connection.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
 
     def _save_ready(self, ready: Ready | None) -> None:
-        """For the next process; nobody waits for the disk."""
+        """Save the preparation's result for the next process, without waiting for the disk."""
         if self._address:
             known = Known(self._address, ready)
             asyncio.get_running_loop().run_in_executor(None, self._known_addresses.save, self._known_as, known)
@@ -156,7 +171,8 @@ class Worker:
         return f"{self.key.endpoint} {self.key.node} {self.key.worker_id} {self.key.ssh_user}"
 
     async def _connect_anew(self, user_key: UserKey, unless_unknown: TpuError | None = None) -> SshConnection:
-        self._say("finding_node", f"Looking for {self.key.node.node_id}")
+        """Connect to the address from the cloud; raise `unless_unknown` if the cloud does not answer."""
+        self._report("finding_node", f"Looking up {self.key.node.node_id}")
         try:
             address, key_is_new = await self._look_up(user_key)
         except (NodeNotFound, WrongState):
@@ -168,14 +184,14 @@ class Worker:
     async def _connect_found(self, address: WorkerAddress, user_key: UserKey, *, key_is_new: bool) -> SshConnection:
         if address.host_key_alias != self.was_on:
             self.memory.ready = None  # it was another node's
-        self._say("connecting", f"Connecting to {address.alias}")
+        self._report("connecting", f"Connecting to {address.alias}")
         connection = await self._connect_when_key_is_there(address, user_key, _KEY_ARRIVES_S if key_is_new else ())
         self._address, self.was_on = address, address.host_key_alias
         await asyncio.to_thread(self._known_addresses.save, self._known_as, Known(address, self.memory.ready))
         return connection
 
     async def _look_up(self, user_key: UserKey) -> tuple[WorkerAddress, bool]:
-        await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")  # takes a second; kernels must not wait
+        await asyncio.to_thread(import_module, "jupyter_tpu.cloud.google")  # a second, which would block all kernels
         cloud = await connect_cloud(self.key.settings)
         try:
             node, identity = await self._found(cloud)
@@ -193,14 +209,14 @@ class Worker:
                 self.end = how_it_was_stopped(node)
             return node, await _identity(cloud, node, key.worker_id)
         except (NodeNotFound, WrongState) as error:
-            is_taken = error.hint == _TAKEN_BACK
-            told = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_taken=is_taken)
-            if told is not error:  # it says more
+            is_taken = error.hint == _RECLAIMED
+            explained = await asyncio.to_thread(with_outlook, error, key.endpoint, key.node, is_taken=is_taken)
+            if explained is not error:  # it says more than `end` does
                 self.end = ""
-            raise told from error
+            raise explained from error
 
     async def _refuse_another_node(self, node: Node) -> None:
-        """A node made again under the same name has none of the kernels that the old one had."""
+        """Refuse a node that was recreated under the same name: it has none of the old one's kernels."""
         if self._address and self._address.host_key_alias != host_key_alias(node, self.key.worker_id):
             self._address = None
             raise NodeNotFound(
@@ -212,21 +228,22 @@ class Worker:
     async def _connect_when_key_is_there(
         self, address: WorkerAddress, user_key: UserKey, delays_s: tuple[float, ...]
     ) -> SshConnection:
+        """Connect; while the worker does not know our new key yet, try again after each of `delays_s`."""
         for delay_s in delays_s:
             try:
                 return await self._connect_to(address, user_key)
             except LoginRefused:
-                self._say("connecting", "Waiting for the SSH key to arrive on the worker")
+                self._report("connecting", "Waiting for the SSH key to arrive on the worker")
                 await asyncio.sleep(delay_s)
         return await self._connect_to(address, user_key)
 
     async def _connect_to(self, address: WorkerAddress, user_key: UserKey) -> SshConnection:
-        await asyncio.to_thread(import_module, "jupyter_tpu.ssh.connection")  # kernels must not wait for that either
+        await asyncio.to_thread(import_module, "jupyter_tpu.ssh.connection")  # imports asyncssh, 0.7 s of CPU
         from jupyter_tpu.ssh import connect
 
         return await connect(address, user_key, proxy_command=self.key.proxy_command or None)
 
-    def _say(self, phase: str, message: str) -> None:
+    def _report(self, phase: str, message: str) -> None:
         self._on_progress({"phase": phase, "message": message, "fraction": None})
 
 
@@ -235,7 +252,7 @@ def _has_succeeded(task: asyncio.Task[Any]) -> bool:
 
 
 async def find_worker(cloud: CloudApi, name: NodeName, worker_id: int) -> tuple[Node, WorkerIdentity]:
-    """The READY node `name` and what its worker has published.
+    """Return the READY node `name` and what its worker has published (guest attributes).
 
     Raises:
         WrongState: the node is not READY.
@@ -256,7 +273,7 @@ async def _identity(cloud: CloudApi, node: Node, worker_id: int) -> WorkerIdenti
 
 
 def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAddress:
-    """Where the worker of `identity` is, its host keys pinned in our ``known_hosts``.
+    """Return the address of the worker of `identity`; pins its host keys in our ``known_hosts``.
 
     Raises:
         HostKeyChanged: the cloud publishes other host keys than the pinned ones.
@@ -267,7 +284,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
     if not host:
         raise WorkerUnreachable(
             f"Worker {worker.worker_id} of {node.name.node_id} has no IP address.",
-            hint="Look at the node's network settings; without an external address use `proxy_command`.",
+            hint="Check the node's network settings; without an external IP address set `proxy_command`.",
         )
     key_alias = host_key_alias(node, identity.worker_id)
     return WorkerAddress(
@@ -281,33 +298,41 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
 
 
 def worker_alias(name: NodeName, worker_id: int = 0) -> str:
-    """The worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, and ``my-node-w1.…`` for further workers."""
+    """Return the worker's name for ``ssh``: ``my-node.us-central1-a.tpu``, and ``my-node-w1.…`` for further workers."""
     suffix = f"-w{worker_id}" if worker_id else ""
     return f"{name.node_id}{suffix}.{name.zone}.tpu"
 
 
 def host_key_alias(node: Node, worker_id: int) -> str:
-    """The name under which a worker's host keys are pinned."""
+    """Return the name under which a worker's host keys are pinned."""
     return alias_of_uid(node.uid or node.name.node_id, worker_id)
 
 
 def alias_of_uid(uid: str, worker_id: int) -> str:
-    """The same where only the node's uid is known."""
+    """Return the name under which host keys are pinned for a worker of the node with this uid."""
     return f"tpu-{uid}-w{worker_id}"
 
 
 def host_key_store() -> HostKeyStore:
-    """The pinned host keys of this user."""
+    """Return the pinned host keys of this user."""
     return HostKeyStore(data_dir() / "ssh" / "known_hosts")
 
 
 async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user: str = "") -> tuple[str, bool]:
-    """The user to log in as, and whether our key was put on the node only now."""
+    """Return the login name, and whether our key was added to the node just now.
+
+    Args:
+        ssh_user: the login name wanted; empty for the one that our key has on the node, else the local user's.
+
+    Raises:
+        CloudRefused: the node's metadata cannot be changed.
+    """
     known = login_of(node, user_key)
     if known and ssh_user in ("", known):
         return known, False
     user = login_name(ssh_user)
     present = node.metadata.get("ssh-keys", "").strip()
+    # Appended: the metadata holds the keys of all who use the node.
     lines = f"{present}\n{user}:{user_key.public_line}".strip()
     operation = await cloud.update_node_metadata(node.name, {"ssh-keys": lines})
     for delay_s in _OPERATION_DELAYS_S:
@@ -321,7 +346,7 @@ async def ensure_login(cloud: CloudApi, node: Node, user_key: UserKey, ssh_user:
 
 
 def login_of(node: Node, user_key: UserKey) -> str:
-    """The user whose login our key opens according to the node's metadata; empty if none."""
+    """Return the login name of our key in the node's metadata; empty if it is not there."""
     ours = user_key.public_line.split()[:2]
     for line in node.metadata.get("ssh-keys", "").splitlines():
         user, _, key = line.partition(":")
@@ -333,8 +358,8 @@ def login_of(node: Node, user_key: UserKey) -> str:
 def _not_ready(node: Node) -> WrongState:
     advice = {
         "STOPPED": f"Start it in the TPU panel, or with `jupyter tpu start {node.name.node_id}`; that costs money.",
-        "PREEMPTED": _TAKEN_BACK,
-        "TERMINATED": _TAKEN_BACK,
+        "PREEMPTED": _RECLAIMED,
+        "TERMINATED": _RECLAIMED,
     }
     return WrongState(
         f"The node {node.name.node_id} is {node.state}, not READY.",

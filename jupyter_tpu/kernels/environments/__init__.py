@@ -1,4 +1,4 @@
-"""Python environments of kernels, from this computer: what a folder requires, builds on the worker, what to restore.
+"""Python environments of kernels, as seen from this computer: a folder's requirements, builds, what to restore.
 
-Start with `environment`. The work on the worker is in `jupyter_tpu.agent.environments`.
+Start reading at `environment`. The work on the worker is in `jupyter_tpu.agent.environments`.
 """

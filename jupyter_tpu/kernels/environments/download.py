@@ -1,6 +1,6 @@
-"""Downloads on this machine what a worker without a package index needs for an environment: wheels, and a Python.
+"""Downloads wheels on this machine for a worker that reaches no package index.
 
-uv chooses the versions for the worker's Python and platform, and pip, which uv brings, downloads them; what was
+uv chooses the versions for the worker's Python and platform, and pip, which uv runs as a tool, downloads them; what was
 downloaded before is not downloaded again. Blocks for as long as that takes.
 """
 
@@ -28,7 +28,7 @@ _MACHINES = ("x86_64", "aarch64")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerPlatform:
-    """What wheels must fit: the worker's Python, such as ``3.10``, and its kind of processor."""
+    """What wheels must fit: the worker's Python, such as ``3.10``, and its machine, such as ``x86_64``."""
 
     python: str
     machine: str
@@ -40,44 +40,48 @@ class WorkerPlatform:
 
     @property
     def python_version(self) -> tuple[int, int]:
+        """``(3, 10)`` for ``3.10``."""
         major, minor = self.python.split(".")[:2]
         return int(major), int(minor)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """Requirements for one Python, and for people what they are for."""
+    """Requirements for one Python, and a title for messages."""
 
     title: str
     lines: tuple[str, ...]
 
 
 def wanted_by_agent(platform: WorkerPlatform) -> Wanted:
-    """What the agent and the kernels outside of environments need on the worker's own Python."""
+    """Return what the agent, and kernels outside of environments, need on the worker's own Python."""
     uv = () if platform.has_uv else (UV,)
     return Wanted(title="what the agent needs", lines=(*KERNEL_NEEDS, *AGENT_NEEDS, *uv))
 
 
 def wanted_by_environment(release: Release, requirements: Sequence[str]) -> Wanted:
-    """What an environment is made of."""
+    """Return what an environment consists of."""
     return Wanted(title=release.title, lines=(*release.requires, *KERNEL_NEEDS, "pip", *requirements))
 
 
 def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...]:
-    """The wheels of all that is wanted, and of all that it requires.
+    """Download the wheels of `wanted` and of all its dependencies; return their paths.
 
     Raises:
         BadInput: this machine has no uv.
-        EnvironmentFailed: the requirements do not go together, or something has no wheel for the worker.
+        EnvironmentFailed: the requirements conflict, or something has no wheel for the worker.
     """
     uv = uv_command()
-    lock = _settled(uv, platform, wanted)
+    lock = _resolved(uv, platform, wanted)
+    # A folder per set of versions: what is in it from an earlier run is complete or overwritten.
     folder = data_dir() / "wheels" / hashlib.sha256(f"{platform} {lock}".encode()).hexdigest()[:32]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # pip takes each platform tag literally, so all that the worker's C library can load are listed.
     tags = [part for glibc in _GLIBC for part in ("--platform", f"manylinux_{glibc}_{platform.machine}")]
     tags += ["--platform", f"manylinux2014_{platform.machine}"]
     python = ["--python-version", platform.python, "--implementation", "cp", "--only-binary", ":all:", *tags]
     pip = ["pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps", "--dest", str(folder)]
+    # Two runs: with one hash pip demands hashes for all, which packages from a repository do not have.
     hashed, bare = _by_hashes(lock)
     for lines, options in ((hashed, ["--require-hashes"]), (bare, [])):
         if lines:
@@ -87,10 +91,10 @@ def download_wheels(platform: WorkerPlatform, wanted: Wanted) -> tuple[Path, ...
     return tuple(sorted(folder.glob("*.whl")))
 
 
-def _settled(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> str:
+def _resolved(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> str:
     options = ["--quiet", "--no-header", "--no-annotate", "--generate-hashes", "--only-binary", ":all:"]
     target = ["--python-version", platform.python, "--python-platform", f"{platform.machine}-manylinux_2_28"]
-    # uv keeps to the versions and hashes that it finds in the file where they fit
+    # uv keeps the versions and hashes that it finds in the output file if they fit
     with requirements_file(lock_text()) as lock:
         argv = [*uv, "pip", "compile", *options, *target, "--output-file", str(lock), "-"]
         run_uv(argv, f"choose versions for {wanted.title}", "\n".join(wanted.lines))
@@ -98,29 +102,34 @@ def _settled(uv: Sequence[str], platform: WorkerPlatform, wanted: Wanted) -> str
 
 
 def _by_hashes(lock: str) -> tuple[list[str], list[str]]:
-    """Requirements with hashes, and those that have none, which a user takes from a repository of sources."""
+    """Return the requirements with hashes, and those without, which come from a source repository."""
     lines = [line for line in lock.replace("\\\n", " ").splitlines() if line[:1].isalnum()]
     return [line for line in lines if "--hash=" in line], [line for line in lines if "--hash=" not in line]
 
 
 def uv_command() -> list[str]:
-    """How this machine's uv is run.
+    """Return the command that runs uv on this machine.
 
     Raises:
-        BadInput: it has none.
+        BadInput: this machine has no uv.
     """
     if importlib.util.find_spec("uv"):
         return [sys.executable, "-m", "uv"]
     if found := shutil.which("uv"):
         return [found]
-    raise BadInput("There is no uv on this machine, which chooses and downloads wheels.", hint="pip install uv")
+    raise BadInput("uv is not installed on this machine; it chooses and downloads the wheels.", hint="pip install uv")
 
 
 def run_uv(argv: Sequence[str], purpose: str, said: str = "", **variables: str) -> str:
-    """What it prints, for people who want `purpose`.
+    """Run uv and return its standard output.
+
+    Args:
+        purpose: what it is for, completing "This machine could not … for the worker".
+        said: its standard input.
+        variables: environment variables to set.
 
     Raises:
-        EnvironmentFailed: it failed; `raw` has its last words.
+        EnvironmentFailed: it failed; `raw` has the end of its standard error.
     """
     environment = {**os.environ, **variables}
     done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False, env=environment)
@@ -128,7 +137,7 @@ def run_uv(argv: Sequence[str], purpose: str, said: str = "", **variables: str) 
         raise EnvironmentFailed(
             f"This machine could not {purpose} for the worker.",
             exists="Nothing was sent.",
-            hint="The raw words of uv or pip say why.",
+            hint="The details show the error of uv or pip.",
             raw=done.stderr[-2000:],
         )
     return done.stdout

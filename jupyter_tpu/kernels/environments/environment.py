@@ -1,7 +1,7 @@
-"""The environment that a kernel runs in: made on its worker when it is not there, and remembered for the next worker.
+"""The environment that a kernel runs in: created on its worker if it is missing, and saved for the next worker.
 
-An environment that was lost with its node is recreated with all that its user had installed in it. What then cannot
-be had is told, and the kernel starts all the same; where nothing was lost, a failure is one of the kernel's start.
+An environment that was lost with its node is recreated with all that its user had installed in it. If part of that
+fails, the user is notified and the kernel starts anyway; for a new environment a failure is a failed kernel start.
 """
 
 from __future__ import annotations
@@ -29,39 +29,43 @@ Call = Callable[[str, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 """Calls a method of the worker's agent."""
 
 Say = Callable[[str], Awaitable[None]]
+"""Prints a text in the kernel's notebook."""
 
-_LOOK_S = 0.4
+_POLL_S = 0.4  # fluent for a progress line; each poll is one short call over the link
 _PHASE = "environment"
 
 
 async def make_environment(call: Call, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
-    """Have an environment made, or what is missing added, and tell how that goes on; what the agent says of it.
+    """Create an environment on the worker, or add what is missing; return the agent's description of it.
+
+    Args:
+        order: the parameters of the agent's ``make_environment``.
 
     Raises:
-        TpuError: what the agent answered, or that the link is lost. The worker goes on with what was begun.
+        TpuError: the agent's error, or the link is lost. The worker continues with what it has begun.
     """
     making = asyncio.ensure_future(call("make_environment", order))
-    told: Any = None
+    reported: Any = None
     try:
-        while not (await asyncio.wait({making}, timeout=_LOOK_S))[0]:
+        while not (await asyncio.wait({making}, timeout=_POLL_S))[0]:
             step = await _step(call, order["framework"])
-            if step and step != told:
+            if step and step != reported:
                 on_progress(step)
-                told = step
+                reported = step
         return cast(dict[str, Any], plain_data(await making))
     finally:
         making.cancel()
 
 
 async def _step(call: Call, framework: str) -> Mapping[str, Any] | None:
-    with suppress(TpuError):  # the order itself fails as well then
+    with suppress(TpuError):  # then the order itself fails as well, and reports it
         for each in (await call("environments", {"framework": framework}))["environments"]:
             return each["making"] or None
     return None
 
 
 class KernelEnvironment:
-    """That of one kernel, over all its restarts; of none where `framework` is empty."""
+    """The environment of one kernel, over all its restarts; does nothing if `framework` is empty."""
 
     def __init__(self, key: WorkerKey, framework: str) -> None:
         self._framework = framework
@@ -72,10 +76,14 @@ class KernelEnvironment:
         self._learning: asyncio.Task[None] | None = None
 
     async def provide(self, launch: Launch, call: Call, on_progress: OnProgress, say: Say) -> Launch:
-        """`launch` with the environment's Python, which is there when this returns.
+        """Create the environment if needed; return `launch` with its Python.
+
+        Args:
+            call: calls the worker's agent.
+            say: prints in the notebook what could not be restored.
 
         Raises:
-            EnvironmentFailed: it cannot be made, or the folder's requirements do not go together with it.
+            EnvironmentFailed: the environment cannot be created, or the folder's requirements conflict with it.
             TpuError: the worker does not answer, or refuses.
         """
         if not self._framework:
@@ -88,30 +96,32 @@ class KernelEnvironment:
         return replace(launch, python=self._python)
 
     async def tell_what_is_gone(self, codes: Iterable[str], on_progress: OnProgress, say: Say) -> None:
-        """Name what these cells had installed outside of any environment, on a node that is lost."""
-        words = "" if self._framework else what_is_gone(codes)
-        if words:
-            on_progress(_step_of(words))
-            await say(words)
+        """Name what these cells had installed in the own Python of a node that is lost."""
+        text = "" if self._framework else what_is_gone(codes)
+        if text:
+            on_progress(_step_of(text))
+            await say(text)
 
     def take_up(self, call: Call) -> None:
-        """The kernel was started by another process."""
+        """Attach to a kernel that was started by another process."""
         self._call = call
 
     def lose(self) -> None:
-        """The worker is gone, with the environment."""
+        """Forget the environment's Python: it is gone with its node."""
         self._python = ""
 
     def hear(self, channel: str, parts: Sequence[bytes]) -> None:
-        """A message of the kernel: what a cell has installed is remembered once the cell has ended."""
+        """Observe a message of the kernel: after each cell what it has installed is saved."""
         if channel != "shell" or not self._framework or self._call is None:
             return
         place = header_place(parts)
         if place and b'"execute_reply"' in parts[place]:
+            # One task at a time: a flag that is set meanwhile makes it go round once more.
             self._is_due = True
             self._learning = self._learning or asyncio.create_task(self._learn(self._call))
 
     def close(self) -> None:
+        """Stop observing."""
         if self._learning:
             self._learning.cancel()
         self._call = None
@@ -129,9 +139,10 @@ class KernelEnvironment:
         return any(each["is_ready"] for each in found)
 
     async def _restored(self, remembered: Remembered, needs: FolderNeeds, on_progress: OnProgress, say: Say) -> str:
-        """The Python of the environment as it was before its node was lost; empty where that cannot be had."""
+        """Recreate the environment that was lost with its node; return its Python, empty if that failed."""
         python = ""
-        on_progress(_step_of(f"Making {remembered.title} again, as it was on the node before"))
+        on_progress(_step_of(f"Recreating {remembered.title} as it was on the lost node"))
+        # The folder's requirements come second and apart: if they fail, what was there before is restored already.
         orders = [remembered.to_order()]
         if set(needs.lines) - set(remembered.requirements):
             orders.append({"requirements": list(needs.lines)})
@@ -139,12 +150,12 @@ class KernelEnvironment:
             try:
                 made = await self._make(order, on_progress)
             except (EnvironmentFailed, BadInput) as error:
-                without = "as it was recreated" if python else "with the worker's own Python"
-                await _tell(f"{error.message} The kernel starts {without}.", on_progress, say, error.code)
+                instead = "without them" if python else "with the worker's own Python"
+                await _notify(f"{error.message} The kernel starts {instead}.", on_progress, say, error.code)
                 return python
             python = str(made["path"])
             for note in made["notes"]:
-                await _tell(note, on_progress, say, EnvironmentFailed.code)
+                await _notify(note, on_progress, say, EnvironmentFailed.code)
         return python
 
     async def _make(self, order: Mapping[str, Any], on_progress: OnProgress) -> dict[str, Any]:
@@ -157,8 +168,8 @@ class KernelEnvironment:
         try:
             while self._is_due:
                 self._is_due = False
-                for told in (await call("environments", {"framework": self._framework}))["environments"]:
-                    await asyncio.to_thread(self._memory.keep, told)
+                for each in (await call("environments", {"framework": self._framework}))["environments"]:
+                    await asyncio.to_thread(self._memory.keep, each)
         except TpuError as error:
             log.info("what is installed in %s is not known: %s", self._framework, error)
         finally:
@@ -167,19 +178,19 @@ class KernelEnvironment:
 
 def _show(needs: FolderNeeds, on_progress: OnProgress) -> None:
     if needs.fault:
-        on_progress(_step_of(f"{needs.source} of the notebook's folder cannot be used: {needs.fault}"))
+        on_progress(_step_of(f"{needs.source} in the notebook's folder cannot be used: {needs.fault}"))
     if needs.lines:
         on_progress(
-            _step_of(f"{needs.source} of the notebook's folder asks for {', '.join(map(without_user, needs.lines))}")
+            _step_of(f"{needs.source} in the notebook's folder requires {', '.join(map(without_user, needs.lines))}")
         )
     if needs.left_out:
-        on_progress(_step_of(f"{needs.source}: left out for the worker: {', '.join(needs.left_out)}"))
+        on_progress(_step_of(f"{needs.source}: skipped on the worker: {', '.join(needs.left_out)}"))
 
 
-async def _tell(words: str, on_progress: OnProgress, say: Say, error_code: str) -> None:
-    on_progress({**_step_of(words), "error_code": error_code})
-    await say(words)
+async def _notify(text: str, on_progress: OnProgress, say: Say, error_code: str) -> None:
+    on_progress({**_step_of(text), "error_code": error_code})
+    await say(text)
 
 
-def _step_of(words: str) -> dict[str, Any]:
-    return {"phase": _PHASE, "message": words, "fraction": None}
+def _step_of(text: str) -> dict[str, Any]:
+    return {"phase": _PHASE, "message": text, "fraction": None}

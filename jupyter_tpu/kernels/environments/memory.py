@@ -1,7 +1,7 @@
-"""What this machine remembers of the environments on nodes, so that they can be made again when a node was lost.
+"""The environments on nodes, saved on this machine, so that they can be recreated after a node was lost.
 
-One small file per environment. It is only ever what a worker has told; a node that is recreated under the same name
-gets back what the lost one had.
+One small file per environment, with what its worker has reported; a node that is recreated under the same name gets
+back what the lost one had.
 """
 
 from __future__ import annotations
@@ -27,13 +27,14 @@ _LISTS = ("requirements", "pins", "added")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remembered:
-    """An environment as its worker told of it last.
+    """An environment as its worker reported it last. Saved on disk by these names.
 
     Attributes:
-        version: of the framework.
-        requirements: what folders of notebooks asked for.
-        pins: all that was installed for it, to the version.
-        added: what its user had installed besides.
+        framework: a key of `FRAMEWORKS`.
+        version: the framework's.
+        requirements: those of the notebooks' folders.
+        pins: all that was installed for it, with versions.
+        added: what its user has installed besides.
     """
 
     framework: str
@@ -44,21 +45,21 @@ class Remembered:
 
     @property
     def title(self) -> str:
-        """For people: ``JAX 0.10``."""
+        """The environment's name for users: ``JAX 0.10``."""
         release = release_of(self.framework, self.version)
         return release.title if release else f"{self.framework} {self.version}"
 
     def to_order(self) -> dict[str, Any]:
-        """The parameters of the agent's `make_environment` that make it again."""
+        """Return the parameters of the agent's ``make_environment`` that recreate it."""
         lists = {"requirements": self.requirements, "pins": self.pins, "packages": self.added}
         return {"version": self.version, **{name: list(lines) for name, lines in lists.items()}}
 
     @classmethod
     def of(cls, told: Mapping[str, Any]) -> Remembered:
-        """From what an agent or a file says.
+        """Read the answer of an agent, or the content of a file.
 
         Raises:
-            KeyError, TypeError, ValueError: it is something else.
+            KeyError, TypeError, ValueError: it is no environment.
         """
         if told["framework"] not in FRAMEWORKS or not isinstance(told["version"], str):
             raise ValueError("no environment of a framework")
@@ -67,10 +68,10 @@ class Remembered:
 
 
 class EnvironmentMemory:
-    """The environments of one node; every method reads or writes the disk.
+    """The saved environments of one node; every method reads or writes the disk.
 
     Args:
-        endpoint: of the node's cloud, see `CloudSettings`.
+        endpoint: the node's cloud, see `CloudSettings`.
     """
 
     def __init__(self, node: NodeName, endpoint: str) -> None:
@@ -78,12 +79,12 @@ class EnvironmentMemory:
         self._folder = data_dir() / "environments" / digest
 
     def all(self) -> tuple[Remembered, ...]:
-        """In the order of the matrix."""
+        """Return all saved environments, in the order of `FRAMEWORKS`."""
         found = map(self.find, FRAMEWORKS)
         return tuple(each for each in found if each)
 
     def find(self, framework: str) -> Remembered | None:
-        """What is remembered of one; None if that is nothing, or cannot be read."""
+        """Return the saved environment of a framework; None if there is none, or it is unreadable."""
         path = self._path(framework)
         try:
             return Remembered.of(json.loads(path.read_text()))
@@ -94,17 +95,17 @@ class EnvironmentMemory:
             return None
 
     def keep(self, told: Mapping[str, Any]) -> None:
-        """Remember what an agent says of an environment that is ready; the log says if the disk does not take it."""
+        """Save an agent's description of an environment that is ready; a failure is only logged."""
         try:
             now = Remembered.of(told)
             if told["is_ready"] and self.find(now.framework) != now:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_whole(self._path(now.framework), json.dumps(asdict(now)).encode())
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
-            log.warning("an environment cannot be remembered in %s: %s", self._folder, error)
+            log.warning("an environment cannot be saved in %s: %s", self._folder, error)
 
     def forget(self, framework: str) -> None:
-        """Its user does not want it any more."""
+        """Remove a saved environment, which its user has deleted; harmless if there is none."""
         self._path(framework).unlink(missing_ok=True)
 
     def _path(self, framework: str) -> Path:

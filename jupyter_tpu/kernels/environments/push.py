@@ -1,4 +1,4 @@
-"""Sends wheels, and a Python, to a worker over SSH: for nodes that reach no package index, not even for the agent."""
+"""Sends wheels and a Python to a worker over SSH, for nodes that reach no package index."""
 
 from __future__ import annotations
 
@@ -31,31 +31,39 @@ if TYPE_CHECKING:
     from jupyter_tpu.link import ByteStream
 
 _PIECE_BYTES = 256 * 1024
+# The worker answers after it has hashed a wheel of some hundred MB and written it to a slow disk.
 _ANSWERS_S = 120.0
-_LONGEST_LINE = 1024 * 1024
-# The wheel itself, its part in uv's cache and in the environment, unpacked.
+_LONGEST_LINE = 1024 * 1024  # bounds our memory against a hostile worker
+# Disk space per byte sent: the wheel itself, and its unpacked files in uv's cache and in the environment.
 _UNPACKED = 4
 
 
 async def push_wheels(
     key: WorkerKey, framework: str, version: str, requirements: Sequence[str], on_progress: OnProgress
 ) -> str:
-    """Download what an environment needs and send what the worker has not; the version that it was done for.
+    """Download what an environment needs and send what the worker lacks; return the framework's version.
 
-    Where the worker's own Python does not fit, one that does is sent too. If this machine cannot fetch one either,
-    the newest version for the worker's own is taken, unless `version` says which is meant.
+    If the worker's own Python does not fit, one that does is sent too. If this machine cannot fetch one either, the
+    newest release for the worker's own Python is used, unless `version` names one.
+
+    Args:
+        version: the framework's; empty for the newest that fits.
+        requirements: further packages.
 
     Raises:
-        TpuError: nothing fits, or the worker does not take it. A cut costs nothing: what has arrived stays there.
+        TpuError: nothing fits, or the transfer failed. What has arrived stays there, and the next call continues.
     """
     connection = await Worker(key, on_progress).connect()
     try:
         dialogue = _Dialogue(await connection.execute(RUN_PROGRAM))
         await dialogue.begin()
+        # The program's first line describes the worker: its Python and machine, files it has, free disk space.
         hello = await dialogue.hear()
         platform = WorkerPlatform(python=str(hello["python"]), machine=str(hello["machine"]), has_uv=hello["has_uv"])
         release, python = await _choose(platform, framework, version, on_progress)
-        _say(on_progress, f"Downloading {release.title} for Python {python.minor if python else platform.python}", None)
+        _report(
+            on_progress, f"Downloading {release.title} for Python {python.minor if python else platform.python}", None
+        )
         files = await asyncio.to_thread(_download, platform, python, release, requirements)
         missing = [each for each in files if _is_missing(each, hello)]
         _refuse_too_many(missing, int(hello["free_bytes"]))
@@ -71,14 +79,14 @@ async def _choose(
     release = (release_of(framework, version) if version else None) or newest(framework)
     try:
         if not release.fits(platform.python_version):
-            _say(on_progress, f"Fetching a Python for {release.title}: the worker has {platform.python}", None)
+            _report(on_progress, f"Fetching a Python for {release.title}: the worker has {platform.python}", None)
         return release, await asyncio.to_thread(fetch_python, platform, release)
     except EnvironmentFailed as error:
         if version:
-            error.hint = f"{error.hint} Without --version what works with the worker's own Python is sent."
+            error.hint = f"{error.hint} Or omit --version: a release for the worker's own Python is sent then."
             raise
         release = newest(framework, platform.python_version)
-        _say(on_progress, f"{error.message} {release.title} is taken, which works with {platform.python}.", None)
+        _report(on_progress, f"{error.message} Using {release.title}, which works with Python {platform.python}.", None)
         return release, None
 
 
@@ -87,7 +95,7 @@ def _download(
 ) -> list[Path]:
     agent, environment = wanted_by_agent(platform), wanted_by_environment(release, requirements)
     of_environment = replace(platform, python=python.minor) if python else platform
-    # apart: the worker installs the agent's by their hashes, in the very versions of the lock
+    # Resolved apart: the worker installs the agent's wheels by their hashes, in exactly the versions of the lock.
     wheels = [*download_wheels(platform, agent), *download_wheels(of_environment, environment)]
     return [*([python.archive] if python else []), *{wheel.name: wheel for wheel in wheels}.values()]
 
@@ -102,7 +110,7 @@ def _refuse_too_many(wheels: Sequence[Path], free_bytes: int) -> None:
         raise EnvironmentFailed(
             f"The worker's disk has {free_bytes / 1e9:.1f} GB free; the environment needs about {needed / 1e9:.1f} GB.",
             exists="Nothing was sent.",
-            hint="Free disk space on the worker by `jupyter tpu ssh`.",
+            hint="Log in with `jupyter tpu ssh` and free disk space on the worker.",
         )
 
 
@@ -111,28 +119,29 @@ async def _send(dialogue: _Dialogue, wheels: Sequence[Path], on_progress: OnProg
     sent = 0
     for wheel in wheels:
         megabytes = wheel.stat().st_size / 1e6
-        _say(on_progress, f"Sending {wheel.name} ({megabytes:.1f} MB)", sent / total)
+        _report(on_progress, f"Sending {wheel.name} ({megabytes:.1f} MB)", sent / total)
         await dialogue.give(wheel)
         sent += wheel.stat().st_size
 
 
-def _say(on_progress: OnProgress, message: str, fraction: float | None) -> None:
+def _report(on_progress: OnProgress, message: str, fraction: float | None) -> None:
     on_progress({"phase": "environment", "message": message, "fraction": fraction})
 
 
 class _Dialogue:
-    """With the program that takes wheels in."""
+    """Exchanges lines and files with the program on the worker that receives wheels."""
 
     def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
-        self._heard = b""
+        self._received = b""
 
     async def begin(self) -> None:
+        """Send the program itself."""
         source = wheels_source()
         await self._write(b"%d\n%b" % (len(source), source))
 
     async def give(self, wheel: Path) -> None:
-        """One wheel, from where the worker's part of it ends."""
+        """Send one wheel, starting where the worker's part of it ends."""
         content = await asyncio.to_thread(wheel.read_bytes)
         header = {"name": wheel.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         await self._write(json.dumps(header).encode() + b"\n")
@@ -142,22 +151,22 @@ class _Dialogue:
         for at in range(offset, len(content), _PIECE_BYTES):
             await self._write(content[at : at + _PIECE_BYTES])
         if (await self.hear()).get("taken") != wheel.name:
-            raise EnvironmentFailed(f"{wheel.name} did not arrive whole on the worker.", hint="Try again.")
+            raise EnvironmentFailed(f"{wheel.name} did not arrive intact on the worker.", hint="Try again.")
 
     async def hear(self) -> dict[str, Any]:
-        """The next line that the worker says."""
+        """Return the next line from the worker, a JSON object."""
         try:
             async with asyncio.timeout(_ANSWERS_S):
-                while b"\n" not in self._heard:
-                    self._heard += await self._more()
+                while b"\n" not in self._received:
+                    self._received += await self._more()
         except (TimeoutError, OSError) as error:
             raise _cut() from error
-        line, _, self._heard = self._heard.partition(b"\n")
+        line, _, self._received = self._received.partition(b"\n")
         return json_object(line)
 
     async def _more(self) -> bytes:
         data = await self._stream.read(_PIECE_BYTES)
-        if not data or len(self._heard) > _LONGEST_LINE:
+        if not data or len(self._received) > _LONGEST_LINE:
             raise _cut()
         return data
 
@@ -171,7 +180,7 @@ class _Dialogue:
 
 def _cut() -> WorkerUnreachable:
     return WorkerUnreachable(
-        "The worker did not take the files to their end.",
-        exists="What has arrived stays there; its disk may be full.",
-        hint="Try again: it continues from there.",
+        "The transfer of files to the worker was interrupted.",
+        exists="What has arrived stays on the worker.",
+        hint="Try again to continue from there. If it fails again, check the worker's free disk space.",
     )

@@ -1,6 +1,6 @@
-"""Fetches on this machine the Python for an environment on a worker that cannot: the archive that uv would fetch there.
+"""Fetches a Python on this machine for a worker that cannot: the archive that uv would download there.
 
-uv checks what it has fetched, and keeps it; a Python that was fetched before is not fetched again.
+uv verifies and caches what it downloads, so nothing is downloaded twice.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from jupyter_tpu.kernels.environments.download import WorkerPlatform, run_uv, uv
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FetchedPython:
-    """An archive that can be unpacked anywhere on a worker.
+    """A Python as an archive that can be unpacked anywhere on a worker.
 
     Attributes:
         version: such as ``3.12.4``.
-        archive: named as the agent looks for it.
+        archive: under the name by which the agent finds it.
     """
 
     version: str
@@ -36,11 +36,11 @@ class FetchedPython:
 
 
 def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | None:
-    """One that fits the release, for the worker's platform; None where the worker's own does. Blocks.
+    """Fetch a Python for `release` on the worker's platform; None if the worker's own Python fits. Blocks.
 
     Raises:
         BadInput: this machine has no uv.
-        EnvironmentFailed: there is none, or it cannot be fetched.
+        EnvironmentFailed: there is no such Python, or it cannot be downloaded.
     """
     preferred = preferred_python(release, platform.python_version)
     if preferred is None:
@@ -48,6 +48,8 @@ def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | 
     wanted = f"cpython-{accepted_pythons(release, preferred)}-linux-{platform.machine}-gnu"
     folder = data_dir() / "pythons" / wanted.translate(str.maketrans("<>=,", "____"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # uv has no command that only downloads: the installation is thrown away, its name tells the exact version, and the
+    # archive stays in the cache.
     with tempfile.TemporaryDirectory(dir=folder, prefix=".installed-") as installed:
         argv = [*uv_command(), "python", "install", "--quiet", "--no-bin", "--install-dir", installed, wanted]
         run_uv(argv, f"fetch a Python for {release.title}", UV_PYTHON_CACHE_DIR=str(folder / "fetched"))
@@ -56,12 +58,12 @@ def fetch_python(platform: WorkerPlatform, release: Release) -> FetchedPython | 
 
 
 def _named(folder: Path, key: str) -> Path:
-    """uv's archive, the last that it has fetched, under the name of what is in it."""
+    """Copy the archive that uv has downloaded last to the name of its Python, and return the path."""
     named = folder / f"{key}.tar.gz"
     archives = [path for path in (folder / "fetched").iterdir() if path.name.endswith(".tar.gz")]
     if not archives:
         raise EnvironmentFailed(
-            f"This machine's uv does not keep the archive of {key}.",
+            f"uv on this machine does not cache the archive of {key}.",
             exists="Nothing was sent.",
             hint="Install a newer uv here: pip install --upgrade uv.",
         )

@@ -1,4 +1,4 @@
-"""What the folder of a notebook says it requires, in the files that people keep for that."""
+"""The requirements of a notebook's folder, from its ``requirements.txt`` or ``pyproject.toml``."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from jupyter_tpu.agent.environments.request import LONGEST_LINE, MOST_LINES
 
 _REQUIREMENTS = "requirements.txt"
 _PROJECT = "pyproject.toml"
+# Both bound the time and memory for files that a user may have downloaded with a notebook.
 _MOST_BYTES = 256 * 1024
 _DEEPEST = 5
 _INCLUDE = re.compile(r"""(?:-r|--requirement)[\s=]+(["']?)(.+)\1""")
 _COMMENT = re.compile(r"(^|\s)#.*$")
 _USER_OF_ADDRESS = re.compile(r"//[^/\s]*@")
-_WAY_OUT = "name them in a requirements.txt beside it"
+_HINT = "list them in a requirements.txt beside it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FolderNeeds:
-    """Requirements of a notebook's folder.
+    """The requirements of a notebook's folder.
 
     Attributes:
         source: the name of the file; empty if there is none.
         lines: PEP 508 requirements.
-        left_out: lines that mean nothing on a worker, such as paths of this machine and options of pip, and whose
-            hashes are not checked; for people, so users and passwords in addresses are not shown.
-        fault: why the file does not say what is required; empty if it does.
+        left_out: lines that cannot be used on a worker, such as paths of this machine and options of pip, and a note
+            on hashes that are not checked; for users, so credentials in addresses are removed.
+        fault: why the file cannot be used; empty if it can.
     """
 
     source: str = ""
@@ -43,7 +44,11 @@ class FolderNeeds:
 
 
 def folder_needs(folder: Path | None) -> FolderNeeds:
-    """Those of ``requirements.txt``, or else of ``pyproject.toml``, in this very folder. Blocks on the disk."""
+    """Read ``requirements.txt``, or else ``pyproject.toml``, in this folder (no parent). Blocks on the disk.
+
+    Args:
+        folder: None gives no requirements.
+    """
     if folder is None:
         return FolderNeeds()
     for name, read in ((_REQUIREMENTS, _lines_of), (_PROJECT, _dependencies)):
@@ -73,11 +78,11 @@ def _needs(source: str, found: Iterable[str]) -> FolderNeeds:
 
 def _refuse_too_much(lines: tuple[str, ...]) -> None:
     if len(lines) > MOST_LINES:
-        raise ValueError(f"it names {len(lines)} requirements, and a worker takes at most {MOST_LINES}")
+        raise ValueError(f"it lists {len(lines)} requirements; the limit is {MOST_LINES}")
     longest = max(lines, key=len, default="")
     if len(longest) > LONGEST_LINE:
         line = f"the line {without_user(longest)[:40]!r}… has {len(longest)} characters"
-        raise ValueError(f"{line}, and a worker takes at most {LONGEST_LINE}")
+        raise ValueError(f"{line}; the limit is {LONGEST_LINE}")
 
 
 def _lines_of(path: Path) -> Iterator[str]:
@@ -86,6 +91,7 @@ def _lines_of(path: Path) -> Iterator[str]:
 
 def _lines_with_included(path: Path, seen: set[tuple[int, int]], depth: int) -> Iterator[str]:
     status = path.stat()
+    # By inode, not by name: files that include each other 20 times would be read 20^5 times.
     if (status.st_dev, status.st_ino) in seen:
         return
     seen.add((status.st_dev, status.st_ino))
@@ -102,7 +108,7 @@ def _dependencies(path: Path) -> Iterator[str]:
     data = _toml_of(path)
     project = _table(data, "project")
     if "dependencies" not in project:
-        _refuse_what_is_elsewhere(data, project)
+        _refuse_other_sources(data, project)
     found = project.get("dependencies", [])
     if not isinstance(found, list) or not all(isinstance(line, str) and line.strip() for line in found):
         raise ValueError('project.dependencies must be a list of requirements, such as ["numpy>=2"]')
@@ -116,40 +122,40 @@ def _toml_of(path: Path) -> Mapping[str, Any]:
         raise ValueError("its brackets are nested too deeply") from error
 
 
-def _refuse_what_is_elsewhere(data: Mapping[str, Any], project: Mapping[str, Any]) -> None:
+def _refuse_other_sources(data: Mapping[str, Any], project: Mapping[str, Any]) -> None:
     if "dependencies" in project.get("dynamic", []):
-        raise ValueError(f"its dependencies are dynamic, known only once the project is built; {_WAY_OUT}")
+        raise ValueError(f"its dependencies are dynamic, known only once the project is built; {_HINT}")
     if set(_table(data, "tool", "poetry", "dependencies")) - {"python"}:
-        raise ValueError(f"its dependencies are in [tool.poetry.dependencies], in Poetry's own words; {_WAY_OUT}")
+        raise ValueError(f"its dependencies are in [tool.poetry.dependencies], in Poetry's own format; {_HINT}")
 
 
 def _table(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
-    """The table of that name; an empty one where there is none."""
+    """Return the table of that name; an empty one if there is none."""
     found: Any = data
     for name in names:
         found = found.get(name, {})
         if not isinstance(found, dict):
-            raise ValueError(f"{name} is no table")
+            raise ValueError(f"{name} is not a table")
     return dict(found)
 
 
 def _text_of(path: Path) -> str:
-    with open(path, "rb", opener=_open_at_once) as file:
+    with open(path, "rb", opener=_open_nonblocking) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ValueError(f"{path.name} is no regular file")
+            raise ValueError(f"{path.name} is not a regular file")
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"{path.name} is larger than {_MOST_BYTES // 1024} KiB")
     return io.TextIOWrapper(io.BytesIO(data), encoding="utf-8-sig").read()
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    """Of a pipe too, which would wait for somebody to write into it."""
+def _open_nonblocking(path: str, flags: int) -> int:
+    """Open without waiting: a named pipe would block until a writer comes."""
     return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def _is_requirement(line: str) -> bool:
-    """Whether a package index, or an address, can serve it: no option, and no path of this machine."""
+    """Return whether the line is a requirement for an index or a URL, not an option or a path of this machine."""
     name, _, address = line.partition("@")
     is_path = "/" in name or "\\" in name or (not address and line.endswith((".whl", ".tar.gz", ".zip")))
     is_local = is_path or address.strip().startswith(("file:", ".", "/"))
@@ -157,5 +163,5 @@ def _is_requirement(line: str) -> bool:
 
 
 def without_user(line: str) -> str:
-    """A requirement as it may be shown: whoever signs in at its address is left out."""
+    """Return a requirement for display, without the credentials in its URL."""
     return _USER_OF_ADDRESS.sub("//…@", line)

@@ -1,7 +1,7 @@
-"""What the clients at a kernel's local sockets get of its record: everything, in order, as fast as they read.
+"""Delivers a kernel's record to the clients at its local sockets: everything, in order, as fast as they read.
 
-A client that reads no output still waits for its replies, which stand behind that output. When it has read nothing for
-long, replies are let past; its output waits in the record on the worker, not in the memory of this process.
+A client that reads no output still waits for its replies, which come after that output. When it has read nothing for
+long, replies may overtake; its output waits in the record on the worker, not in the memory of this process.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 
 
 class LocalClients:
-    """Gives the bridge what it delivers, from `from_seq` on."""
+    """Feeds the bridge from a kernel's record, from `from_seq` on."""
 
     def __init__(self, bridge: Bridge, following: RecordFanout, from_seq: Seq) -> None:
         self._bridge = bridge
@@ -22,21 +22,22 @@ class LocalClients:
         self._all = following.read(self._deliver, from_seq)
 
     def hold(self) -> None:
-        """A queue is full."""
+        """Pause: a client's queue is full."""
         self._is_held = True
         self._all.pause()
 
     def resume(self) -> None:
-        """There is room again."""
+        """Continue after `hold`."""
         self._is_held = False
         self._all.resume()
 
     def let_replies_pass(self) -> None:
-        """Deliver replies from now on though output waits."""
+        """Deliver replies from now on, although output is held."""
         if self._replies is None and self._all.next_seq is not None:
             self._replies = self._following.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
 
     def close(self) -> None:
+        """Stop delivery."""
         self._all.close()
         if self._replies:
             self._replies.close()
@@ -52,7 +53,7 @@ class LocalClients:
         self._meet()
 
     def _meet(self) -> None:
-        """Where output has come as far as replies, they go on together."""
+        """Merge the two readers once output has reached the same place as replies."""
         if self._replies and not self._is_held and self._all.next_seq == self._replies.next_seq:
             self._all.early |= self._replies.early
             self._replies.close()

@@ -1,8 +1,8 @@
-"""What was run on a kernel, in a file on this machine: the record lies on the node, and goes with it.
+"""The log of what was run on a kernel, in a file on this machine: the record is lost together with its node.
 
-One line per request, in the order asked; the first bytes of a line are its state and how much it has put out, and are
-rewritten in place by a single call. So a server that is killed leaves each line old or new, and a torn last line at the
-worst. What a node took with it is moved to a second file, which waits for the user's answer.
+One line per execute request, in the order sent; the first bytes of a line are its state and its number of outputs, and
+are rewritten in place by a single call. So a server that is killed leaves each line old or new, and at worst a torn
+last line. What was lost with a node is moved to a second file, until the user reruns or dismisses it.
 """
 
 from __future__ import annotations
@@ -24,22 +24,24 @@ log = logging.getLogger(__name__)
 State = Literal["queued", "running", "ok", "error", "aborted"]
 
 MOST_CODE = 256 * 1024
+"""Characters of a cell that are logged; a longer one is cut, and marked as incomplete."""
 MOST_BYTES = 16 * 1024 * 1024
+"""The log's size, above which its older half is dropped."""
 
 _OVER = frozenset({"ok", "error", "aborted"})
-_MOST_OUTPUTS = 10**9 - 1
+_MOST_OUTPUTS = 10**9 - 1  # nine digits: a line's head has a fixed length
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedRun:
-    """One execute_request of a page or program.
+    """One execute_request of a page or program. Saved on disk by these names.
 
     Attributes:
-        cell_id: the notebook's cell; None for what was no cell.
-        code: its first `MOST_CODE` characters at the most.
-        is_whole: whether that is all of it.
-        outputs: how many messages with output have come.
-        node: the worker that it ran on, by the name of its host key.
+        cell_id: the notebook's cell; None if it was no cell.
+        code: at most its first `MOST_CODE` characters.
+        is_whole: whether `code` is complete.
+        node: the worker that it ran on, by its host key alias.
+        outputs: the number of messages with output so far.
     """
 
     msg_id: str
@@ -52,18 +54,20 @@ class NotedRun:
 
     @property
     def is_over(self) -> bool:
+        """Whether the request has ended, in any way."""
         return self.state in _OVER
 
     def to_line(self) -> bytes:
+        """Return the request's line in the log, whose head has a fixed length."""
         rest = json.dumps({name: value for name, value in asdict(self).items() if name not in ("state", "outputs")})
         return _head(self.state, self.outputs) + rest[1:].encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> NotedRun:
-        """The inverse of `to_line`.
+        """Read what `to_line` has made.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none.
+            KeyError, TypeError, ValueError: it is no such line.
         """
         data = json.loads(line)
         return cls(**{**data, "state": data["state"].strip()})
@@ -71,12 +75,12 @@ class NotedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LostRuns:
-    """What had run on a kernel when its node was taken away.
+    """What had run on a kernel when its node was lost. Saved on disk by these names.
 
     Attributes:
         lost_at: Unix seconds.
-        reason: why it is gone, for people.
-        runs: in the order asked.
+        reason: why the node is gone, for users.
+        runs: in the order sent.
         has_successor: whether the kernel was started again since, on another node.
     """
 
@@ -87,27 +91,28 @@ class LostRuns:
 
 
 def _head(state: str, outputs: int) -> bytes:
-    """Of the same length for all states and counts."""
+    """Return the head of a line, with the same length for all states and counts, so it can be rewritten in place."""
     return f'{{"state": "{state:<7}", "outputs": {min(outputs, _MOST_OUTPUTS):9d}, '.encode()
 
 
 def runs_folder() -> Path:
-    """Where the files lie.
+    """Return the folder of the logs.
 
     Raises:
-        JournalUnwritable: our data folder cannot be made.
+        JournalUnwritable: our data folder cannot be created.
     """
     return data_dir() / "runs"
 
 
 class ExecutionLog:
-    """The file of one kernel; every method reads or writes the disk, and none raises: a kernel runs without it too.
+    """The log of one kernel; every method reads or writes the disk, and none raises: a kernel runs without it too.
 
     Args:
-        folder: where the files lie.
+        folder: where the files are.
+        most_bytes: the log's largest size.
 
     Attributes:
-        ran_on: the worker of the newest run, which may be lost with nothing after it; empty when there is none.
+        ran_on: the worker of the newest run, by its host key alias, even if that run is lost; empty if there is none.
     """
 
     def __init__(self, folder: Path, kernel_id: str, *, most_bytes: int = MOST_BYTES) -> None:
@@ -122,37 +127,37 @@ class ExecutionLog:
         self.ran_on = ""
 
     def begin(self) -> None:
-        """Forget what was run: a new process knows nothing of it."""
+        """Start an empty log, for a new process."""
         self._guarded(self._rewrite, [])
 
     def go_on(self) -> None:
-        """Take up the file that an earlier server has left."""
+        """Continue the log that an earlier server has left."""
         self._guarded(lambda: self._rewrite(_read_runs(self._path)))
         lost = self.lost()
         if lost and lost.runs and not lost.has_successor:
             self.ran_on = self.ran_on or lost.runs[0].node
 
     def succeed(self) -> None:
-        """The kernel was started again after its node was lost."""
+        """Note that the kernel was started again after its node was lost."""
         if lost := self.lost():
             self._guarded(_write_lost, self._lost_path, replace(lost, has_successor=True))
 
     def add(self, run: NotedRun) -> None:
-        """A request was made."""
+        """Log a request; nothing happens if it is open already."""
         if self._file and run.msg_id not in self._open:
             short = replace(run, code=run.code[:MOST_CODE], is_whole=run.is_whole and len(run.code) <= MOST_CODE)
             self._guarded(self._append, short)
 
     def is_open(self, msg_id: str) -> bool:
-        """Whether the request is known and not over yet."""
+        """Return whether the request is in the log and has not ended."""
         return msg_id in self._open
 
     def outputs_of(self, msg_id: str) -> int:
-        """How much an open request has put out."""
+        """Return the number of outputs of an open request."""
         return self._open[msg_id][1].outputs
 
     def move(self, msg_id: str, state: State | None = None, *, outputs: int = 0) -> None:
-        """A request is in another state now, or has put out more."""
+        """Change the state of an open request, or add to its number of outputs."""
         if self._file and msg_id in self._open:
             place, run = self._open[msg_id]
             run = replace(run, state=state or run.state, outputs=run.outputs + outputs)
@@ -162,15 +167,15 @@ class ExecutionLog:
                 del self._open[msg_id]
 
     def lose(self, reason: str, at: float) -> None:
-        """The node is gone, and all that was run there with it. What an earlier one took still waits behind that."""
+        """Move all runs to the lost ones, in front of those that an earlier loss has left; `at` is Unix seconds."""
         self._guarded(self._lose, reason, at)
 
     def lost(self) -> LostRuns | None:
-        """What waits to be run again."""
+        """Return the runs that wait for the user's answer; None if there are none."""
         return _read_lost(self._lost_path)
 
     def settle(self) -> None:
-        """The user has answered: nothing waits any more."""
+        """Remove the lost runs: the user has rerun or dismissed them."""
         with suppress(OSError):
             self._lost_path.unlink(missing_ok=True)
 
@@ -181,7 +186,7 @@ class ExecutionLog:
             self._file = None
 
     def remove(self) -> None:
-        """The kernel is done with."""
+        """Remove all files of the kernel."""
         self.close()
         self._open.clear()
         for path in (self._path, self._lost_path):
@@ -195,13 +200,14 @@ class ExecutionLog:
             work(*arguments)
         except OSError as error:
             self.close()
-            if not self._has_failed:
+            if not self._has_failed:  # once per kernel, not once per cell on a full disk
                 self._has_failed = True
-                log.warning("What is run is not noted any more, and cannot be offered again: %s", error)
+                log.warning("Executed cells are no longer logged, and cannot be offered for a rerun: %s", error)
 
     def _append(self, run: NotedRun) -> None:
         line = run.to_line()
         if self._size + len(line) > self._most_bytes:
+            # Half of it, so that the file is not rewritten for each further cell.
             self._rewrite(_newest(_read_runs(self._path), self._most_bytes // 2 - len(line)))
         self._write_at(self._size, line)
         self.ran_on = run.node
@@ -215,7 +221,7 @@ class ExecutionLog:
             raise OSError("the disk is full")
 
     def _rewrite(self, runs: Iterable[NotedRun]) -> None:
-        """A file with these, written beside the old one and put in its place."""
+        """Replace the file by one with these runs, in one step."""
         self.close()
         kept = list(runs)
         lines = [run.to_line() for run in kept]
@@ -232,20 +238,20 @@ class ExecutionLog:
         runs = _read_runs(self._path)
         if not runs:
             return
-        lost = LostRuns(lost_at=at, reason=reason, runs=_behind(runs, self.lost()))
+        lost = LostRuns(lost_at=at, reason=reason, runs=_with_earlier(runs, self.lost()))
         _write_lost(self._lost_path, lost)
         self._rewrite([])
 
 
-def _behind(runs: list[NotedRun], earlier: LostRuns | None) -> tuple[NotedRun, ...]:
-    """The cells that were lost before and have not been run again since come last."""
+def _with_earlier(runs: list[NotedRun], earlier: LostRuns | None) -> tuple[NotedRun, ...]:
+    """Return `runs`, followed by the cells that were lost earlier and have not been rerun since."""
     again = {run.cell_id for run in runs if run.cell_id} | {run.msg_id for run in runs}
     left = [run for run in (earlier.runs if earlier else ()) if run.cell_id not in again and run.msg_id not in again]
     return (*runs, *left)
 
 
 def _newest(runs: list[NotedRun], most_bytes: int) -> list[NotedRun]:
-    """Those at the end that have room."""
+    """Return the newest runs that fit into `most_bytes`."""
     kept: list[NotedRun] = []
     for run in reversed(runs):
         most_bytes -= len(run.to_line())
@@ -256,7 +262,7 @@ def _newest(runs: list[NotedRun], most_bytes: int) -> list[NotedRun]:
 
 
 def _read_runs(path: Path) -> list[NotedRun]:
-    """All lines that are whole."""
+    """Return the runs of all intact lines."""
     try:
         lines = path.read_bytes().splitlines()
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Notes what is run on a kernel as its live messages pass, whoever asked for it.
+"""Logs what is run on a kernel, for any client, by watching its live messages.
 
-On the path of every message: a parent header is parsed only when it differs from the last one.
+It sees every message, so a parent header is parsed only when it differs from the last one.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ log = logging.getLogger(__name__)
 
 Call = Callable[[str, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
 
-# the request itself, that it is busy, and its input
+# Of a request's messages in the record: the request itself, the status busy, and execute_input.
 _MESSAGES_BEFORE_OUTPUT = 3
 _OUTPUTS = (b'"stream"', b'"display_data"', b'"execute_result"', b'"error"')
 _STATES: dict[str, State] = {"ok": "ok", "error": "error", "aborted": "aborted", "abort": "aborted"}
 
 
 class ExecutionWatch:
-    """Hears a kernel's messages in the order of its record, and writes down what they say of runs.
+    """Observes a kernel's messages in the order of its record, and logs its runs.
 
     Attributes:
-        node: gives the worker that the kernel is on, see `NotedRun.node`.
+        node: returns the worker that the kernel is on, see `NotedRun.node`.
     """
 
     def __init__(self, runs: ExecutionLog) -> None:
@@ -38,15 +38,15 @@ class ExecutionWatch:
 
     @property
     def ran_on(self) -> str:
-        """The worker of the newest run; empty when nothing has run."""
+        """The worker of the newest run; empty if nothing has run."""
         return self._runs.ran_on
 
     def begin(self) -> None:
-        """A new process knows nothing of what was run."""
+        """Start an empty log, for a new process."""
         self._runs.begin()
 
     def go_on(self) -> None:
-        """The kernel was started by a server that is gone."""
+        """Continue the log of a kernel that an earlier server has started."""
         self._runs.go_on()
 
     def lose(self, reason: str, at: float) -> None:
@@ -58,18 +58,18 @@ class ExecutionWatch:
         self._runs.succeed()
 
     def lost_code(self) -> tuple[str, ...]:
-        """The cells that had run to their end on a lost node, until the user has answered."""
+        """Return the cells that had succeeded on a lost node, until the user has rerun or dismissed them."""
         lost = self._runs.lost()
         return tuple(run.code for run in lost.runs if run.state == "ok") if lost else ()
 
     async def take_stock(self, call: Call) -> None:
-        """Learn from the record what has become of runs while no server looked; the log says if that fails."""
+        """Update open runs from the record, after a time without a server; a failure is only logged."""
         try:
             requests = (await call("list_requests", {}))["requests"]
             for each in requests:
                 self._learn(each["msg_id"], each["state"], each["status"], int(each["messages"]))
         except (TpuError, KeyError, TypeError, ValueError) as error:
-            log.info("what has run meanwhile is not known: %s", error)
+            log.info("what ran without a server is not known: %s", error)
 
     def _learn(self, msg_id: str, state: str, status: str | None, messages: int) -> None:
         if not self._runs.is_open(msg_id):
@@ -81,7 +81,7 @@ class ExecutionWatch:
             self._runs.move(msg_id, "running", outputs=max(more, 0))
 
     def hear(self, channel: str, parts: Sequence[bytes]) -> None:
-        """A message of the kernel, or of somebody to the kernel."""
+        """Observe a message from the kernel, or of a client to the kernel."""
         place = 0 if channel == "event" else header_place(parts)
         if place and channel == "request":
             self._asked(parts[place : place + 4])

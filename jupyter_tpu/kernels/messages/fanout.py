@@ -1,7 +1,8 @@
-"""Readers of one kernel's record: each takes every message once and in order, at its own speed, in bounded memory.
+"""The fan-out of one kernel's record: each reader gets every message once and in order, at its own speed.
 
-Readers that keep up share one live stream. One that does not falls out of it, keeps its place, and comes back through a
-stream of its own: it costs the link something, but nobody waits for anybody else. Lives in the loop of its link.
+Readers that keep up share one live stream. A slow one falls out of it, keeps its place, and catches up over a stream of
+its own: that costs the link bandwidth, but no reader waits for another, and memory stays bounded. Lives in the loop of
+its link.
 """
 
 from __future__ import annotations
@@ -16,23 +17,26 @@ from jupyter_tpu.link import KernelStream, OnMessage
 
 Seq = int | Literal["end"]
 Attach = Callable[[Seq, OnMessage, OnMessage], KernelStream]
-"""Opens a stream of the kernel's record from a seq, or from its end; the second receiver gets what overtakes others."""
+"""Opens a stream of the record from a seq, or from its end; the second receiver gets messages ahead of their turn."""
 
 Watch = Callable[[str, list[bytes]], None]
 
 SLACK_BYTES = 4 * 1024 * 1024
-"""What a reader still takes of what was on its way when it paused."""
+"""Bytes that a paused reader still accepts, for messages in flight, before it falls out of the live stream.
+
+Small beside the link's window of 32 MiB: what is dropped here is read from the record again.
+"""
 
 
 class RecordFanout:
-    """All readers of a kernel, and the live stream that is shared by those who keep up.
+    """The readers of a kernel's record, and the live stream that is shared by those that keep up.
 
     Args:
         watch: called with the channel and the parts of each message of the live stream, before readers get it.
     """
 
     def __init__(self, watch: Watch | None = None) -> None:
-        self._watch: Watch = watch or _look_away
+        self._watch: Watch = watch or _ignore_watch
         self._readers: list[Subscriber] = []
         self._attach: Attach | None = None
         self._live: KernelStream | None = None
@@ -41,7 +45,7 @@ class RecordFanout:
 
     @property
     def next_seq(self) -> int | None:
-        """Where the live stream goes on; None while only the worker knows."""
+        """The next seq of the live stream; None while only the worker knows it."""
         if self._live and self._live.has_begun:
             return self._live.applied_seq + 1
         return None if self._next_seq == "end" else max(self._next_seq, 1)
@@ -52,11 +56,11 @@ class RecordFanout:
         return self._live
 
     def begin_at_end(self) -> None:
-        """Leave out what the record holds before `connect`."""
+        """Skip what the record holds before `connect`."""
         self._next_seq = "end"
 
     def connect(self, attach: Attach, hear: OnMessage) -> None:
-        """Open the live stream where the last one ended; `hear` is called with each of its messages, before readers."""
+        """Open the live stream where the last one ended; `hear` is called with each of its messages, after readers."""
         self._attach, self._hear = attach, hear
         self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
@@ -64,7 +68,7 @@ class RecordFanout:
         self.balance()
 
     def disconnect(self) -> None:
-        """Close all streams. Readers keep their places until `connect`."""
+        """Close all streams. Readers keep their places for the next `connect`."""
         self._next_seq = self.next_seq or self._next_seq
         live, self._live, self._attach = self._live, None, None
         for reader in self._readers:
@@ -73,14 +77,19 @@ class RecordFanout:
             live.close()
 
     def begin_anew(self) -> None:
-        """The record that was followed is gone; the next one counts from 1."""
+        """Reset to the beginning: the record is gone, and the next one counts from 1."""
         self.disconnect()
         self._next_seq = 0
         for reader in self._readers:
             reader.begin_anew()
 
     def read(self, take: OnMessage, from_seq: Seq, *, early: Iterable[int] = ()) -> Subscriber:
-        """A new reader from `from_seq`, or from what the live stream brings next; it has the seqs `early` already."""
+        """Add a reader from `from_seq`, or from the live stream's next message.
+
+        Args:
+            take: called with each message; must not block or raise.
+            early: seqs that the reader has already, ahead of their turn.
+        """
         reader = Subscriber(self, take, None if from_seq == "end" else max(from_seq, 1))
         reader.early |= {*early}
         self._readers.append(reader)
@@ -89,17 +98,18 @@ class RecordFanout:
         return reader
 
     def tell(self, event: str, **content: Any) -> None:
-        """Give all readers an event that is in no record."""
+        """Send all readers an event that is in no record."""
         for reader in tuple(self._readers):
             reader.tell([json.dumps({"event": event, **content}).encode()])
 
     # -- the readers' side -----------------------------------------------------------------------------------------
 
     def open_stream(self, from_seq: int, on_message: OnMessage, on_express: OnMessage) -> KernelStream | None:
+        """Open another stream of the record for one reader; None while there is no link."""
         return self._attach(from_seq, on_message, on_express) if self._attach else None
 
     def balance(self) -> None:
-        """Hold the live stream while nobody there wants more: those who catch up meet it where it stands."""
+        """Hold the live stream while none of its readers wants more; those that catch up join it where it stands."""
         if self._live is None:
             return
         if self._readers and not any(reader.wants_live(self.next_seq) for reader in self._readers):
@@ -108,12 +118,13 @@ class RecordFanout:
             self._live.resume()
 
     def remove(self, reader: Subscriber) -> None:
+        """Remove a reader; harmless when repeated."""
         if reader in self._readers:
             self._readers.remove(reader)
             self.balance()
 
     def _receive(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self._live is None:  # it was closed, and brings the rest of a slice
+        if self._live is None:  # it was closed in the middle of a slice, and delivers the rest
             return
         is_gone = self._live.is_closed
         if not is_gone:
@@ -130,11 +141,14 @@ class RecordFanout:
 
 
 class Subscriber:
-    """One place in the record; `take` is called with each message, and must not block or raise.
+    """One reader's place in the record; `take` is called with each message, and must not block or raise.
+
+    It is in one of three states: on the live stream, on a stream of its own until it reaches the live one, or paused
+    and on neither.
 
     Attributes:
-        next_seq: the first message that was not taken yet; None for whatever comes first.
-        early: those behind it that were taken ahead of their turn.
+        next_seq: the first message that was not delivered yet; None until the first message or the live stream's place.
+        early: seqs after it that were delivered ahead of their turn.
     """
 
     def __init__(self, following: RecordFanout, take: OnMessage, next_seq: int | None) -> None:
@@ -149,12 +163,12 @@ class Subscriber:
         self.early: set[int] = set()
 
     def wants_live(self, live_seq: int | None) -> bool:
-        """Whether it waits for the live stream, there or ahead of it."""
+        """Return whether it needs the live stream to go on: it is there, or further ahead."""
         is_ahead = self._own is not None and (self.next_seq or 0) > (live_seq or 0)
         return is_ahead or (self._is_live and not self._is_paused)
 
     def pause(self) -> None:
-        """Take no more than `SLACK_BYTES` until `resume`."""
+        """Accept no more than `SLACK_BYTES` until `resume`."""
         if not self._is_paused:
             self._is_paused, self._slack = True, SLACK_BYTES
             if self._own:
@@ -162,7 +176,7 @@ class Subscriber:
             self._following.balance()
 
     def resume(self) -> None:
-        """Go on after `pause`, wherever it led."""
+        """Continue after `pause`, over a stream of its own if it fell out of the live one."""
         self._is_paused = False
         if self._own:
             self._own.resume()
@@ -170,11 +184,12 @@ class Subscriber:
         self._following.balance()
 
     def close(self) -> None:
+        """Stop delivery and leave the fan-out."""
         self.fall_out()
         self._following.remove(self)
 
     def catch_up(self) -> None:
-        """Get on the live stream: at once if it stands here, else through a stream of one's own."""
+        """Join the live stream: at once if it is at this place, else over a stream of its own."""
         if self._is_live or self._own or self._is_paused:
             return
         live_seq = self._following.next_seq
@@ -183,26 +198,28 @@ class Subscriber:
         if self.next_seq is None or self.next_seq == live_seq:
             self._is_live = True
         else:
+            # The number tells streams apart: one that was closed may still deliver the rest of a slice.
             self._opened += 1
             receive = partial(self._receive, self._opened)
             self._own = self._following.open_stream(self.next_seq, receive, self.offer_early)
 
     def begin_anew(self) -> None:
-        """The next record counts from 1."""
+        """Start again at 1, with the next record."""
         self.next_seq = 1
         self.early.clear()
 
     def fall_out(self) -> None:
-        """Leave all streams; the place is kept."""
+        """Leave all streams, but keep the place."""
         self._is_live = False
         own, self._own = self._own, None
         if own:
             own.close()
 
     def offer(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """The live stream brings a message."""
+        """Accept or ignore a message of the live stream."""
         if _is_cut(channel, parts):
             self._cut(seq)
+        # The live stream is ahead, so something was missed: fetch it over a stream of its own.
         elif self._is_live and self.next_seq is not None and seq > self.next_seq:
             self.fall_out()
             self.catch_up()
@@ -212,35 +229,35 @@ class Subscriber:
             self._join()
 
     def offer_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        """A message has overtaken others; in its turn it comes again."""
+        """Deliver a message ahead of its turn, once; in its turn it is skipped."""
         if seq >= (self.next_seq or 1) and seq not in self.early:
             self.early.add(seq)
             self._take(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
-        """The live stream misses messages; a stream of one's own says for itself what it misses."""
+        """Report messages missing from the live stream; a stream of its own reports its own cuts."""
         if self._is_live and (self.next_seq or 1) <= last_seq:
             event = {"event": "cut", "first_seq": self.next_seq or 1, "last_seq": last_seq}
             self._apply(last_seq, "event", [json.dumps(event).encode()])
 
     def tell(self, parts: list[bytes]) -> None:
-        """Take an event that is in no record."""
+        """Deliver an event that is in no record, with the seq of the last delivered message."""
         self._take((self.next_seq or 1) - 1, "event", parts)
 
     def _receive(self, opened: int, seq: int, channel: str, parts: list[bytes]) -> None:
-        """A message of the reader's own stream; one that was closed brings the rest of a slice."""
+        """Accept a message of the reader's own stream, unless that was closed meanwhile."""
         if self._own is None or opened != self._opened:
             return
         if self._own.is_closed:
-            self._refused()
+            self._restart_at_new_record()
         else:
             self._apply(seq, channel, parts)
             live_seq = self._following.next_seq
             if self._own and live_seq and self._own.applied_seq + 1 >= live_seq:
                 self._join()
 
-    def _refused(self) -> None:
-        """The place is in no record that the worker has: it belongs to one that is gone, and the next begins anew."""
+    def _restart_at_new_record(self) -> None:
+        """Start again at 1: the worker has no such place, so it belongs to a record that is gone."""
         self._own = None
         if self.next_seq != 1:
             self.tell([json.dumps({"event": "new_record"}).encode()])
@@ -271,10 +288,10 @@ def _ignore(seq: int, channel: str, parts: list[bytes]) -> None:
     pass
 
 
-def _look_away(channel: str, parts: list[bytes]) -> None:
+def _ignore_watch(channel: str, parts: list[bytes]) -> None:
     pass
 
 
 def _is_cut(channel: str, parts: list[bytes]) -> bool:
-    """Whether the link says that messages are missing: such a word has the seq of the last of them."""
+    """Return whether this is the link's ``cut`` event, whose seq is that of the last missing message."""
     return channel == "event" and json_object(parts[0]).get("event") == "cut"

@@ -1,4 +1,4 @@
-"""Where a kernel's five local sockets are: Unix sockets in a folder of ours, or loopback TCP ports.
+"""The addresses of a kernel's five local sockets: Unix sockets in a folder of ours, or loopback TCP ports.
 
 Unix sockets are bound under hidden names and published as symlinks, because a KernelManager unlinks the published
 names at every restart.
@@ -24,12 +24,12 @@ from jupyter_tpu.errors import BadInput
 
 CHANNELS = ("shell", "iopub", "stdin", "hb", "control")
 _PREFIX = "jtpu-kernel-"
-"""Before the pid of the process that made a folder."""
+"""Prefix of the folders' names, followed by the pid of their process."""
 _LONGEST_PATH = 100  # sockaddr_un holds 107 characters; our names need a few of them
 
 
 class PortTaken(Exception):
-    """Another process has the port now."""
+    """Another process uses the port."""
 
     def __init__(self, port: int) -> None:
         super().__init__(f"port {port} is in use")
@@ -37,7 +37,7 @@ class PortTaken(Exception):
 
 
 class IpcAddresses:
-    """Sockets in a new folder that only we can enter; removed with the process at the latest."""
+    """Unix sockets in a new folder with mode 0700; removed at the latest when the process ends."""
 
     transport = "ipc"
 
@@ -48,19 +48,21 @@ class IpcAddresses:
         self._removal = weakref.finalize(self, shutil.rmtree, self._folder, True)
 
     def bind(self, channel_socket: zmq.Socket[bytes], channel: str) -> None:
+        """Bind the socket of a channel, under its hidden name."""
         channel_socket.bind(f"ipc://{self._hidden(channel)}")
 
     def publish(self) -> None:
-        """Make the names that clients connect to, again if somebody has removed them."""
+        """Create the public names that clients connect to; a KernelManager may have removed them."""
         for channel in CHANNELS:
             with contextlib.suppress(FileExistsError):
                 self.path(channel).symlink_to(self._hidden(channel).name)
 
     def remove(self) -> None:
+        """Remove the folder."""
         self._removal()
 
     def path(self, channel: str) -> Path:
-        """The public name of a socket."""
+        """Return the public name of a socket."""
         return Path(f"{self.ip}-{self.ports[f'{channel}_port']}")
 
     def _hidden(self, channel: str) -> Path:
@@ -68,10 +70,10 @@ class IpcAddresses:
 
 
 class TcpAddresses:
-    """Loopback TCP ports, for front ends that insist on them; port 0 is any free one.
+    """Loopback TCP ports, for front ends that need them; port 0 is any free one.
 
     Raises:
-        BadInput: the address is not on this machine only.
+        BadInput: the address can be reached from other machines.
     """
 
     transport = "tcp"
@@ -88,7 +90,7 @@ class TcpAddresses:
         """Bind the socket of a channel.
 
         Raises:
-            PortTaken: another process has its port.
+            PortTaken: another process uses its port.
         """
         name = f"{channel}_port"
         try:
@@ -111,13 +113,13 @@ Addresses = IpcAddresses | TcpAddresses
 
 
 def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
-    """The TCP ports of a connection file.
+    """Return the TCP ports of a connection file.
 
     Raises:
-        BadInput: it asks for something else.
+        BadInput: the file names another transport, or lacks a port.
     """
     if connection.get("transport", "tcp") != "tcp":
-        raise BadInput(f"The connection file asks for the transport {connection['transport']!r}; only tcp is known.")
+        raise BadInput(f"The connection file has the transport {connection['transport']!r}; only tcp is supported.")
     try:
         ports = {f"{channel}_port": int(connection[f"{channel}_port"]) for channel in CHANNELS}
     except (KeyError, ValueError, TypeError) as error:
@@ -126,10 +128,10 @@ def addresses_of(connection: Mapping[str, Any]) -> TcpAddresses:
 
 
 def port_owner(port: int) -> str:
-    """The process that has a TCP port of this machine, as ``python (pid 123)``; empty if that cannot be told."""
+    """Return the process that uses a TCP port of this machine, as ``python (pid 123)``; empty if unknown."""
     import psutil  # it takes 20 ms, and hardly any kernel's start needs it
 
-    with contextlib.suppress(psutil.Error, OSError):  # macOS tells it to root only
+    with contextlib.suppress(psutil.Error, OSError):  # on macOS only root may list them
         for found in psutil.net_connections("tcp"):
             if found.laddr and found.laddr.port == port and found.pid:
                 return f"{psutil.Process(found.pid).name()} (pid {found.pid})"
@@ -137,12 +139,12 @@ def port_owner(port: int) -> str:
 
 
 def default_addresses() -> Addresses:
-    """Unix sockets wherever there are some."""
+    """Return Unix sockets on systems where ZMQ has them, else TCP ports."""
     return TcpAddresses() if sys.platform == "win32" else IpcAddresses()
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove the socket folders of processes that were killed: they had no time to do it themselves."""
+    """Remove the socket folders of processes that were killed and could not clean up."""
     for folder in parent.glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
@@ -156,13 +158,13 @@ def _is_gone(pid: int) -> bool:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
-    except (OSError, OverflowError):  # it lives, as somebody else
+    except (OSError, OverflowError):  # it runs, as another user
         return False
     return False
 
 
 def _is_listening(path: Path) -> bool:
-    """Whether somebody answers there all the same: a process of a container, which has pids of its own."""
+    """Return whether a process listens there, which may be one in a container with its own pids."""
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(str(path))
@@ -172,8 +174,9 @@ def _is_listening(path: Path) -> bool:
 
 
 def _short_folder() -> Path:
-    """A new 0700 folder whose sockets' paths fit in an address."""
+    """Create a folder with mode 0700 whose sockets' paths fit into an address."""
     for parent in (os.environ.get("XDG_RUNTIME_DIR"), tempfile.gettempdir(), "/tmp"):
+        # 40 for the folder's name, with the pid and a random part, and the socket's.
         if parent and len(parent) + 40 < _LONGEST_PATH and os.access(parent, os.W_OK):
             _remove_abandoned(Path(parent))
             return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=parent))

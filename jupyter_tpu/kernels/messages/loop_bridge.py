@@ -1,4 +1,4 @@
-"""Follows a kernel from another event loop than the link's: batches out, messages in, nothing piles up in between."""
+"""Reads a kernel's record in another event loop than the link's: batches out, messages in, with bounded memory."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ from jupyter_tpu.link import refuse_too_large
 
 log = logging.getLogger(__name__)
 
+# The reader is paused above the first and resumed below the second, so that it does not switch with each batch.
 FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
+# Bounds how long one call of `deliver` keeps a server's loop busy.
 _BATCH_BYTES = 1024 * 1024
 _OBJECT_BYTES = 1000  # what Python spends on a message besides its bytes
 
@@ -28,10 +30,10 @@ class KernelMessage(NamedTuple):
     """A message of a kernel's record.
 
     Attributes:
-        seq: its place in the record, counted from 1; for an event that is in no record, the seq before it.
+        seq: its place in the record, from 1; for an event that is in no record, the seq before it.
         channel: shell, control, stdin, iopub, request, or event (one part, a JSON object).
         parts: as they came from the kernel's socket: routing identities, ``<IDS|MSG>``, signature, header, …
-        is_early: whether it has overtaken messages that come later; its seq is then no place to go on from.
+        is_early: whether it was delivered ahead of its turn; its seq is then no place to continue from.
     """
 
     seq: int
@@ -45,23 +47,23 @@ Send = Callable[[str, Sequence[bytes]], None]
 
 
 class LoopBridge:
-    """Made by `TPUProvisioner.follow` in the loop in which `deliver` is to be called.
+    """A reader of a kernel's record in another loop; created by `TPUProvisioner.follow` in the loop of `deliver`.
 
     `deliver` gets messages in batches, each once and in order; the next batch comes when the awaitable that it returned
-    is done. A batch at which it raises comes again, message by message. Besides the record's own
-    events there are some that stand in no record:
+    is done. A batch for which it raises is delivered again, message by message. Besides the record's own events there
+    are some that are in no record:
 
-    - ``cut`` {first_seq, last_seq}: these messages are not kept any more
-    - ``new_record`` {}: the kernel's record was removed; seqs begin anew
-    - ``gone`` {message, error}: the worker knows no such kernel; after a restart seqs begin anew
+    - ``cut`` {first_seq, last_seq}: these messages are no longer stored
+    - ``new_record`` {}: the kernel's record was removed; seqs start again at 1
+    - ``gone`` {message, error}: the worker knows no such kernel; after a restart seqs start again at 1
     - ``lost`` {message, error_code}: the link is lost; what follows a restart of the kernel is delivered
-    - ``unsent`` {channel, message}: what was sent to the kernel could not be: too much waits for a link that is down
+    - ``unsent`` {channel, message}: a message was not sent to the kernel: too much waits for a link that is down
     - ``not_run`` {asked, header, error}: a cell was not sent to the kernel; see `not_run.answers`
-    - ``unreadable`` {seq}: `deliver` has raised at this message alone, which is left out
+    - ``unreadable`` {seq}: `deliver` has raised for this message alone, which is skipped
     - ``closed`` {}: the kernel was shut down; nothing will follow
 
     Attributes:
-        first_seq: the seq it begins with; None while only the worker knows where the record ends.
+        first_seq: the first seq; None while only the worker knows where the record ends.
     """
 
     def __init__(self, deliver: Deliver) -> None:
@@ -81,18 +83,18 @@ class LoopBridge:
     def send(self, channel: Literal["shell", "control", "stdin"], parts: Sequence[bytes]) -> None:
         """Send a signed message: identity, ``<IDS|MSG>``, signature, header, parent header, metadata, content, buffers.
 
-        Returns at once. The answer comes with the same identity.
+        Returns at once. The reply has the same identity.
 
         Raises:
             BadInput: the message is larger than the link carries.
         """
         refuse_too_large(parts)
-        self._call_there(self._pass_on, channel, parts)
+        self._call_in_link_loop(self._pass_on, channel, parts)
 
     async def close(self) -> None:
-        """Stop; `deliver` is cancelled and not called again. Harmless when repeated, or called by `deliver` itself."""
+        """Stop; `deliver` is cancelled and not called again. Harmless when repeated, or when called by `deliver`."""
         self._is_closed = True
-        self._call_there(self._leave)
+        self._call_in_link_loop(self._leave)
         if self._pump is not asyncio.current_task():
             self._pump.cancel()
             await asyncio.wait([self._pump])
@@ -105,21 +107,21 @@ class LoopBridge:
                 await self._deliver_one(batch)
 
     async def _deliver_one(self, batch: list[KernelMessage]) -> None:
-        if not await self._is_taken(batch):
-            for message in batch:  # the fault of one must not take its neighbours along
-                if not await self._is_taken([message]):
+        if not await self._try_to_deliver(batch):
+            for message in batch:  # one bad message must not take its neighbours along
+                if not await self._try_to_deliver([message]):
                     log.error("message %s was left out", message.seq)
                     event = json.dumps(unreadable_event(message.seq)).encode()
-                    await self._is_taken([KernelMessage(message.seq, "event", [event], message.is_early)])
-        self._call_there(self._delivered, sum(map(_size, batch)))
+                    await self._try_to_deliver([KernelMessage(message.seq, "event", [event], message.is_early)])
+        self._call_in_link_loop(self._delivered, sum(map(_size, batch)))
 
-    async def _is_taken(self, batch: list[KernelMessage]) -> bool:
+    async def _try_to_deliver(self, batch: list[KernelMessage]) -> bool:
         try:
             delivered = self._deliver(batch)
             if delivered is not None:
                 await delivered
-        except Exception:  # the consumer's fault must not end the consumer's output
-            log.exception("messages %s to %s were not taken", batch[0].seq, batch[-1].seq)
+        except Exception:  # a fault of the consumer must not end its output
+            log.exception("messages %s to %s could not be delivered", batch[0].seq, batch[-1].seq)
             return False
         return True
 
@@ -131,7 +133,7 @@ class LoopBridge:
             size += _size(batch[-1])
         return batch
 
-    def _call_there(self, function: Callable[..., None], *arguments: Any) -> None:
+    def _call_in_link_loop(self, function: Callable[..., None], *arguments: Any) -> None:
         if self._links:
             with suppress(RuntimeError):  # the link thread has ended, and the kernel with it
                 self._links.call_soon_threadsafe(function, *arguments)
@@ -143,9 +145,10 @@ class LoopBridge:
     # -- in the link's loop ----------------------------------------------------------------------------------------
 
     def begin(self, following: RecordFanout, from_seq: Seq, send: Send) -> None:
-        """Follow from `from_seq`, or from what comes next."""
+        """Start to read from `from_seq`, or from the next message; called in the link's loop."""
         self._links, self._send = asyncio.get_running_loop(), send
-        if not self._is_closed:  # looked at after `_links` was set: `close` does it the other way round
+        # Checked after `_links` was set; `close` does it the other way round, so one of the two sees the other.
+        if not self._is_closed:
             self._reader = following.read(self._take, from_seq)
             self.first_seq = self._reader.next_seq
 
@@ -170,11 +173,12 @@ class LoopBridge:
         self._undelivered += _size(message)
         if self._reader and self._undelivered > FULL_BYTES:
             self._reader.pause()
+        # One wake-up for any number of messages: each costs a system call.
         if not self._is_waking:
             self._is_waking = True
             try:
                 self._loop.call_soon_threadsafe(self._wake)
-            except RuntimeError:  # its loop has ended without a word
+            except RuntimeError:  # its loop has ended without `close`
                 self._leave()
 
     def _delivered(self, size: int) -> None:

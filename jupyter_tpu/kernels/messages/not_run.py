@@ -1,4 +1,4 @@
-"""Cells that no kernel will run: each gets an error, the word that it is over, and a reply, as from a kernel."""
+"""Answers for cells that no kernel will run: an error, the status idle and a reply, as from a kernel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOT_RUN = "not_run"
 
 
 class Answer(NamedTuple):
-    """One message about a cell."""
+    """One message in answer to a cell that was not run."""
 
     channel: str
     msg_type: str
@@ -20,7 +20,12 @@ class Answer(NamedTuple):
 
 
 def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
-    """The event that a request to run a cell was not sent to its kernel; None for any other message."""
+    """Return the event for an execute request that was not sent to the kernel; None for any other message.
+
+    Args:
+        parts: the request, routing identities first.
+        error: why it was not sent.
+    """
     if not is_execute_request(parts):
         return None
     place = header_place(parts)
@@ -29,12 +34,12 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
 
 
 def asked_by(event: Mapping[str, Any]) -> list[bytes]:
-    """The routing identities of the request."""
+    """Return the routing identities of the request in a `not_run` event."""
     return [bytes.fromhex(part) for part in event["asked"]]
 
 
 def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
-    """What is said of the cell; the parent of each is the event's ``header``."""
+    """Return the messages that answer the cell of a `not_run` event; their parent is the event's ``header``."""
     error = error_from_json(event["error"])
     content = {
         "ename": type(error).__name__,

@@ -1,4 +1,4 @@
-"""What is told of a kernel in the notebook, for events that stand between its messages."""
+"""Notices to the notebook's user for events between a kernel's messages."""
 
 from __future__ import annotations
 
@@ -7,27 +7,26 @@ from typing import Any
 
 
 def event_words(event: Mapping[str, Any]) -> str | None:
-    """The words for a user, or None for an event that needs none where output is shown."""
+    """Return the notice for an event; None for one that is not shown in the notebook."""
     kind = event.get("event")
     if kind in ("disk_full", "checkpoint_hook", "words"):
         return f"[{event.get('message')}]"
     if kind == "restart_refused":
         return f"[The kernel was not restarted and keeps running: {_message_of(event.get('error'))}]"
     if kind == "cut":
-        return f"[{_count(event)} messages of this kernel are no longer kept on the worker]"
+        return f"[{_count(event)} messages of this kernel are no longer stored on the worker]"
     if kind == "too_large":
-        return f"[Message {event.get('seq')} of this kernel ({_mib(event)} MiB) was left out; it is kept on the node]"
+        name = f"Message {event.get('seq')} of this kernel ({_mib(event)} MiB)"
+        return f"[{name} is too large to show; it is stored on the node]"
     if kind == "unreadable":
-        return f"[Message {event.get('seq')} of this kernel is not readable and was left out; it is kept on the node]"
+        return f"[Message {event.get('seq')} of this kernel cannot be shown; it is stored on the node]"
     if kind == "gap":
-        return (
-            f"[{_number(event.get('messages'))} of this kernel were lost: {event.get('reason', 'no reason is known')}]"
-        )
+        return f"[{_number(event.get('messages'))} of this kernel were lost: {event.get('reason', 'reason unknown')}]"
     return None
 
 
 def unreadable_event(seq: int) -> dict[str, Any]:
-    """The event for a message of the record that could not be passed on."""
+    """Return the event for a message of the record that could not be delivered."""
     return {"event": "unreadable", "seq": seq}
 
 

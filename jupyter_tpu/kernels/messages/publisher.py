@@ -1,8 +1,8 @@
-"""Sends a kernel's output to local subscribers without losing what a slow one has not read yet.
+"""Publishes a kernel's output to local subscribers without losing what a slow one has not read yet.
 
-ZMQ does not say whose queue is full, only that one is. A subscriber that is alone is waited for as long as it takes;
-where there are several, one that reads nothing at all for some seconds loses messages, as with any local kernel, or it
-would stop the others.
+ZMQ does not say whose queue is full, only that one is. If there is only one subscriber, output waits for it as long as
+it takes; if there are several, one that reads nothing at all for some seconds loses messages, as with any local kernel,
+because it would stop the others.
 """
 
 from __future__ import annotations
@@ -18,17 +18,24 @@ from jupyter_tpu.kernels.messages.sockets import LoopSocket, Parts
 
 log = logging.getLogger(__name__)
 
+# The source is held above the first and resumed below the second.
 FULL_BYTES = 4 * 1024 * 1024
 _LOW_BYTES = 1024 * 1024
+# Patience is counted in so many steps, see `_start_patience`.
 _TICKS = 10
 
 
 class Publisher:
-    """Keeps what does not fit in a full queue, and holds its source when that has become much.
+    """Buffers what does not fit into a full queue, and holds its source when the buffer is full.
 
     Args:
-        hold, resume: stop the source and let it go on; little comes after `hold`.
+        hold, resume: stop the source, and continue it; little more may come after `hold`.
         starve: called when the only subscriber has read nothing for `patience_s`.
+        patience_s: seconds after which one of several subscribers that reads nothing loses messages.
+
+    Attributes:
+        socket: the XPUB socket; None before it is open and after `close`.
+        subscriptions: how many there are now.
     """
 
     def __init__(
@@ -48,13 +55,14 @@ class Publisher:
         self._tick: asyncio.TimerHandle | None = None
 
     def send(self, parts: Parts) -> None:
+        """Send a message, or buffer it while a queue is full."""
         if self.socket is None:
             return
         if self._backlog or not self._try(self.socket, parts):
             self._wait_with(parts)
 
     def flush(self) -> None:
-        """Send what waits, as far as the queues take it."""
+        """Send buffered messages until a queue is full; called when the socket may be writable."""
         waiting = len(self._backlog)
         while self._backlog and self.socket and self._try(self.socket, self._backlog[0]):
             self._backlog_bytes -= _size(self._backlog.popleft())
@@ -67,6 +75,7 @@ class Publisher:
                 self._resume()
 
     def close(self) -> None:
+        """Stop; buffered messages are dropped."""
         self._stop_patience()
         self.socket = None
 
@@ -76,6 +85,7 @@ class Publisher:
             return True
         if not self._may_lose:
             return False
+        # Without NODROP ZMQ drops the message for the full queue only, and sends it to all others.
         socket.set_option(zmq.XPUB_NODROP, 0)
         sent = socket.send(parts)
         socket.set_option(zmq.XPUB_NODROP, 1)
@@ -91,7 +101,7 @@ class Publisher:
             self._hold()
 
     def _start_patience(self) -> None:
-        """Patience is counted in ticks of the loop: while this process stands still nobody can read."""
+        """Count patience in ticks of the loop: while this process is suspended, clients cannot read either."""
         self._ticks_left = _TICKS
         self._wait_for_tick()
 
@@ -120,7 +130,7 @@ class Publisher:
             self.flush()
         else:
             self._starve()
-            self._start_patience()  # others may come
+            self._start_patience()  # a second subscriber may come
 
 
 def _size(parts: Parts) -> int:

@@ -1,7 +1,7 @@
-"""A ZMQ socket in an asyncio loop, sending without waiting.
+"""A ZMQ socket in an asyncio loop that sends without waiting.
 
-ZMQ's file descriptor is edge-triggered and tells of *any* change: after every send and every batch of reads the socket
-is looked at again, or messages would hang until the next change.
+ZMQ's file descriptor is edge-triggered and signals *any* change: after every send and every batch of reads the socket
+has to be checked again, or messages would hang until the next change.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ import zmq
 
 Parts = list[bytes]
 
-_BATCH = 100
-_LINGER_MS = 200
+_BATCH = 100  # messages per turn of the loop, so that a flood of requests cannot starve other sockets
+_LINGER_MS = 200  # for a last reply to reach a client on this machine
 
 
 class LoopSocket:
-    """Joins a bound `socket` to the running loop.
+    """A bound ZMQ `socket` in the running loop.
 
-    `on_message` gets what arrives; `on_writable` is called when the socket may take more than it did.
+    Args:
+        on_message: called with each message that arrives.
+        on_writable: called when a queue that was full may have room again.
     """
 
     def __init__(
@@ -33,12 +35,12 @@ class LoopSocket:
         self._on_message = on_message
         self._on_writable = on_writable
         self._loop = asyncio.get_running_loop()
-        self._look_again: asyncio.Handle | None = None
-        self._loop.add_reader(socket.FD, self._look)
+        self._check_handle: asyncio.Handle | None = None
+        self._loop.add_reader(socket.FD, self._check)
         self._schedule()
 
     def send(self, parts: Parts) -> bool:
-        """Send now; False if a reader's queue is full and nothing was sent."""
+        """Send now; return False, and send nothing, if a reader's queue is full."""
         try:
             self._socket.send_multipart(parts, zmq.NOBLOCK)
         except zmq.Again:
@@ -47,33 +49,34 @@ class LoopSocket:
         return True
 
     def read_now(self) -> None:
-        """Take what has arrived already, ahead of the loop's turn."""
+        """Read what has arrived already, ahead of the loop's turn."""
         if self._socket.closed:
             return
         if int(self._socket.getsockopt(zmq.EVENTS)) & zmq.POLLIN:
             self._read()
-        self._schedule()  # asking has taken the edge away
+        self._schedule()  # reading EVENTS has consumed the descriptor's edge
 
     def set_option(self, option: int, value: int) -> None:
+        """Set an option of the socket."""
         self._socket.setsockopt(option, value)
 
     def close(self) -> None:
-        """Close; what was sent has a moment to be read."""
+        """Close; ZMQ has 200 ms to deliver what was sent."""
         if self._socket.closed:
             return
         self._loop.remove_reader(self._socket.FD)
-        if self._look_again:
-            self._look_again.cancel()
+        if self._check_handle:
+            self._check_handle.cancel()
         self._socket.close(_LINGER_MS)
 
     def _schedule(self) -> None:
-        if self._look_again is None and not self._socket.closed:
-            self._look_again = self._loop.call_soon(self._look)
+        if self._check_handle is None and not self._socket.closed:
+            self._check_handle = self._loop.call_soon(self._check)
 
-    def _look(self) -> None:
-        if self._look_again:
-            self._look_again.cancel()
-            self._look_again = None
+    def _check(self) -> None:
+        if self._check_handle:
+            self._check_handle.cancel()
+            self._check_handle = None
         self._read()  # first: reading also tells ZMQ which queues have room again
         if not self._socket.closed:
             self._on_writable()

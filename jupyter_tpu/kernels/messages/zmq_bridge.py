@@ -1,9 +1,8 @@
-"""The local end of a kernel: sockets that behave as the kernel's own, joined to its stream from the worker.
+"""The local end of a kernel: ZMQ sockets that behave as the kernel's own, connected to its stream from the worker.
 
-Requests go to the worker as they are, with the routing identities that bring the replies back to the right client.
-The heartbeat is answered here: it says that this process lives, never how the network is. Nothing here looks into
-messages, except that a new subscriber is welcomed as ipykernel does, and that what is said of the link goes to the cell
-that spoke last.
+Requests go to the worker unchanged, with the routing identities that bring the replies back to the right client. The
+heartbeat is answered here: it shows that this process lives, not how the network is. Messages are not parsed, with two
+exceptions: a new subscriber gets iopub_welcome as from ipykernel, and notices go to the cell that printed last.
 """
 
 from __future__ import annotations
@@ -24,25 +23,35 @@ from jupyter_tpu.kernels.messages.notices import event_words
 from jupyter_tpu.kernels.messages.publisher import Publisher
 from jupyter_tpu.kernels.messages.sockets import LoopSocket, Parts
 
-_IOPUB_QUEUE = 200  # messages, and with that some MiB of a flood; ZMQ counts no bytes
+_IOPUB_QUEUE = 200  # messages, which is some MiB in a flood; ZMQ counts no bytes
+# Jupyter's clients subscribe at once; a notebook that nobody has open must not delay the caller longer.
 _READER_COMES_S = 2.0
-_STATUS_BYTES = 64
+_STATUS_BYTES = 64  # the content of a status is {"execution_state": "starting"}; longer ones need no parsing
 PATIENCE_S = 10.0
+"""Seconds for which a client may read no output before others go first."""
 ROUTED = ("shell", "control", "stdin")
+"""The channels whose messages go to one client, by its routing identity."""
 
 
 class Stream(Protocol):
-    """Where requests go and messages come from."""
+    """The kernel behind the bridge: where requests go and messages come from."""
 
-    def send(self, channel: Any, parts: Sequence[bytes]) -> None: ...
-    def hold(self) -> None: ...
-    def resume(self) -> None: ...
-    def let_replies_pass(self) -> None: ...
+    def send(self, channel: Any, parts: Sequence[bytes]) -> None:
+        """Send a client's request to the kernel."""
+
+    def hold(self) -> None:
+        """Pause delivery to the bridge."""
+
+    def resume(self) -> None:
+        """Continue delivery."""
+
+    def let_replies_pass(self) -> None:
+        """Deliver replies although output is held."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secrets:
-    """What a connection file holds of keys.
+    """The keys of a connection file.
 
     Attributes:
         key: the HMAC key; empty = messages are not signed.
@@ -57,10 +66,10 @@ class Secrets:
 class Bridge:
     """Five sockets at `addresses`; `open` binds them in the running loop.
 
-    Requests that come before `join` wait, so clients may speak before the kernel is up.
+    Requests that come before `join` wait, so clients may connect before the kernel runs.
 
     Args:
-        patience_s: how long a client may read no output at all before others are more important.
+        patience_s: seconds for which a client may read no output at all before others go first.
     """
 
     def __init__(
@@ -91,7 +100,7 @@ class Bridge:
         """
         try:
             for channel in ROUTED:
-                self._open(channel, zmq.ROUTER, self._taker_of(channel))
+                self._open(channel, zmq.ROUTER, self._receiver_of(channel))
             self._open("hb", zmq.ROUTER, lambda parts: self._deliver_to("hb", parts))
             self._open("iopub", zmq.XPUB, self._subscribed)
         except BaseException:
@@ -101,15 +110,15 @@ class Bridge:
         self.publish()
 
     def publish(self) -> None:
-        """Renew the sockets' public names."""
+        """Create the sockets' public names again."""
         self._addresses.publish()
 
     def join(self, stream: Stream, foretold: Mapping[str, Any] | None = None) -> None:
-        """Give requests to `stream` from now on, those that waited first.
+        """Send requests to `stream` from now on, those that waited first.
 
         Args:
-            foretold: what the kernel will answer to a kernel_info_request. Until something else was asked or the kernel
-                has spoken, that is answered here: it saves who waits for a kernel a round trip, and is true.
+            foretold: the kernel's coming answer to a kernel_info_request, if known. Until another request comes or the
+                kernel has sent something, it is answered here, which saves waiting clients a round trip.
         """
         self._stream, self._foretold = stream, foretold
         waiting, self._waiting = self._waiting, []
@@ -117,20 +126,20 @@ class Bridge:
             self._pass_on(stream, channel, parts)
 
     async def wait_for_reader(self) -> None:
-        """Wait until somebody listens to output, for a moment at most."""
+        """Wait until a client has subscribed to output, for 2 s at most."""
         with suppress(TimeoutError):
             async with asyncio.timeout(_READER_COMES_S):
                 await self._has_reader.wait()
 
     def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
-        """Give a message of the kernel to the clients."""
+        """Deliver a message of the kernel to the clients."""
         if channel in ("iopub", *ROUTED):
             self._foretold = None
         if channel == "iopub":
             self._last_parent = _parent_header(parts)
-            self._sockets["iopub"].read_now()  # who has just subscribed is welcomed before anything else
+            self._sockets["iopub"].read_now()  # a new subscriber must get its welcome before any output
             self._iopub.send(parts)
-            if _says_starting(parts):
+            if _is_starting(parts):
                 self._publish("status", {"execution_state": "idle"})
         elif channel in ROUTED:
             self._deliver_to(channel, parts)
@@ -145,15 +154,15 @@ class Bridge:
                 else:
                     reply = self._session.msg(answer.msg_type, answer.content, parent=event["header"])
                     self._deliver_to(answer.channel, [*asked_by(event), *self._session.serialize(reply)])
-        elif words := event_words(event):
-            self.say(words)
+        elif notice := event_words(event):
+            self.say(notice)
 
     def say(self, text: str) -> None:
-        """Print `text` to whoever listens, in the cell that the kernel spoke of last: front ends show nothing else."""
+        """Print `text` to all subscribers, in the cell that printed last: front ends show output of no other."""
         self._publish("stream", {"name": "stderr", "text": text + "\n"}, parent=json_object(self._last_parent))
 
     def close(self) -> None:
-        """Close the sockets and take their names away; harmless when repeated."""
+        """Close the sockets and remove their names; harmless when repeated."""
         self._iopub.close()
         for socket in self._sockets.values():
             socket.close()
@@ -170,14 +179,14 @@ class Bridge:
         on_writable = self._iopub.flush if channel == "iopub" else lambda: None
         self._sockets[channel] = LoopSocket(socket, on_message, on_writable)
 
-    def _taker_of(self, channel: str) -> Callable[[Parts], None]:
-        def take(parts: Parts) -> None:
+    def _receiver_of(self, channel: str) -> Callable[[Parts], None]:
+        def receive(parts: Parts) -> None:
             if self._stream:
                 self._pass_on(self._stream, channel, parts)
             else:
                 self._waiting.append((channel, parts))
 
-        return take
+        return receive
 
     def _pass_on(self, stream: Stream, channel: str, parts: Parts) -> None:
         if self._foretold is not None and self._answer(channel, parts, self._foretold):
@@ -186,7 +195,7 @@ class Bridge:
         stream.send(channel, parts)
 
     def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:
-        """Answer a kernel_info_request as the kernel would; whether it was one."""
+        """Answer a kernel_info_request as the kernel would; return whether it was one."""
         try:
             identities, rest = self._session.feed_identities(parts)
             request = self._session.deserialize(rest)
@@ -205,11 +214,11 @@ class Bridge:
         self._sockets[channel].send(parts)
 
     def _subscribed(self, parts: Parts) -> None:
-        wish = parts[0]
-        self._iopub.subscriptions += 1 if wish[:1] == b"\x01" else -1
-        if wish[:1] == b"\x01":
+        is_new, topic = parts[0][:1] == b"\x01", parts[0][1:]  # XPUB's format: 1 or 0 for off, then the topic
+        self._iopub.subscriptions += 1 if is_new else -1
+        if is_new:
             self._has_reader.set()
-            self._publish("iopub_welcome", {"subscription": wish[1:].decode(errors="replace")}, topic=wish[1:])
+            self._publish("iopub_welcome", {"subscription": topic.decode(errors="replace")}, topic=topic)
 
     def _publish(
         self, kind: str, content: dict[str, Any], *, topic: bytes = b"", parent: dict[str, Any] | None = None
@@ -231,10 +240,11 @@ class Bridge:
             self._stream.resume()
 
 
-def _says_starting(parts: Parts) -> bool:
-    """Whether the kernel says that it has started. It can be asked from then on, and says no more until it is.
+def _is_starting(parts: Parts) -> bool:
+    """Return whether this is the status "starting".
 
-    Where nobody asks, as after a death with no page open, it would be listed as starting for ever.
+    A kernel accepts requests from then on, but sends no status before the first one. Without a request, as after a
+    restart with no page open, it would be listed as starting for ever.
     """
     return len(parts[-1]) < _STATUS_BYTES and json_object(parts[-1]).get("execution_state") == "starting"
 
@@ -247,7 +257,7 @@ def _parent_header(parts: Parts) -> bytes:
 
 def _set_options(socket: zmq.Socket[bytes], kind: int, curve: tuple[bytes, bytes] | None) -> None:
     if kind == zmq.XPUB:
-        socket.set(zmq.XPUB_VERBOSER, 1)  # tell of each that comes or goes, also of a second one to the same topic
+        socket.set(zmq.XPUB_VERBOSER, 1)  # report each subscription, also a second one to the same topic
         socket.set(zmq.XPUB_NODROP, 1)
         socket.set(zmq.SNDHWM, _IOPUB_QUEUE)
     else:

@@ -1,1 +1,4 @@
-"""What this computer keeps of each kernel that a Jupyter server started, so that the next server finds it."""
+"""The registry of kernels that Jupyter servers on this computer have started, so that the next server finds them.
+
+Start reading at `notes`. It must not know links or SSH.
+"""

@@ -1,4 +1,4 @@
-"""How a kernel's process ended, from what the agent says of it."""
+"""How a kernel's process ended, from the agent's ``exited`` event."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import signal
 from collections.abc import Mapping
 from typing import Any
 
-_LONGEST = 4000
+_LONGEST = 4000  # characters, some 50 lines of a traceback
 
 
 def exit_code_of(event: Mapping[str, Any]) -> int:
-    """As `subprocess.Popen.returncode`; a signal that is not known here counts as SIGKILL."""
+    """Return the exit code as `subprocess.Popen.returncode`; a signal unknown on this system counts as SIGKILL."""
     if event.get("exit_code") is not None:
         return int(event["exit_code"])
     number = signal.Signals.__members__.get(str(event.get("signal")), signal.SIGKILL)
@@ -18,13 +18,13 @@ def exit_code_of(event: Mapping[str, Any]) -> int:
 
 
 def last_words_of(event: Mapping[str, Any]) -> str:
-    """What the process said last, on standard error; the end of it, where it is very long."""
-    words = event.get("stderr") or ""
-    return ("\n".join(map(str, words)) if isinstance(words, list) else str(words)).strip()[-_LONGEST:]
+    """Return the end of the process's standard error."""
+    stderr = event.get("stderr") or ""
+    return ("\n".join(map(str, stderr)) if isinstance(stderr, list) else str(stderr)).strip()[-_LONGEST:]
 
 
 def ending(exit_code: int) -> str:
-    """How a process ended, in words."""
+    """Return how a process ended, for users: ``exit code 1``, ``SIGKILL``."""
     if exit_code >= 0:
         return f"exit code {exit_code}"
     try:

@@ -1,8 +1,7 @@
-"""What this machine keeps of each kernel that a Jupyter server has started, so that the next server can give it back.
+"""The registry's entries on disk: one note per kernel, with which the next server takes the kernel over.
 
-One file per kernel, closed to other users: it holds the key that signs the kernel's messages. Everything else about a
-kernel is asked of the agent, which knows it better. A note belongs to the server that wrote it for as long as that
-process lives.
+One file per kernel, readable only by the user: it has the key that signs the kernel's messages. Everything else about a
+kernel comes from the agent. A note belongs to the server that wrote it while that process lives.
 """
 
 from __future__ import annotations
@@ -30,13 +29,14 @@ if sys.platform != "win32":
 log = logging.getLogger(__name__)
 
 VERSION = 1
+"""The format of the files; a higher one was written by a newer version of jupyter_tpu."""
 _KERNEL_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}")
-_LONGEST_NOTE = 1024 * 1024
+_LONGEST_NOTE = 1024 * 1024  # bounds what is read at a server's start; a note has some hundred bytes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotedSession:
-    """A session of the Jupyter server: what a front end has open on the kernel."""
+    """A session of the Jupyter server: the notebook or console that is open on the kernel."""
 
     session_id: str
     path: str | None = None
@@ -46,13 +46,15 @@ class NotedSession:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RegisteredKernel:
-    """A kernel on a node, and whose it is.
+    """A kernel on a node, and the server it belongs to. Saved on disk by these names.
 
     Attributes:
+        node: the node's full name.
+        endpoint: the cloud's, see `CloudSettings`.
         key: the HMAC key of the kernel's messages.
-        root_dir: the server's folder of notebooks; only a server of the same folder gives the kernel back.
+        root_dir: the server's folder of notebooks; only a server of the same folder takes the kernel over.
         owner: the process that the kernel belongs to, as `jupyter_tpu.journal.owner` writes it.
-        is_ended: whether its user has ended it while its node could not be reached; it may run on there until then.
+        is_ended: whether its user has ended it while its node was out of reach; it may still run there.
     """
 
     kernel_id: str
@@ -70,18 +72,19 @@ class RegisteredKernel:
     is_ended: bool = False
 
     def with_session(self, session: NotedSession) -> RegisteredKernel:
-        """The same with a session that is new or has changed."""
+        """Return a copy with a session that is new or has changed."""
         return replace(self, sessions=tuple({each.session_id: each for each in (*self.sessions, session)}.values()))
 
     def to_json(self) -> dict[str, Any]:
+        """Return the content of the note's file."""
         return {"version": VERSION, **asdict(self)}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> RegisteredKernel:
-        """The inverse of `to_json`.
+        """Read what `to_json` has made.
 
         Raises:
-            KeyError, TypeError, ValueError: it is none.
+            KeyError, TypeError, ValueError: it is no such record.
         """
         note = cls(**{**{name: value for name, value in data.items() if name != "version"}, **_tuples(data)})
         if not all(isinstance(getattr(note, name), kind) for name, kind in _KINDS.items()):
@@ -102,7 +105,7 @@ def _tuples(data: dict[str, Any]) -> dict[str, Any]:
 
 @cache
 def this_process() -> str:
-    """The owner of the notes that this process writes."""
+    """Return the owner of the notes that this process writes."""
     return new_owner()
 
 
@@ -110,7 +113,7 @@ class KernelRegistry:
     """The notes of this user on this machine; every method reads or writes the disk.
 
     Args:
-        folder: where they lie; ``kernels`` in our data folder if not told.
+        folder: where the files are; ``kernels`` in our data folder if None.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -118,14 +121,15 @@ class KernelRegistry:
 
     @property
     def folder(self) -> Path:
+        """Where the files are."""
         return self._folder or data_dir() / "kernels"
 
     def write(self, note: RegisteredKernel) -> None:
-        """Write or renew a note; a crash in between leaves the old one.
+        """Write or replace a note; a crash in between leaves the old one.
 
         Raises:
             OSError: the disk is full, or may not be written.
-            ValueError: the kernel's id cannot be the name of a file.
+            ValueError: the kernel's id is no valid file name.
         """
         path = self._path(note.kernel_id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -136,18 +140,18 @@ class KernelRegistry:
         self._path(kernel_id).unlink(missing_ok=True)
 
     def find(self, kernel_id: str) -> RegisteredKernel | None:
-        """The note of one kernel, if there is one that can be used."""
+        """Return the note of one kernel; None if there is none, or it is unusable."""
         return _read(self._path(kernel_id)) if _KERNEL_ID.fullmatch(kernel_id) else None
 
     def list(self) -> tuple[RegisteredKernel, ...]:
-        """All notes that can be used; the log says which cannot, and they stay as they are."""
+        """Return all usable notes; the others are logged and stay as they are."""
         found = map(_read, sorted(self.folder.glob("*.json")))
         return tuple(note for note in found if note)
 
     def claim(self, root_dir: str) -> tuple[RegisteredKernel, ...]:
-        """Make the notes of `root_dir` whose servers have ended those of this process, and return them.
+        """Take over the notes of `root_dir` whose servers have ended, and return them.
 
-        Of two servers that start at once one gets each note.
+        If two servers start at the same time, each note goes to one of them.
         """
         if not any(self.folder.glob("*.json")):
             return ()
@@ -160,7 +164,7 @@ class KernelRegistry:
         try:
             self.write(ours)
         except OSError as error:
-            log.warning("The kernel %s is left alone: its note cannot be renewed (%s).", note.kernel_id, error)
+            log.warning("The kernel %s is not taken over: its note cannot be written (%s).", note.kernel_id, error)
             return None
         return ours
 
@@ -183,15 +187,15 @@ def _read(path: Path) -> RegisteredKernel | None:
     try:
         data = json.loads(_content(path))
         if data["version"] > VERSION:
-            log.info("%s was written by a newer version of jupyter-tpu, which can give its kernel back.", path)
+            log.info("%s was written by a newer version of jupyter-tpu; only that can take its kernel over.", path)
             return None
         note = RegisteredKernel.from_json(data)
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         log.warning(
-            "%s cannot be used (%s); its kernel may run on, see `jupyter tpu kernels`. Remove the file to read this no "
-            "more.",
+            "%s cannot be used (%s); its kernel may still be running, see `jupyter tpu kernels`. Remove the file to "
+            "stop this warning.",
             path,
             error or type(error).__name__,
         )
@@ -200,8 +204,8 @@ def _read(path: Path) -> RegisteredKernel | None:
 
 
 def _content(path: Path) -> str:
-    """What the file holds, if nobody else can have written it. One that others can read is closed to them."""
-    # a named pipe would keep whoever opens it waiting for a writer
+    """Return the file's content, if no other user can have written it; revoke other users' read access."""
+    # O_NONBLOCK: opening a named pipe would wait for a writer
     flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
         status = os.fstat(file.fileno())

@@ -1,7 +1,7 @@
-"""Keeps the note of one kernel in step with what this process knows of it: on this machine's disk, and with the agent.
+"""Keeps the note of one kernel up to date, on this machine's disk and with its agent.
 
-The note on the disk lets the next server give the kernel back; the agent's tells other machines, and whoever asks on
-the node, whose kernel this is. Neither may ever keep a kernel from running.
+With the note on disk the next server takes the kernel over; the agent's copy shows other machines, and users on the
+node, whose kernel it is. A failure of either must never keep a kernel from running.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ TellAgent = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 
 class RegistrySync:
-    """The note of one kernel.
+    """The note of one kernel, on disk and with the agent.
 
     Args:
-        tell_agent: gives the agent its note; may wait for the link as long as it likes, and fail with a `TpuError`.
+        tell_agent: sends the agent its copy; may wait for the link for any time, and raise a `TpuError`.
     """
 
     def __init__(self, tell_agent: TellAgent) -> None:
@@ -34,31 +34,31 @@ class RegistrySync:
         self._note: RegisteredKernel | None = None
         self._is_on_disk = False
         self._changing = asyncio.Lock()
-        self._telling: asyncio.Task[None] | None = None
+        self._sending: asyncio.Task[None] | None = None
 
     @property
     def note(self) -> RegisteredKernel | None:
-        """What is on the disk; None when there is nothing, or the disk did not take it."""
+        """The note on disk; None if there is none, or it could not be written."""
         return self._note if self._is_on_disk else None
 
     def found(self, note: RegisteredKernel) -> None:
-        """The note was there already."""
+        """Continue with a note that is on disk already."""
         self._note, self._is_on_disk = note, True
 
     async def write(self, note: RegisteredKernel) -> None:
-        """Write the note; the log says so if that fails, and the kernel is then one that ends with its server."""
+        """Write the note; a failure is only logged, and the kernel then ends with its server."""
         async with self._changing:
             self._note = note
             await self._write(note)
 
     async def write_again(self) -> None:
-        """Write the note that was removed: the kernel has been started once more."""
+        """Write a note again that was removed: the kernel was started again."""
         async with self._changing:
             if self._note and not self._is_on_disk:
                 await self._write(self._note)
 
     async def change(self, change: Callable[[RegisteredKernel], RegisteredKernel]) -> None:
-        """Change the note, if there is one, here and with the agent."""
+        """Change the note, if there is one, on disk and with the agent."""
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
@@ -67,7 +67,7 @@ class RegistrySync:
                     self.tell()
 
     async def remove(self) -> None:
-        """The kernel has ended: nobody is to look for it."""
+        """Remove the note: the kernel has ended."""
         self.close()
         async with self._changing:
             if self._note and self._is_on_disk:
@@ -75,7 +75,7 @@ class RegistrySync:
                 await asyncio.to_thread(self._notes.remove, self._note.kernel_id)
 
     async def end(self) -> None:
-        """The kernel was ended, but its node has not heard of it: if it never does, the next server tells it."""
+        """Mark the kernel as ended while its node is out of reach, so that the next server ends it there."""
         self.close()
         async with self._changing:
             if self._note and self._is_on_disk:
@@ -83,16 +83,16 @@ class RegistrySync:
                 self._is_on_disk = False
 
     def tell(self) -> None:
-        """Tell the agent what it has to know, in the background."""
+        """Send the agent its copy in the background."""
         self.close()
         if self._note:
-            self._telling = asyncio.create_task(self._tell(_for_agent(self._note)))
+            self._sending = asyncio.create_task(self._send(_for_agent(self._note)))
 
     def close(self) -> None:
-        """Tell nothing more; the note stays as it is."""
-        if self._telling:
-            self._telling.cancel()
-            self._telling = None
+        """Stop sending; the note stays as it is."""
+        if self._sending:
+            self._sending.cancel()
+            self._sending = None
 
     async def _write(self, note: RegisteredKernel) -> None:
         try:
@@ -100,24 +100,26 @@ class RegistrySync:
             self._is_on_disk = True
         except (OSError, TpuError, ValueError) as error:
             log.warning(
-                "The kernel %s cannot be noted on this machine (%s): if this server is killed, the next one will not "
-                "find it. `jupyter tpu kernels` will.",
+                "The kernel %s cannot be recorded on this machine (%s): if this server is killed, the next one will "
+                "not find it. `jupyter tpu kernels` will.",
                 note.kernel_id,
                 error,
             )
 
-    async def _tell(self, note: Mapping[str, Any]) -> None:
+    async def _send(self, note: Mapping[str, Any]) -> None:
         try:
             await self._tell_agent(note)
         except TpuError as error:
-            log.info("the agent was not told whose kernel it has: %s", error)
+            log.info("the agent does not know whose kernel it has: %s", error)
 
 
 def _for_agent(note: RegisteredKernel) -> dict[str, Any]:
-    """What anybody on the node may read: no keys."""
+    """Return the agent's copy, which other users on the node may read: no keys."""
     return {
         "kernel_name": note.kernel_name,
         "host": socket.gethostname(),
         "root_dir": note.root_dir,
-        "sessions": [{"path": each.path, "name": each.name, "type": each.type} for each in note.sessions[:20]],
+        "sessions": [
+            {"path": each.path, "name": each.name, "type": each.type} for each in note.sessions[:20]
+        ],  # one or two in practice
     }
