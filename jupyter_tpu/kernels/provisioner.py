@@ -302,7 +302,7 @@ class TPUProvisioner(KernelProvisionerBase):
         if kernel.exit_code is None or self._comeback != "no":
             return ""
         if kernel.is_gone:
-            return kernel.reason or "The kernel was ended by someone else."
+            return kernel.reason or "Someone else has ended the kernel."
         return f"The kernel ended ({ending(kernel.exit_code)}). {kernel.reason}".strip()
 
     async def leave(self) -> None:
@@ -581,7 +581,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
 
 async def _leave_after(work: Coroutine[Any, Any, None]) -> bool:
-    """Do the last `work` in the link thread; return whether it ended in time. If not, it continues in the background."""
+    """Do the last `work` in the link thread; return whether it ended in time, else it continues there."""
     return await link_thread.finish(work, _LAST_WORK_S)
 
 

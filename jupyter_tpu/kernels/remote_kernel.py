@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 Tell = Callable[[Mapping[str, Any]], None]
 
 FIRST_SIGN_S = 30
-"""Seconds to wait for a new kernel's first message; Jupyter's clients wait 60 s for a kernel."""
+"""Seconds to wait for a new kernel's first message; half of what nbclient and Jupyter Server wait for a kernel."""
 ANSWER_S = 5
 """Seconds for the agent's answer to an interrupt, a signal or an end."""
 ANSWER_WHILE_CUT_S = 1

@@ -128,13 +128,13 @@ def test_a_file_that_cannot_be_read_is_a_fault_in_words(tmp_path: Path, name: st
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("-r pipe", "pipe is no regular file"),
-        ("-r /dev/zero", "zero is no regular file"),
+        ("-r pipe", "pipe is not a regular file"),
+        ("-r /dev/zero", "zero is not a regular file"),
         ("-r .", "Is a directory"),
         ("-r large.txt", "large.txt is larger than 256 KiB"),
-        ("".join(f"a{number}\n" for number in range(5001)), "names 5001 requirements, and a worker takes at most 5000"),
+        ("".join(f"a{number}\n" for number in range(5001)), "lists 5001 requirements; the limit is 5000"),
         (f"a @ https://u:p@b/{'c' * 2000}", "'a @ https://…@b/cc"),
-        (f"a @ https://u:p@b/{'c' * 2000}", "has 2018 characters, and a worker takes at most 2000"),
+        (f"a @ https://u:p@b/{'c' * 2000}", "has 2018 characters; the limit is 2000"),
     ],
 )
 def test_files_that_are_too_much_are_a_fault_in_words(tmp_path: Path, content: str, words: str) -> None:
@@ -156,8 +156,8 @@ def test_files_that_are_too_much_are_a_fault_in_words(tmp_path: Path, content: s
         ("project.dependencies = ['numpy', 2]", "must be a list of requirements"),
         ("project.dynamic = ['version', 'dependencies']", "are dynamic, known only once"),
         ("tool.poetry.dependencies.torch = '2'", "in [tool.poetry.dependencies]"),
-        ("tool.poetry = 3", "poetry is no table"),
-        ("project = 3", "project is no table"),
+        ("tool.poetry = 3", "poetry is not a table"),
+        ("project = 3", "project is not a table"),
     ],
 )
 def test_a_project_that_does_not_say_what_it_requires_is_a_fault_in_words(

@@ -91,7 +91,7 @@ async def test_a_kernel_that_dies_at_its_start_says_why(cloud: Any) -> None:
     startup.mkdir(parents=True)
     (startup / "curse.py").write_text(CURSE)
     manager = AsyncKernelManager(kernel_name=write_kernelspec(cursed, cloud.settings))
-    with pytest.raises(KernelFailed, match=r"died as it started \(exit code 7\)") as caught:
+    with pytest.raises(KernelFailed, match=r"died while starting \(exit code 7\)") as caught:
         await manager.start_kernel()
     assert "no luck" in caught.value.raw
     assert cloud.kernels_on(cursed) == []
@@ -177,7 +177,7 @@ async def test_a_kernel_shut_down_while_the_link_is_cut_is_let_go_and_ends_once_
         async with asyncio.timeout(60):
             await manager.shutdown_kernel(now=True)
         assert not await manager.is_alive()
-        assert "may run on and keep the accelerator busy until the node is stopped" in caplog.text
+        assert "may keep running and using the TPU until the node is stopped" in caplog.text
         assert cloud.kernels_on(node)
     finally:
         cloud.control.open_ssh(str(node.name))

@@ -146,7 +146,7 @@ async def test_a_cell_asked_before_or_after_a_trusted_start_has_failed_gets_the_
     for _ in range(3):
         await asyncio.sleep(0)
     if when == "after":
-        with pytest.raises(KernelFailed, match="does not run") as refused:
+        with pytest.raises(KernelFailed, match="is not running") as refused:
             kernel.send("shell", CELL)
         following.tell(**(not_run(CELL, refused.value) or {}))
     (told,) = (event for event in events if event["event"] == "not_run")

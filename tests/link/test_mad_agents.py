@@ -188,11 +188,11 @@ async def test_an_agent_that_dies_at_each_start_is_given_up_with_its_log() -> No
         (Scripted(b"", status=127, stderr="sh: python3: not found"), EnvironmentFailed, "no python3"),
         (Scripted(b"", status=1, stderr="No space left on device"), EnvironmentFailed, "status 1"),
         (Scripted(b"", status=-1), WorkerUnreachable, "cut"),
-        (b'{"ready": 1}\n', AgentBroken, "nonsense"),
-        (b'{"ready": {}}\n', AgentBroken, "nonsense"),
-        (b'{"failed": "yes"}\n', AgentBroken, "nonsense"),
+        (b'{"ready": 1}\n', AgentBroken, "invalid answer"),
+        (b'{"ready": {}}\n', AgentBroken, "invalid answer"),
+        (b'{"failed": "yes"}\n', AgentBroken, "invalid answer"),
         (b'{"failed": {"code": "environment_failed", "message": "No disk."}}\n', EnvironmentFailed, "No disk"),
-        (b"x" * 3_000_000, AgentBroken, "nonsense"),
+        (b"x" * 3_000_000, AgentBroken, "invalid answer"),
     ],
 )
 async def test_a_bootstrap_that_fails_is_explained(
@@ -300,7 +300,7 @@ class Lingering(Scripted):
 async def test_a_bootstrap_that_does_not_end_after_its_last_words_is_given_up() -> None:
     link = Link(EvilWorker(bootstrap=Lingering()).connect, patience_s=0.2)
     async with asyncio.timeout(20):
-        with pytest.raises(EnvironmentFailed, match="did not end") as caught:
+        with pytest.raises(EnvironmentFailed, match="did not exit") as caught:
             await link.open()
     assert "jupyter tpu ssh" in caught.value.hint
     await link.close()

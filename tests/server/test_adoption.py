@@ -406,7 +406,7 @@ def test_a_kernel_whose_node_is_gone_is_dead_and_its_note_goes(own_home: Home, a
 
     assert own_home.node_id in reason_of(second, kernel_id)
     until(lambda: own_home.notes.list() == ())
-    assert "is gone, and its note with it" in second.log()
+    assert "is gone; its note was removed" in second.log()
 
 
 @pytest.mark.nightly
@@ -446,7 +446,7 @@ def test_a_kernel_that_cannot_be_noted_runs_and_ends_with_its_server(home: Home)
     assert value_of(server, kernel_id, "6 * 7") == "42"
     server.stop()
 
-    assert f"The kernel {kernel_id} cannot be noted" in server.log()
+    assert f"The kernel {kernel_id} cannot be recorded" in server.log()
     assert home.kernels_on_node() == []
     in_the_way.rmdir()
     in_the_way.parent.rmdir()

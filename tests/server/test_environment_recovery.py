@@ -193,5 +193,5 @@ async def test_what_was_added_to_the_nodes_own_python_is_named_when_it_is_gone(
         install = f"{INSTALL.format(index.folder)} --target {tmp_path}"  # this Python is that of the tests
         assert "restart the kernel" in await printed(page, install)
         notebook.preempt()
-        said = await page.until(lambda message: "Gone with the node" in message["content"].get("text", ""))
+        said = await page.until(lambda message: "Lost with the node" in message["content"].get("text", ""))
         assert "pip install --quiet" in said["content"]["text"]

@@ -352,7 +352,7 @@ async def test_a_message_that_cannot_be_read_is_left_out_by_name_and_takes_no_ot
     assert "".join(each["text"] for each in told if each["name"] == "stdout").splitlines(keepends=True) == LINES
     words = [each["text"] for each in told if each["name"] == "stderr"]
     assert len(words) == 4
-    assert all(re.fullmatch(r"\[Message \d+ of this kernel is not readable and was left out; .*\]\n", w) for w in words)
+    assert all(re.fullmatch(r"\[Message \d+ of this kernel cannot be shown; .*\]\n", w) for w in words)
 
 
 @pytest.mark.parametrize("size", [300_000, 6_000_000])

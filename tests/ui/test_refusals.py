@@ -151,7 +151,7 @@ def test_a_kernel_that_cannot_start_says_why(panel: Locator, control: EmulatorCo
     node = panel.get_by_role("listitem").filter(has_text="my-node")
     expect(node.get_by_role("button", name="Stop my-node")).to_be_enabled(timeout=90_000)
     for sabotage, words in (
-        (dying_kernels, "died as it started"),
+        (dying_kernels, "died while starting"),
         (closed_door, "does not answer over SSH"),
         (broken_agent, ".jupyter-tpu"),
         (other_host_key, "host key"),
