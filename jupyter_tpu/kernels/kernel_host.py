@@ -93,13 +93,14 @@ class KernelHost:
         self._bridge = Bridge(addresses, secrets, pool.context)
         self._runs = ExecutionWatch(runs) if runs else None
         self._environment = environment or KernelEnvironment(key, "")
-        self._following = RecordFanout(self._observe)
-        self._clients = LocalClients(self._bridge, self._following, 0)
+        # From here on a message goes to all readers: local clients through the bridge, pages through a `LoopBridge`.
+        self._fanout = RecordFanout(self._observe)
+        self._clients = LocalClients(self._bridge, self._fanout, 0)
         self._shared: WorkerLink | None = None
         self._kernel: RemoteKernel | None = None
-        self._changing = asyncio.Lock()
+        self._changing = asyncio.Lock()  # a start and a `give_up` must not overlap
         self._owner = uuid.uuid4().hex
-        self._down_since: float | None = None
+        self._down_since: float | None = None  # Unix seconds; the best estimate of when a node was lost
         self._has_shown_refusal = False
 
     @property
@@ -138,7 +139,7 @@ class KernelHost:
             self._bridge.open()
             # Clients of the new sockets have seen nothing yet; a page restores earlier output from the record itself.
             self._clients.close()
-            self._clients = LocalClients(self._bridge, self._following, "end")
+            self._clients = LocalClients(self._bridge, self._fanout, "end")
             self._owner = ""  # another process has started it
             if self._runs:
                 self._runs.go_on()
@@ -176,8 +177,8 @@ class KernelHost:
         if self._shared and self._is_another(self._shared):  # the record was lost with the old node
             if self._runs:
                 await self._environment.tell_what_is_gone(self._runs.lost_code(), on_progress, self.say)
-            self._following.begin_anew()
-            self._following.tell("new_record")
+            self._fanout.begin_anew()
+            self._fanout.tell("new_record")
         if self._runs and not after_death:
             self._runs.begin()
         await self.kernel.restart(launch)
@@ -190,6 +191,7 @@ class KernelHost:
 
     async def close(self) -> None:
         """Release everything, and remove an ended kernel from its worker, which waits for a disconnected link."""
+        # One that still runs was detached on purpose; only `give_up` ends it.
         has_ended = self._kernel is not None and self._kernel.exit_code is not None
         await self._release(and_forget=has_ended)
 
@@ -204,11 +206,11 @@ class KernelHost:
 
     async def say(self, words: str) -> None:
         """Print a notice in all front ends, in the cell that printed last."""
-        self._following.tell("words", message=words)
+        self._fanout.tell("words", message=words)
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
         """Let `follower` read the kernel's record from `from_seq`, or from the next message."""
-        follower.begin(self._following, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
+        follower.begin(self._fanout, from_seq, lambda channel, parts: self.kernel.send(channel, parts))
 
     async def hold_cells(self) -> None:
         """See `RemoteKernel.hold_cells`."""
@@ -275,7 +277,7 @@ class KernelHost:
                         f"Port {taken.port} of the connection file is in use by {await _owner_of(taken.port)}.",
                         hint="End that process, or start the kernel with other ports.",
                     ) from taken
-                if waits_for != taken.port:
+                if waits_for != taken.port:  # reported once per port, not ten times a second
                     waits_for = taken.port
                     message = f"Waiting for port {taken.port}, in use by {await _owner_of(taken.port)}"
                     on_progress({"phase": "connecting", "message": message, "fraction": None})
@@ -284,8 +286,8 @@ class KernelHost:
     async def _release(self, *, and_forget: bool) -> None:
         # Readers first, so that they get "closed" and nothing of the end; the worker last, as it may take long.
         self._environment.close()
-        self._following.tell("closed")
-        self._following.disconnect()
+        self._fanout.tell("closed")
+        self._fanout.disconnect()
         self._bridge.close()
         try:
             if and_forget and self._kernel:
@@ -321,7 +323,7 @@ class KernelHost:
         self._shared = shared
         # On the same worker events of earlier processes are still in the record; the generation tells them apart.
         generation = self._kernel.generation if self._kernel and not self._is_another(shared) else 0
-        self._kernel = RemoteKernel(shared.link, self._following, on_progress, owner=self._owner, generation=generation)
+        self._kernel = RemoteKernel(shared.link, self._fanout, on_progress, owner=self._owner, generation=generation)
         if self._runs:
             self._runs.node = lambda: shared.was_on
         shared.watchers.append(self._link_changed)
@@ -340,7 +342,7 @@ class KernelHost:
                 self._lose_node(ran_on or self._shared.was_on, status.message)
             end = (self._shared.end if self._shared else "") or status.message
             self.kernel.lose(end, is_gone=is_gone, with_node=is_gone)
-            self._following.tell("lost", message=status.message, error_code=status.error_code)
+            self._fanout.tell("lost", message=status.message, error_code=status.error_code)
         self._on_link(status)
 
     def _answer_waiting(self, status: LinkStatus) -> None:
@@ -352,7 +354,7 @@ class KernelHost:
             self.kernel.refuse_waiting(error)
             if status.state == "down" and not self._has_shown_refusal:
                 self._has_shown_refusal = True
-                self._following.tell("words", message=_REFUSED.format(error.message))
+                self._fanout.tell("words", message=_REFUSED.format(error.message))
 
     def _is_another(self, shared: WorkerLink) -> bool:
         """Return whether this worker is of another node than the lost one; a node that was stopped keeps its disk."""

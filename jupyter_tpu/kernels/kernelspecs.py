@@ -95,6 +95,7 @@ def write_kernelspec(
     text = json.dumps(content, indent=1, ensure_ascii=False)
     folder = kernels_folder() / name
     folder.mkdir(parents=True, exist_ok=True)
+    # The logo first: a front end that reads the folder in between must not find a spec without it.
     logo = (files("jupyter_tpu.kernels") / LOGO).read_text()
     write_whole(folder / LOGO, logo.encode(), mode=0o644)
     write_whole(folder / "kernel.json", text.encode(), mode=0o644)
@@ -143,6 +144,8 @@ def sync_kernelspecs(
         proxy_command, ssh_user: for new kernelspecs; those that exist stay as they are.
     """
     nodes = tuple(nodes)
+    # A spec stays if its node is READY, or if it is not among `nodes` and these are incomplete; a node that is listed
+    # in another state loses its specs.
     ready = {str(node.name): node for node in nodes if node.state == "READY"}
     gone = {str(node.name) for node in nodes} - ready.keys()
     installed = {(spec.node_name, spec.environment): spec for spec in list_kernelspecs() if _is_of(spec, settings)}
@@ -190,10 +193,10 @@ def _kernel_json(node: Node, settings: CloudSettings, config: dict[str, str], di
         "argv": [sys.executable, "-m", "jupyter_tpu.kernels.launcher", *options, "-f", "{connection_file}"],
         "display_name": display_name,
         "language": "python",
-        "interrupt_mode": "message",
+        "interrupt_mode": "message",  # with "signal" VS Code would signal the launcher and all its children
         "metadata": {
             "debugger": True,
-            "supported_encryption": ["curve"],
+            "supported_encryption": ["curve"],  # of the local sockets, see jupyter_client's transport_encryption
             "kernel_provisioner": {"provisioner_name": "tpu", "config": config},
             METADATA_KEY: {
                 "node": str(node.name),

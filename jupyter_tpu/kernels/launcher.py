@@ -75,6 +75,7 @@ class _Launcher:
     async def run(self) -> int:
         """Run the kernel and return the exit code: the kernel's, or 0 if this launcher was asked to end."""
         loop = asyncio.get_running_loop()
+        # SIGINT is an interrupt of the cell, as for a local kernel; only SIGTERM ends it.
         loop.add_signal_handler(signal.SIGTERM, self._end_requested.set)
         loop.add_signal_handler(signal.SIGINT, self._interrupt)
         end_request = asyncio.create_task(self._wait_for_end_request())
@@ -88,6 +89,7 @@ class _Launcher:
 
     async def _run_kernel(self, end_request: asyncio.Task[None]) -> int:
         try:
+            # Both phases end early on SIGTERM or the parent's end, and `_leave` removes what has been started.
             starting = asyncio.create_task(self._host.start(self._launch, _show))
             if not await _first(starting, end_request):
                 return 0
@@ -117,6 +119,7 @@ class _Launcher:
     def _outcome(self) -> int:
         kernel = self._host.kernel
         assert kernel.exit_code is not None
+        # An exit status cannot be negative: 128 + the signal, as in a shell.
         return kernel.exit_code if kernel.exit_code >= 0 else 128 - kernel.exit_code
 
     def _interrupt(self) -> None:

@@ -107,7 +107,7 @@ def who_view(said: Mapping[str, Any]) -> dict[str, Any]:
         AgentBroken: the answer is invalid.
     """
     try:
-        lock = said["lock_file"]
+        lock = said["lock_file"]  # libtpu's, which a dead process may have left behind
         return {
             "holders": [asdict(holder) for holder in holders_of(said["holders"])],
             "lock_file": {

@@ -78,10 +78,11 @@ class LinkReport:
         """List a kernel that cannot be reached until the user repairs something as "unknown", with the reason."""
         manager = self._manager
         if status.state == "down" and status.error_code in _REPAIR_CODES:
+            # The first state counts: "down" is reported again whenever the reason changes.
             self._state_before = self._state_before or manager.execution_state
             manager.execution_state, manager.reason = "unknown", status.message
         elif status.state in ("live", "resuming") and self._state_before:
-            if manager.execution_state == "unknown":
+            if manager.execution_state == "unknown":  # unless a message of the kernel has set another one meanwhile
                 manager.execution_state = self._state_before
             self._state_before = manager.reason = ""
 

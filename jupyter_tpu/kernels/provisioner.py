@@ -202,7 +202,7 @@ class TPUProvisioner(KernelProvisionerBase):
         """Kill the kernel."""
         self._is_unsure = False
         if self._hosted:
-            if self._comeback == "coming":
+            if self._comeback == "coming":  # its user does not want to wait for the node
                 self._hosted.kernel.expect_end()
             await link_thread.run(self._hosted.kernel.kill())
 
@@ -258,6 +258,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def cleanup(self, restart: bool = False) -> None:
         """Release everything; called after every shutdown, by some hosts twice or before any start."""
+        # After a restart's shutdown the sockets and the link stay for the next process.
         if self._hosted and not restart:
             hosted, self._hosted = self._hosted, None
             self.started.pop(self.kernel_id, None)
@@ -420,7 +421,7 @@ class TPUProvisioner(KernelProvisionerBase):
             return False
         before = self._comeback
         self._comeback = await asyncio.to_thread(comeback, self._worker_key(), loss, time.time())
-        if before == "no" != self._comeback:
+        if before == "no" != self._comeback:  # `poll` calls this every few seconds
             await link_thread.run(hosted.say(_WAITS_FOR_NODE))
         return self._comeback == "coming"
 
@@ -463,6 +464,7 @@ class TPUProvisioner(KernelProvisionerBase):
         Raises:
             WrongState: the id belongs to a kernel of another server.
         """
+        # Without a server there are no notes: such kernels end with their program.
         note = await asyncio.to_thread(KernelRegistry().find, self.kernel_id) if self._root_dir else None
         if note is None:
             return
@@ -472,6 +474,7 @@ class TPUProvisioner(KernelProvisionerBase):
                 exists=f"This machine last knew it on {NodeName.parse(note.node).node_id}.",
                 hint=f"Start a server in {note.root_dir} to get it back; `jupyter tpu kernels` lists it.",
             )
+        # The note wins over the kernelspec, which may have changed or be gone since.
         for name in (*_PLACE, "python"):
             setattr(self, name, getattr(note, name))
         session = self._manager.session

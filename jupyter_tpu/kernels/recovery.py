@@ -28,6 +28,7 @@ def judge(choice: Recovery | None, loss: Loss, worker_id: int, now: float) -> Co
         return "no"
     if choice.is_being_made:
         return "coming"
+    # "watching" means that a node exists and is watched: the lost one, not noticed yet, or its successor.
     if choice.phase != "watching" or not choice.was_ready:
         return "no"
     if _is_another(choice, loss, worker_id):

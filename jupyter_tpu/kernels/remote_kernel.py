@@ -63,7 +63,7 @@ _WAITS = "The worker does not answer. The kernel is ended as soon as it does, if
 
 
 class RemoteKernel:
-    """A kernel that the agent behind `link` owns; its messages go to `following`, which outlives the link.
+    """A kernel that the agent behind `link` owns; its messages go to `fanout`, which outlives the link.
 
     Args:
         tell: called when the kernel is ready, and when it has died: ``{"phase", "message", "fraction", "error_code"}``.
@@ -80,27 +80,26 @@ class RemoteKernel:
         foretold: the kernel's coming answer to a kernel_info_request, if known before its first message.
     """
 
-    def __init__(
-        self, link: Link, following: RecordFanout, tell: Tell, *, owner: str = "", generation: int = 0
-    ) -> None:
+    def __init__(self, link: Link, fanout: RecordFanout, tell: Tell, *, owner: str = "", generation: int = 0) -> None:
         self.exit_code: int | None = None
         self.reason = ""
         self.is_asked_to_end = False
         self.is_gone = False
         self.refused_restart: tuple[float, TpuError] | None = None
         self._link = link
-        self._following = following
+        self._fanout = fanout
         self._tell = tell
         self._owner = owner
         self._kernel_id = ""
         self.generation = generation
         self.foretold: Mapping[str, Any] | None = None
+        # Generations count the processes; events of one older than the last start requested are ignored.
         self._asked_generation = generation + 1
         self._seen_generation = 0
-        self._abort_until: int | None = None
+        self._abort_until: int | None = None  # the last request of the old process; see `KernelStream.take_back`
         self._launched_at = datetime.min.replace(tzinfo=UTC)
         self._starting: asyncio.Task[None] | None = None
-        self._asked_ahead: list[Sequence[bytes]] = []
+        self._asked_ahead: list[Sequence[bytes]] = []  # cells sent before the start succeeded, to answer if it fails
         self._held_cells: list[tuple[Any, Sequence[bytes]]] | None = None
         self._is_up = False
         self._first_sign = asyncio.Event()
@@ -126,8 +125,8 @@ class RemoteKernel:
         self._kernel_id = kernel_id
         self._is_up = True
         self._first_sign.set()
-        self._following.begin_at_end()
-        self._following.connect(self._attach, self._receive)
+        self._fanout.begin_at_end()
+        self._fanout.connect(self._attach, self._receive)
 
     async def learn_state(self) -> Mapping[str, Any]:
         """Return the agent's ``kernel_info`` of a kernel that was found, once the link is up; empty if it is gone."""
@@ -137,6 +136,7 @@ class RemoteKernel:
             self.lose(str(error), is_gone=isinstance(error, (KernelFailed, NodeNotFound, WrongState)))
             return {}
         self.generation = max(self.generation, int(info["generation"]))
+        # It has ended while no server was there; an end that somebody asked for leaves nothing to come back to.
         if not info["alive"] and self.exit_code is None:
             ended = info.get("exit") or {}
             self.is_gone = bool(ended.get("asked"))
@@ -155,6 +155,7 @@ class RemoteKernel:
             async with asyncio.timeout(FIRST_SIGN_S):
                 await self._first_sign.wait()
         except TimeoutError:
+            # No error: the process runs, and may be importing much. Its clients have time limits of their own.
             log.warning("kernel %s has sent no message for %s s", self._kernel_id, FIRST_SIGN_S)
         if self.exit_code is not None:
             raise KernelFailed(
@@ -215,6 +216,7 @@ class RemoteKernel:
         if not kernel_id:
             return
         self._stop_starting()
+        # A cut link may delay this for hours, while the kernel uses the TPU: the log should say so soon.
         waiting = asyncio.get_running_loop().call_later(self._patience_s, log.warning, _MAY_RUN_ON, kernel_id, _WAITS)
         try:
             await self._link.call("forget_kernel", {"kernel_id": kernel_id, "owner": self._owner})
@@ -253,11 +255,12 @@ class RemoteKernel:
         """
         if channel == "control" and self._is_late_shutdown(parts):
             return
+        # Only cells are refused with an error; other requests of front ends (completion, comms) may stay unanswered.
         if self.is_gone and _asks_to_run(channel, parts):
             raise WrongState("A cell was not run: its kernel is gone.", hint="Run it when the kernel has started.")
         if (refusal := self.refusal) and _asks_to_run(channel, parts):
             raise refusal
-        stream = self._following.stream
+        stream = self._fanout.stream
         if (stream is None or stream.is_closed) and _asks_to_run(channel, parts):
             raise KernelFailed("The kernel is not running.", exists=self.reason, hint="Restart it.")
         if self._held_cells is not None and _asks_to_run(channel, parts):
@@ -287,7 +290,7 @@ class RemoteKernel:
     def close(self) -> None:
         """Detach from the kernel, which keeps running."""
         self._stop_starting()
-        self._following.disconnect()
+        self._fanout.disconnect()
 
     async def _launch(self, method: str, launch: Launch) -> None:
         self._stop_starting()
@@ -298,14 +301,14 @@ class RemoteKernel:
         self._launched_at = datetime.now(UTC)
         self._abort_until = None
         # What has not reached the old process must not run in the new one, the shutdown_request least of all.
-        if method == "restart_kernel" and self._following.stream:
-            self._abort_until = self._following.stream.take_back()
+        if method == "restart_kernel" and self._fanout.stream:
+            self._abort_until = self._fanout.stream.take_back()
         if self._can_start_behind(method, launch):
             await self._start_in_background(method, launch)
         else:
             await self._start_and_wait(method, launch)
-        if self._following.stream is None:
-            self._following.connect(self._attach, self._receive)
+        if self._fanout.stream is None:
+            self._fanout.connect(self._attach, self._receive)
 
     def _is_late_shutdown(self, parts: Sequence[bytes]) -> bool:
         """Return whether this is a shutdown_request for the process before the last launch, which overtook it.
@@ -331,21 +334,21 @@ class RemoteKernel:
         self._is_up = True
         self._asked_ahead = []
         self._starting = asyncio.create_task(self._finish_start(method, launch))
-        await asyncio.sleep(0)  # so that the call goes out before everything that follows it
+        await asyncio.sleep(0)  # the call must be sent before the attach and the requests that follow
 
     async def _finish_start(self, method: str, launch: Launch) -> None:
         """Start in the background; a failure means the kernel's death, unless a restart's old process still runs."""
         try:
             self._has_started(await self._link.call(method, self._params(launch)))
-            if self._following.stream is None:  # the record was gone, and the kernel has started a new one
-                self._following.connect(self._attach, self._receive)
+            if self._fanout.stream is None:  # the record was gone, and the kernel has started a new one
+                self._fanout.connect(self._attach, self._receive)
             await self._first_sign.wait()
         except TpuError as error:
             is_refusal = method == "restart_kernel" and isinstance(error, (EnvironmentFailed, KernelFailed))
             if not (is_refusal and await self._old_process_runs()):
                 self._die(LOST, str(error))
                 self._refuse(self._asked_ahead, error)
-            self._following.tell("words", message=str(error))
+            self._fanout.tell("words", message=str(error))
         self._asked_ahead = []
         if self.exit_code is None:
             self._tell(_READY)
@@ -374,7 +377,7 @@ class RemoteKernel:
 
     def refuse_waiting(self, error: TpuError) -> None:
         """Answer the cells that wait for a link that will not be back soon."""
-        if stream := self._following.stream:
+        if stream := self._fanout.stream:
             cells = stream.take_back_cells()
             self._asked_ahead = [asked for asked in self._asked_ahead if asked not in cells]
             self._refuse(cells, error)
@@ -383,7 +386,7 @@ class RemoteKernel:
         """Answer the cells among these requests with an error: the kernel does not get them."""
         for parts in asked:
             if event := not_run(parts, error):
-                self._following.tell(**event)
+                self._fanout.tell(**event)
 
     async def _start_and_wait(self, method: str, launch: Launch) -> None:
         self.foretold = None

@@ -84,6 +84,7 @@ class Dialogue:
             self.close()
 
     async def _receive(self, handle: Callable[[Frame], None], after_batch: Callable[[], None]) -> None:
+        # An eager agent may have sent frames in the same read as its hello.
         for frame in self._early:
             handle(frame)
         after_batch()

@@ -82,6 +82,7 @@ class Link:
         self._demands = Demands(on_progress=on_progress, python=python, silence_s=silence_s, patience_s=patience_s)
         self._memory = memory or Memory()
         self._attempts = Attempts(silence_s / 3)
+        # Its requests are numbered from 1, so each link needs an id of its own, even in the same process.
         self._client_id = uuid.uuid4().hex
         self._epoch = 0
         self._state: LinkState = "connecting"
@@ -91,6 +92,7 @@ class Link:
         self._agent: Mapping[str, Any] = {}
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
+        # The task that reconnects; everything below it survives each connection.
         self._runner: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
@@ -142,7 +144,7 @@ class Link:
         self._set_state("connecting", None)
         try:
             dialogue = await self._establish()
-        except TpuError as error:
+        except TpuError as error:  # unlike `begin`, the first attempt decides: its caller waits
             self._lose(error)
             raise
         except OSError as error:
@@ -162,7 +164,7 @@ class Link:
         self._hang_up()
         if self._background:
             await asyncio.wait(self._background)
-        if self._state != "lost":
+        if self._state != "lost":  # keep the reason of an earlier loss
             self._lose(None)
 
     def hurry(self) -> None:
@@ -230,6 +232,7 @@ class Link:
             room=self._room,
             clock=self._clock,
         )
+        # Registered before anything is sent: data may arrive in the same read as the answer that announces it.
         self._streams[stream.number] = stream
         if from_seq == "end":
             self._find_end(stream)
@@ -310,8 +313,10 @@ class Link:
             self._hang_up()
             raise
         self._agent = opened.agent
+        # Behind the greeting, so that the user does not wait for it.
         if not opened.is_prepared:
             self._preparing = self._run_in_background(prepare_behind(self._connection, self._demands, self._memory))
+        # The first connection has missed nothing, and goes straight to "live".
         if self._state == "down":
             self._set_state("resuming", None)
         self._update_live()
@@ -380,7 +385,7 @@ class Link:
             self._calls.answered(frame)
         elif frame.kind == Kind.REQACK:
             self._outbox.acknowledged(frame.number)
-        elif frame.kind == Kind.NOTICE:
+        elif frame.kind == Kind.NOTICE:  # of the worker, not of a kernel: whether a pre-warmed one is ready
             spare = frame.json().get("spare")
             self._spare = spare if isinstance(spare, dict) else None
         elif stream := self._streams.get(frame.stream):

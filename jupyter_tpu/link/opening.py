@@ -80,7 +80,7 @@ async def open_dialogue(connection: Connection, greeting: Greeting, demands: Dem
             patience_s=demands.patience_s,
         )
         if opened := await _greet(await _channel(connection, ready), greeting, demands):
-            memory.keep(replace(ready, log=""))
+            memory.keep(replace(ready, log=""))  # saved on disk, where old log lines have no place
             return opened
     raise AgentBroken(
         "The agent on the worker does not start.",
@@ -100,6 +100,7 @@ async def _greet_where_it_was(
     hello saves one more: an agent that was healthy before will send it.
     """
     ready = memory.ready
+    # Other code of ours, or another Python for kernels, needs a preparation first.
     if ready is None or ready.wish != wish_for(demands.python):
         return None
     try:
@@ -142,6 +143,7 @@ async def _greet(
         return None
     dialogue = Dialogue(channel, demands.silence_s)
     try:
+        # Eager: everything open goes out with the hello, and the answers come back in one round trip.
         dialogue.say_hello(greeting.hello)
         if is_eager:
             greeting.follow_up(dialogue)
@@ -149,7 +151,7 @@ async def _greet(
         if not is_eager:
             greeting.follow_up(dialogue)
         return Opened(dialogue, agent, is_prepared=not is_eager)
-    except (EOFError, OSError):
+    except (EOFError, OSError):  # the agent died while starting, or its socket was left behind: prepare again
         dialogue.close()
         return None
     except ProtocolError as error:

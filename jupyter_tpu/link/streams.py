@@ -69,7 +69,7 @@ class KernelStream:
         self.kernel_id = kernel_id
         self._on_message = on_message
         self._on_express = on_express
-        self._ahead: set[int] = set()
+        self._ahead: set[int] = set()  # seqs that went to `on_express` already
         self._outbox = outbox
         self._send = send
         self._forget = forget
@@ -78,7 +78,7 @@ class KernelStream:
         self._clock = clock
         self._replay = Replay(from_seq or 0, room)
         self._has_begun = from_seq is not None
-        self._end_offset = 0
+        self._end_offset = 0  # where the record ended at the last attach; before it the stream is behind
         self._acknowledged: int | None = None
         self._is_reattaching = False
         self._is_held = False
@@ -152,6 +152,7 @@ class KernelStream:
     def close(self) -> None:
         """Stop delivery. The kernel keeps running."""
         if not self.is_closed:
+            # If that is lost in a cut, the agent forgets the stream with the connection.
             self._send(encode_frame(Kind.DETACH, self.number))
             self._end()
 
@@ -173,6 +174,7 @@ class KernelStream:
         self._replay.disconnected()
         self._acknowledged = None
         self._is_reattaching = False
+        # Ages go with the attach, because the agent must know them before the requests arrive.
         content = {"kernel_id": self.kernel_id, "ages": self._ages()}
         self._send(encode_json(Kind.ATTACH, content, self.number, self._replay.next_seq))
         if self._is_held:
@@ -239,7 +241,7 @@ class KernelStream:
             self._send(encode_frame(Kind.HOLD, self.number, int(held)))
 
     def _apply(self, frame: Frame) -> None:
-        if self._is_reattaching:
+        if self._is_reattaching:  # still of the position before; the agent's next POSITION begins the new one
             return
         try:
             for item in self._replay.data(frame.number, frame.payload):

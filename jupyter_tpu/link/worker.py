@@ -102,6 +102,7 @@ async def prepare_worker(
     request = {"digest": archive.digest, "size": len(archive.content), "python": python, "explain": explain}
     process = await connection.execute(RUN_PROGRAM)
     try:
+        # In one write: the program, and the request that it reads next from the same input.
         await _write(process, _program(bootstrap_source()) + json.dumps(request).encode() + b"\n")
         ready = await _follow(_Lines(process, patience_s), process, archive.content, on_progress)
         return replace(ready, wish=wish_for(python))
@@ -113,7 +114,7 @@ async def open_channel(connection: Connection, path: str) -> ByteStream:
     """Open a channel to the agent's socket, through a small relay if the SSH server forwards no Unix sockets."""
     try:
         return await connection.open_unix(path)
-    except (TpuError, OSError) as error:
+    except (TpuError, OSError) as error:  # AllowStreamLocalForwarding may be off in the image's sshd
         log.info("no channel to %s (%s); trying a relay", path, error)
     relay = await connection.execute(RUN_PROGRAM)
     await _write(relay, _program(relay_source()) + json.dumps({"socket": path}).encode() + b"\n")
@@ -139,7 +140,7 @@ async def _follow(lines: _Lines, process: ProcessStream, archive: bytes, on_prog
             return _ready(answer["ready"])
         if "failed" in answer:
             raise error_from_json(answer["failed"]) if isinstance(answer["failed"], dict) else _invalid_answer(line)
-        if "want" in answer:
+        if "want" in answer:  # this version of the agent's code is not on the worker yet
             on_progress({"phase": "agent", "message": "Sending the agent's code", "fraction": 0.05})
             await _write(process, archive)
         elif "phase" in answer:
@@ -174,7 +175,7 @@ async def _failure(process: ProcessStream, patience_s: float) -> TpuError:
         )
     except (TpuError, OSError) as error:
         return _cut(str(error))
-    if status == 127:
+    if status == 127:  # the shell's "command not found"
         return EnvironmentFailed(
             "The worker has no python3.", hint="Create the node with a TPU VM runtime version.", raw=stderr[-2000:]
         )

@@ -32,10 +32,11 @@ async def first_outcome(
         while True:
             if not tasks or loop.time() >= heard_at + silence_s:
                 tasks.add(asyncio.ensure_future(attempt(heard)))
-                heard()
+                heard()  # a new attempt gets the full time
             left_s = heard_at + silence_s - loop.time()
             done, _ = await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             if done:
+                # A failure counts as well: a refusal or a wrong key would be the same for the other attempts.
                 first = done.pop()
                 tasks.discard(first)
                 return first.result()
@@ -63,6 +64,7 @@ async def first_success(
                     return result
         return tasks[-1].result()
     finally:
+        # The winner is among `tasks` too and must not be given back.
         await _abandon(tasks, lambda other: None if other is result else give_back(other))
 
 

@@ -104,6 +104,7 @@ class _Settings:
     @property
     def identities(self) -> tuple[str, ...]:
         """The existing files among the user's IdentityFile entries."""
+        # As with plain ssh a missing file is ignored; asyncssh would fail.
         named = cast("list[str]", self.get("IdentityFile", []))
         paths = (Path(name).expanduser() for name in named)
         return tuple(str(path) for path in paths if path.is_file())
@@ -143,6 +144,7 @@ def _split(command: str) -> Sequence[str]:
 
 
 def _filled(word: str, tokens: dict[str, str]) -> str:
+    # One pass, so that a % in a value is not taken for a token.
     pieces: list[str] = []
     while word:
         size = 2 if word.startswith("%") else 1

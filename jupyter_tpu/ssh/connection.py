@@ -92,6 +92,7 @@ async def _open(
     address: WorkerAddress, key: UserKey, route: Route, proxy: ProxyCommand | None, heard: Heard | None = None
 ) -> asyncssh.SSHClientConnection:
     client = _Client()
+    # Only a direct connection can be watched for bytes, and only then there may be several attempts.
     direct = DirectWay(heard, family=route.family, local_addr=route.local_addr) if heard and not route.jumps else None
     try:
         connection = await asyncssh.connect(
@@ -104,7 +105,7 @@ async def _open(
             client_factory=lambda: client,
             username=route.user,
             client_keys=[str(key.private_path), *route.identities],
-            ignore_encrypted=True,
+            ignore_encrypted=True,  # one of the user's own keys may need a passphrase; ours does not
             # Only the pinned keys: neither known_hosts nor the user's configuration can add one.
             known_hosts=([asyncssh.import_public_key(line) for line in address.host_keys], [], []),
             host_key_alias=address.host_key_alias or address.alias,
@@ -124,7 +125,7 @@ async def _open(
             send_env=None,
             request_pty=False,
         )
-        if direct:
+        if direct:  # from here on each byte would cost a call for nothing
             direct.stop_listening()
         return connection
     except (OSError, asyncssh.Error, *_GARBLED) as error:
@@ -184,6 +185,7 @@ class SshConnection:
         if self._nagle_task:
             self._nagle_task.cancel()
             await asyncio.wait([self._nagle_task])
+        # A dead path never confirms the close: abort after one interval.
         try:
             async with asyncio.timeout(KEEPALIVE_INTERVAL_S):
                 await self._connection.wait_closed()
@@ -203,6 +205,7 @@ class SshConnection:
             await self._connection.run("true", check=False)
 
     def _not_opened(self, what: str, error: Exception) -> WorkerUnreachable:
+        # Only a ChannelOpenError on a living connection is the server's refusal.
         if self.is_closed or not isinstance(error, asyncssh.ChannelOpenError):
             return connection_lost(error)
         return WorkerUnreachable(
@@ -242,6 +245,7 @@ def _translated(
 ) -> TpuError:
     """Return the user's error for a failed connection."""
     raw = "\n".join(part for part in (str(error) or type(error).__name__, proxy_stderr) if part)
+    # The refused key first: asyncssh reports it as just another failed connection.
     if refused_key:
         alias = address.host_key_alias or address.alias
         return host_key_changed(alias, address.host_keys, refused_key, name=address.alias)

@@ -41,6 +41,7 @@ class DirectWay:
 
     def stop_listening(self) -> None:
         """Remove the listener, so that bytes go straight to asyncssh."""
+        # asyncio can exchange a transport's protocol at any time; the transport itself stays.
         if self._listener and self._listener.transport:
             self._listener.transport.set_protocol(self._listener.connection)
 

@@ -82,7 +82,7 @@ def _create(path: Path) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(key.export_private_key())
-        path.hardlink_to(scratch)
+        path.hardlink_to(scratch)  # unlike a rename it fails if the name exists
     except FileExistsError:
         pass
     finally:
@@ -93,6 +93,7 @@ def _public_line(path: Path) -> str:
     import asyncssh
 
     try:
+        # A backup or a copy may have opened it to others; ssh refuses such keys.
         if stat.S_IMODE(path.stat().st_mode) != 0o600:
             path.chmod(0o600)
         return asyncssh.read_private_key(str(path)).export_public_key().decode().strip()

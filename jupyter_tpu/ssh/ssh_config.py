@@ -28,11 +28,11 @@ def host_entry(address: WorkerAddress, identity_file: Path, known_hosts_file: Pa
         ("Port", str(address.port)),
         ("User", address.user),
         ("IdentityFile", _quoted(identity_file)),
-        ("IdentitiesOnly", "yes"),
+        ("IdentitiesOnly", "yes"),  # sshd closes the connection after some refused keys of the user's agent
         ("UserKnownHostsFile", _quoted(known_hosts_file)),
         ("HostKeyAlias", address.host_key_alias or address.alias),
         ("StrictHostKeyChecking", "yes"),
-        ("ServerAliveInterval", "15"),
+        ("ServerAliveInterval", "15"),  # NAT gateways drop idle connections within minutes
     ]
     if proxy_command:
         settings.append(("ProxyCommand", _one_line(proxy_command)))

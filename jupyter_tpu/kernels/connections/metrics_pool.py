@@ -77,7 +77,7 @@ class WorkerLooks:
         if not keys:
             return []
         node = self._held((uid, tuple(keys)))
-        return await link_thread.run(node.look(method, params, patience_s))
+        return await link_thread.run(node.call_all(method, params, patience_s))
 
     def _held(self, key: _Key) -> _Node:
         node = self._nodes.get(key)
@@ -136,7 +136,7 @@ class _Node:
             self._is_over = True
             await asyncio.gather(*(self._release(key, held) for key, held in self._held.items()))
 
-    async def look(self, method: str, params: Mapping[str, Any], patience_s: float | None) -> list[Answer]:
+    async def call_all(self, method: str, params: Mapping[str, Any], patience_s: float | None) -> list[Answer]:
         """Return the answers of all workers."""
         self._open_some()
         calls = (self._call_worker(key, held, method, params, patience_s) for key, held in self._held.items())

@@ -164,6 +164,7 @@ class LinkPool:
 
     def _share(self, key: WorkerKey) -> WorkerLink:
         shared = self._links.get(key)
+        # A lost link never comes back; those who still hold it release it, and it is no longer found here.
         if shared is None or shared.link.state == "lost":
             shared = self._links[key] = WorkerLink(key)
         shared.users += 1
@@ -222,13 +223,14 @@ class LinkThread:
 
         If not, the work continues, and the thread with it: a call may have to wait for a disconnected link.
         """
+        # Not `run`: a cancelled or timed out caller must not cancel the work.
         loop, ended, ending = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
         ending.add_done_callback(lambda _: _call_in(loop, ended.set))
         try:
             async with asyncio.timeout(patience_s):
                 await ended.wait()
         except BaseException as error:
-            ending.add_done_callback(lambda _: self.leave())
+            ending.add_done_callback(lambda _: self.leave())  # the work keeps the thread alive until it is done
             if isinstance(error, TimeoutError):
                 return False
             raise

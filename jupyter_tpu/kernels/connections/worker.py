@@ -111,7 +111,7 @@ class Worker:
         if self._address:
             try:
                 return await self._connect_to(self._address, user_key)
-            except HostKeyChanged:
+            except HostKeyChanged:  # a WorkerUnreachable too, but asking the cloud must not look like a way around it
                 raise
             except WorkerUnreachable as error:
                 return await self._connect_anew(user_key, unless_unknown=error)
@@ -138,6 +138,7 @@ class Worker:
         self, there: asyncio.Task[SshConnection], known: WorkerAddress, user_key: UserKey
     ) -> SshConnection:
         """Connect to the address from the cloud, unless the first attempt is connecting to the same one."""
+        # Also ends when the first attempt fails: then there is nothing to wait for.
         await asyncio.wait([there], timeout=_KNOWN_ANSWERS_S)
         if _has_succeeded(there):
             return there.result()
@@ -280,6 +281,7 @@ def worker_address(node: Node, identity: WorkerIdentity, user: str) -> WorkerAdd
         WorkerUnreachable: no host keys have been published yet, or the worker has no address.
     """
     worker = next(worker for worker in node.workers if worker.worker_id == identity.worker_id)
+    # Without an external address a proxy command, or a machine in the node's network, reaches the internal one.
     host = worker.external_ip or worker.ip_address
     if not host:
         raise WorkerUnreachable(

@@ -44,6 +44,7 @@ async def make_environment(call: Call, order: Mapping[str, Any], on_progress: On
     Raises:
         TpuError: the agent's error, or the link is lost. The worker continues with what it has begun.
     """
+    # The call returns at the end only, so its progress is polled beside it.
     making = asyncio.ensure_future(call("make_environment", order))
     reported: Any = None
     try:

@@ -81,7 +81,7 @@ async def _choose(
         if not release.fits(platform.python_version):
             _report(on_progress, f"Fetching a Python for {release.title}: the worker has {platform.python}", None)
         return release, await asyncio.to_thread(fetch_python, platform, release)
-    except EnvironmentFailed as error:
+    except EnvironmentFailed as error:  # uv could not download a Python here
         if version:
             error.hint = f"{error.hint} Or omit --version: a release for the worker's own Python is sent then."
             raise

@@ -14,12 +14,12 @@ from jupyter_tpu.kernels.messages.zmq_bridge import ROUTED, Bridge
 class LocalClients:
     """Feeds the bridge from a kernel's record, from `from_seq` on."""
 
-    def __init__(self, bridge: Bridge, following: RecordFanout, from_seq: Seq) -> None:
+    def __init__(self, bridge: Bridge, fanout: RecordFanout, from_seq: Seq) -> None:
         self._bridge = bridge
-        self._following = following
+        self._fanout = fanout
         self._replies: Subscriber | None = None
         self._is_held = False
-        self._all = following.read(self._deliver, from_seq)
+        self._all = fanout.read(self._deliver, from_seq)
 
     def hold(self) -> None:
         """Pause: a client's queue is full."""
@@ -34,7 +34,7 @@ class LocalClients:
     def let_replies_pass(self) -> None:
         """Deliver replies from now on, although output is held."""
         if self._replies is None and self._all.next_seq is not None:
-            self._replies = self._following.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
+            self._replies = self._fanout.read(self._deliver_reply, self._all.next_seq, early=self._all.early)
 
     def close(self) -> None:
         """Stop delivery."""

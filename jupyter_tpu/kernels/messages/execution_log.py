@@ -226,9 +226,10 @@ class ExecutionLog:
         kept = list(runs)
         lines = [run.to_line() for run in kept]
         _write(self._path, b"".join(lines))
-        self._file = self._path.open("r+b", buffering=0)
+        self._file = self._path.open("r+b", buffering=0)  # unbuffered: each write is one system call, whole or not
         self._size, self._open = 0, {}
         self.ran_on = kept[-1].node if kept else ""
+        # The places of open runs, whose heads will be rewritten.
         for run, line in zip(kept, lines, strict=True):
             if not run.is_over:
                 self._open[run.msg_id] = self._size, run
@@ -236,7 +237,7 @@ class ExecutionLog:
 
     def _lose(self, reason: str, at: float) -> None:
         runs = _read_runs(self._path)
-        if not runs:
+        if not runs:  # an earlier loss, if any, still waits for its answer
             return
         lost = LostRuns(lost_at=at, reason=reason, runs=_with_earlier(runs, self.lost()))
         _write_lost(self._lost_path, lost)

@@ -82,7 +82,7 @@ class ExecutionWatch:
 
     def hear(self, channel: str, parts: Sequence[bytes]) -> None:
         """Observe a message from the kernel, or of a client to the kernel."""
-        place = 0 if channel == "event" else header_place(parts)
+        place = 0 if channel == "event" else header_place(parts)  # events are JSON without a header
         if place and channel == "request":
             self._asked(parts[place : place + 4])
         elif place and channel in ("iopub", "shell"):
@@ -94,6 +94,7 @@ class ExecutionWatch:
             return
         content = json_object(frames[3])
         code = text_of(content, "code")
+        # Silent requests are made by front ends themselves, and would mean nothing in a rerun.
         if code.strip() and not content.get("silent") and content.get("store_history", True):
             cell_id = text_of(json_object(frames[2]), "cellId") or None
             msg_id = text_of(header, "msg_id")

@@ -69,6 +69,7 @@ class RecordFanout:
 
     def disconnect(self) -> None:
         """Close all streams. Readers keep their places for the next `connect`."""
+        # If the stream has not begun, its wanted place ("end") still holds.
         self._next_seq = self.next_seq or self._next_seq
         live, self._live, self._attach = self._live, None, None
         for reader in self._readers:
@@ -151,9 +152,9 @@ class Subscriber:
         early: seqs after it that were delivered ahead of their turn.
     """
 
-    def __init__(self, following: RecordFanout, take: OnMessage, next_seq: int | None) -> None:
+    def __init__(self, fanout: RecordFanout, take: OnMessage, next_seq: int | None) -> None:
         self.next_seq = next_seq
-        self._following = following
+        self._fanout = fanout
         self._take = take
         self._is_live = False
         self._is_paused = False
@@ -173,7 +174,7 @@ class Subscriber:
             self._is_paused, self._slack = True, SLACK_BYTES
             if self._own:
                 self._own.hold()
-            self._following.balance()
+            self._fanout.balance()
 
     def resume(self) -> None:
         """Continue after `pause`, over a stream of its own if it fell out of the live one."""
@@ -181,18 +182,18 @@ class Subscriber:
         if self._own:
             self._own.resume()
         self.catch_up()
-        self._following.balance()
+        self._fanout.balance()
 
     def close(self) -> None:
         """Stop delivery and leave the fan-out."""
         self.fall_out()
-        self._following.remove(self)
+        self._fanout.remove(self)
 
     def catch_up(self) -> None:
         """Join the live stream: at once if it is at this place, else over a stream of its own."""
         if self._is_live or self._own or self._is_paused:
             return
-        live_seq = self._following.next_seq
+        live_seq = self._fanout.next_seq
         if self.next_seq is None:
             self.next_seq = live_seq
         if self.next_seq is None or self.next_seq == live_seq:
@@ -201,7 +202,7 @@ class Subscriber:
             # The number tells streams apart: one that was closed may still deliver the rest of a slice.
             self._opened += 1
             receive = partial(self._receive, self._opened)
-            self._own = self._following.open_stream(self.next_seq, receive, self.offer_early)
+            self._own = self._fanout.open_stream(self.next_seq, receive, self.offer_early)
 
     def begin_anew(self) -> None:
         """Start again at 1, with the next record."""
@@ -252,7 +253,7 @@ class Subscriber:
             self._restart_at_new_record()
         else:
             self._apply(seq, channel, parts)
-            live_seq = self._following.next_seq
+            live_seq = self._fanout.next_seq
             if self._own and live_seq and self._own.applied_seq + 1 >= live_seq:
                 self._join()
 
@@ -267,21 +268,22 @@ class Subscriber:
     def _join(self) -> None:
         self.fall_out()
         self._is_live = True
-        self._following.balance()
+        self._fanout.balance()
 
     def _apply(self, seq: int, channel: str, parts: list[bytes]) -> None:
-        if self.next_seq and seq < self.next_seq:
+        if self.next_seq and seq < self.next_seq:  # it was delivered over the other stream
             return
         self.next_seq = seq + 1
+        # An event has the seq of the message before it, which may be one that was early.
         if seq in self.early and channel != "event":
             self.early.discard(seq)
             return
         self._take(seq, channel, parts)
         if self._is_paused:
             self._slack -= sum(map(len, parts))
-            if self._slack < 0:
+            if self._slack < 0:  # `resume` reads the rest from the record again
                 self.fall_out()
-                self._following.balance()
+                self._fanout.balance()
 
 
 def _ignore(seq: int, channel: str, parts: list[bytes]) -> None:

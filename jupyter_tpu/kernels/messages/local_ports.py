@@ -148,6 +148,7 @@ def _remove_abandoned(parent: Path) -> None:
     for folder in parent.glob(f"{_PREFIX}*-*"):
         pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
         with contextlib.suppress(OSError):
+            # In /tmp anybody may have made a folder or a symlink of that name.
             is_ours = folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()
             if is_ours and pid.isdecimal() and _is_gone(int(pid)) and not _is_listening(folder / ".shell"):
                 shutil.rmtree(folder, ignore_errors=True)

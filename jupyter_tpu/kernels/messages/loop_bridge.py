@@ -144,12 +144,12 @@ class LoopBridge:
 
     # -- in the link's loop ----------------------------------------------------------------------------------------
 
-    def begin(self, following: RecordFanout, from_seq: Seq, send: Send) -> None:
+    def begin(self, fanout: RecordFanout, from_seq: Seq, send: Send) -> None:
         """Start to read from `from_seq`, or from the next message; called in the link's loop."""
         self._links, self._send = asyncio.get_running_loop(), send
         # Checked after `_links` was set; `close` does it the other way round, so one of the two sees the other.
         if not self._is_closed:
-            self._reader = following.read(self._take, from_seq)
+            self._reader = fanout.read(self._take, from_seq)
             self.first_seq = self._reader.next_seq
 
     def _leave(self) -> None:

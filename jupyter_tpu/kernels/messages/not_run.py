@@ -46,6 +46,7 @@ def answers(event: Mapping[str, Any]) -> tuple[Answer, ...]:
         "evalue": error.message,
         "traceback": ["The cell was not run.", *str(error).splitlines()],
     }
+    # The reply last: a client may stop reading once it has it.
     return (
         Answer("iopub", "error", content),
         Answer("iopub", "status", {"execution_state": "idle"}),

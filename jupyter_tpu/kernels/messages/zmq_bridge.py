@@ -83,10 +83,11 @@ class Bridge:
         self._addresses = addresses
         self._secrets = secrets
         self._context = context
+        # Signs only what is answered here: replies to kernel_info, notices, cells that were not run.
         self._session = Session(key=secrets.key, signature_scheme=secrets.signature_scheme, username="kernel")
         self._sockets: dict[str, LoopSocket] = {}
-        self._waiting: list[tuple[str, Parts]] = []
-        self._last_parent = b""
+        self._waiting: list[tuple[str, Parts]] = []  # requests before `join`
+        self._last_parent = b""  # of the last output: notices are shown in its cell
         self._stream: Stream | None = None
         self._foretold: Mapping[str, Any] | None = None
         self._has_reader = asyncio.Event()

@@ -133,6 +133,7 @@ class KernelRegistry:
         """
         path = self._path(note.kernel_id)
         self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # Durable: after a power loss on the laptop the kernel still runs on its node, and costs.
         write_whole(path, json.dumps(note.to_json()).encode(), is_durable=True)
 
     def remove(self, kernel_id: str) -> None:
@@ -155,6 +156,7 @@ class KernelRegistry:
         """
         if not any(self.folder.glob("*.json")):
             return ()
+        # Read again under the lock: another server may have claimed some meanwhile.
         with self._locked():
             free = [note for note in self.list() if note.root_dir == root_dir and is_gone(note.owner)]
             return tuple(filter(None, map(self._claim, free)))
@@ -200,6 +202,7 @@ def _read(path: Path) -> RegisteredKernel | None:
             error or type(error).__name__,
         )
         return None
+    # A copy under another name would be claimed as a kernel of its own.
     return note if f"{note.kernel_id}.json" == path.name else None
 
 

@@ -33,7 +33,7 @@ class RegistrySync:
         self._notes = KernelRegistry()
         self._note: RegisteredKernel | None = None
         self._is_on_disk = False
-        self._changing = asyncio.Lock()
+        self._changing = asyncio.Lock()  # writes run in threads, and must reach the disk in order
         self._sending: asyncio.Task[None] | None = None
 
     @property
@@ -62,7 +62,7 @@ class RegistrySync:
         async with self._changing:
             if self._note and (changed := change(self._note)) != self._note:
                 self._note = changed
-                if self._is_on_disk:
+                if self._is_on_disk:  # a kernel without a note has none with the agent either
                     await self._write(changed)
                     self.tell()
 
