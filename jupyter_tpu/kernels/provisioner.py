@@ -88,13 +88,13 @@ class TPUProvisioner(KernelProvisionerBase):
     started: ClassVar[WeakValueDictionary[str, TPUProvisioner]] = WeakValueDictionary()
     """Provisioners by kernel id, those of dead kernels too, which Jupyter Server removes from its own list."""
 
-    _hosted: KernelHost | None = None
+    _host: KernelHost | None = None
     _launch: Launch | None = None
     _found: RegisteredKernel | None = None
     _is_unsure = False
     _restart_requested_at: float | None = None
     _runs: ExecutionLog | None = None
-    _comeback: Comeback = "no"
+    _recovery: Comeback = "no"
     _restart_limit = 0
 
     def __init__(self, **kwargs: Any) -> None:
@@ -118,14 +118,14 @@ class TPUProvisioner(KernelProvisionerBase):
     @property
     def has_process(self) -> bool:
         """Whether there is a kernel to wait for or to end; jupyter_client asserts it right after `launch_kernel`."""
-        return self._hosted is not None
+        return self._host is not None
 
     async def pre_launch(self, **kwargs: Any) -> dict[str, Any]:
         """Prepare the launch; called first at each start and restart."""
         arguments = tuple(kwargs.pop("extra_arguments", ()))
         folder = kwargs.pop("cwd", None)  # the notebook's on this machine; on the worker it means nothing
         kwargs = await super().pre_launch(cmd=[], **kwargs)
-        if self._hosted is None:
+        if self._host is None:
             await self._find_note()
         self._allow_restarts()
         self._provide_curve_keys()
@@ -153,9 +153,9 @@ class TPUProvisioner(KernelProvisionerBase):
             keep_tracebacks_out(self.log)
             if not is_for_restarter:  # see `_is_for_restarter`
                 raise
-        assert self._hosted
+        assert self._host
         self.started[self.kernel_id] = self
-        self.connection_info = cast(KernelConnectionInfo, self._hosted.connection_info())
+        self.connection_info = cast(KernelConnectionInfo, self._host.connection_info())
         return self.connection_info
 
     async def poll(self) -> int | None:
@@ -163,55 +163,55 @@ class TPUProvisioner(KernelProvisionerBase):
 
         Also None while its node is being recreated: when that is READY, the restarter starts the kernel there.
         """
-        if self._hosted is None:
+        if self._host is None:
             return 0
-        self._raise_if_refused(self._hosted)
-        if self._is_unsure or await self._awaits_node(self._hosted):
+        self._raise_if_refused(self._host)
+        if self._is_unsure or await self._awaits_node(self._host):
             return None
-        if self._hosted.kernel.is_gone and self._comeback == "no" and self._is_for_restarter():
+        if self._host.kernel.is_gone and self._recovery == "no" and self._is_for_restarter():
             await self._give_up()
-        return self._hosted.kernel.exit_code
+        return self._host.kernel.exit_code
 
-    def _raise_if_refused(self, hosted: KernelHost) -> None:
+    def _raise_if_refused(self, host: KernelHost) -> None:
         """Abort a restart that the worker refuses because its disk is full: the old process keeps running.
 
         The KernelManager waits for the process's end with `poll`, and has stopped its restarter already.
         """
-        requested_at, refused = self._restart_requested_at, hosted.kernel.refused_restart
+        requested_at, refused = self._restart_requested_at, host.kernel.refused_restart
         if requested_at is None or refused is None or refused[0] < requested_at - _MEANWHILE_S:
             return
         # Undo what the KernelManager and we have set for the restart, so that the kernel is watched as before.
-        self._restart_requested_at = hosted.kernel.refused_restart = None
-        hosted.kernel.is_asked_to_end = False
+        self._restart_requested_at = host.kernel.refused_restart = None
+        host.kernel.is_asked_to_end = False
         self._manager.shutting_down = False
         self._manager.start_restarter()
         raise refused[1]
 
     async def wait(self) -> int | None:
         """Wait for the kernel's end and return its exit code; the caller sets a timeout."""
-        return await link_thread.run(self._hosted.kernel.wait()) if self._hosted else 0
+        return await link_thread.run(self._host.kernel.wait()) if self._host else 0
 
     async def send_signal(self, signum: int) -> None:
         """Send a signal; called for interrupts only if the kernelspec's interrupt_mode is not ``message``."""
-        if self._hosted and signum == signal.SIGINT:
-            await link_thread.run(self._hosted.kernel.interrupt())
-        elif self._hosted and signum:
-            await link_thread.run(self._hosted.kernel.send_signal(signum))
+        if self._host and signum == signal.SIGINT:
+            await link_thread.run(self._host.kernel.interrupt())
+        elif self._host and signum:
+            await link_thread.run(self._host.kernel.send_signal(signum))
 
     async def kill(self, restart: bool = False) -> None:  # noqa: ARG002 - not passed on reliably (jupyter_client#1061)
         """Kill the kernel."""
         self._is_unsure = False
-        if self._hosted:
-            if self._comeback == "coming":  # its user does not want to wait for the node
-                self._hosted.kernel.expect_end()
-            await link_thread.run(self._hosted.kernel.kill())
+        if self._host:
+            if self._recovery == "coming":  # its user does not want to wait for the node
+                self._host.kernel.expect_end()
+            await link_thread.run(self._host.kernel.kill())
 
     async def shutdown_requested(self, restart: bool = False) -> None:
         """Expect the kernel's end; called after the shutdown message was sent."""
         self._is_unsure = False
         self._restart_requested_at = time.monotonic() if restart else None
-        if self._hosted:
-            self._hosted.kernel.expect_end()
+        if self._host:
+            self._host.kernel.expect_end()
 
     @asynccontextmanager
     async def restarting(self) -> AsyncIterator[None]:
@@ -220,16 +220,16 @@ class TPUProvisioner(KernelProvisionerBase):
         Raises:
             EnvironmentFailed: the worker could not start another process, so nothing was ended.
         """
-        hosted = self._hosted
-        if hosted is None:
+        host = self._host
+        if host is None:
             yield
             return
-        await link_thread.run(hosted.hold_cells())
+        await link_thread.run(host.hold_cells())
         try:
             await self._check_restart()
             yield
         finally:
-            await link_thread.run(hosted.release_cells())
+            await link_thread.run(host.release_cells())
 
     async def _check_restart(self) -> None:
         """Check, before anything is interrupted or ended, that the worker could start another process.
@@ -240,7 +240,7 @@ class TPUProvisioner(KernelProvisionerBase):
         Raises:
             EnvironmentFailed: the worker's disk is full or not writable.
         """
-        if self._hosted is None or self._hosted.link_status.state != "live":
+        if self._host is None or self._host.link_status.state != "live":
             return
         try:
             async with asyncio.timeout(_CHECK_S):
@@ -249,20 +249,20 @@ class TPUProvisioner(KernelProvisionerBase):
             raise
         except (TpuError, TimeoutError) as error:  # an older agent, or a kernel that is gone
             self.log.info("It is unknown whether %s can be restarted: %s", self.kernel_id, error)
-        self._hosted.kernel.refused_restart = None
+        self._host.kernel.refused_restart = None
 
     async def terminate(self, restart: bool = False) -> None:  # noqa: ARG002 - the same
         """Send SIGTERM, after the shutdown message did not help."""
-        if self._hosted:
-            await link_thread.run(self._hosted.kernel.terminate())
+        if self._host:
+            await link_thread.run(self._host.kernel.terminate())
 
     async def cleanup(self, restart: bool = False) -> None:
         """Release everything; called after every shutdown, by some hosts twice or before any start."""
         # After a restart's shutdown the sockets and the link stay for the next process.
-        if self._hosted and not restart:
-            hosted, self._hosted = self._hosted, None
+        if self._host and not restart:
+            host, self._host = self._host, None
             self.started.pop(self.kernel_id, None)
-            has_ended = await _leave_after(hosted.close())
+            has_ended = await _leave_after(host.close())
             # Without an answer of the worker the note stays, marked as ended, and the next server ends the kernel.
             await self._forget_runs()
             if has_ended:
@@ -286,7 +286,7 @@ class TPUProvisioner(KernelProvisionerBase):
         know first that its variables are lost.
         """
         info = await link_thread.run(self._started().learn_state())
-        if await self._awaits_node(self._started()) or self._comeback == "ready":
+        if await self._awaits_node(self._started()) or self._recovery == "ready":
             self.log.info("The kernel %s waits for its node.", self.kernel_id)
         elif self._started().kernel.exit_code is not None:
             self._manager.stop_restarter()
@@ -300,7 +300,7 @@ class TPUProvisioner(KernelProvisionerBase):
     def end(self) -> str:
         """How and why the kernel has ended, for users; empty while it lives, or its node is being recreated."""
         kernel = self._started().kernel
-        if kernel.exit_code is None or self._comeback != "no":
+        if kernel.exit_code is None or self._recovery != "no":
             return ""
         if kernel.is_gone:
             return kernel.reason or "Someone else has ended the kernel."
@@ -310,9 +310,9 @@ class TPUProvisioner(KernelProvisionerBase):
         """Detach from the kernel, which keeps running; the next server finds it by its note."""
         self._registry.close()
         self.started.pop(self.kernel_id, None)
-        if self._hosted:
-            hosted, self._hosted = self._hosted, None
-            await _leave_after(hosted.leave())
+        if self._host:
+            host, self._host = self._host, None
+            await _leave_after(host.leave())
         if self._runs:
             self._runs.close()
 
@@ -334,9 +334,9 @@ class TPUProvisioner(KernelProvisionerBase):
         Raises:
             WrongState: no kernel was started.
         """
-        hosted, follower = self._started(), LoopBridge(deliver)
+        host, follower = self._started(), LoopBridge(deliver)
         try:
-            await link_thread.run(hosted.follow(follower, from_seq))
+            await link_thread.run(host.follow(follower, from_seq))
         except BaseException:
             await follower.close()
             raise
@@ -361,9 +361,9 @@ class TPUProvisioner(KernelProvisionerBase):
         return self._started().link_status
 
     def _started(self) -> KernelHost:
-        if self._hosted is None:
+        if self._host is None:
             raise WrongState("There is no kernel.", hint="Start one.")
-        return self._hosted
+        return self._host
 
     async def get_provisioner_info(self) -> dict[str, Any]:
         """Return the kernel and its connection as JSON. A process that loads it does not attach to the kernel yet."""
@@ -381,7 +381,7 @@ class TPUProvisioner(KernelProvisionerBase):
 
     def get_shutdown_wait_time(self, recommended: float = 5.0) -> float:
         """Return 10 s at least, for a distant worker; 1 s while disconnected, when no answer can come."""
-        is_cut = self._hosted is not None and self._hosted.link_status.state not in ("live", "resuming")
+        is_cut = self._host is not None and self._host.link_status.state not in ("live", "resuming")
         return _WAIT_WHILE_CUT_S if is_cut else max(recommended, 10.0)
 
     def get_stable_start_time(self, recommended: float = 10.0) -> float:
@@ -390,40 +390,40 @@ class TPUProvisioner(KernelProvisionerBase):
 
     async def _start(self, launch: Launch, report: ProgressReport) -> None:
         if self._found:
-            self._hosted = await self._attach_found(self._found, report)
+            self._host = await self._attach_found(self._found, report)
             return
-        if self._hosted:
-            await self._restart(self._hosted, launch, report)
+        if self._host:
+            await self._restart(self._host, launch, report)
         else:
-            self._hosted = await self._start_with_note(launch, report)
+            self._host = await self._start_with_note(launch, report)
         self._registry.tell()
 
-    async def _restart(self, hosted: KernelHost, launch: Launch, report: ProgressReport) -> None:
+    async def _restart(self, host: KernelHost, launch: Launch, report: ProgressReport) -> None:
         after_death = self._is_for_restarter()
         # The restarter must not start an empty kernel in the place of one that is gone: its user decides that.
-        if hosted.kernel.is_gone and after_death and self._comeback == "no":
+        if host.kernel.is_gone and after_death and self._recovery == "no":
             await self._forget_if_gone()
             raise KernelFailed(self.end, hint="Restart the kernel, or shut it down.")
         try:
-            await link_thread.run(hosted.restart(launch, report, after_death=after_death))
+            await link_thread.run(host.restart(launch, report, after_death=after_death))
         except TpuError:
-            if hosted.loss:  # the user was too early: the kernel waits for its node as before
-                hosted.kernel.is_asked_to_end = False
+            if host.loss:  # the user was too early: the kernel waits for its node as before
+                host.kernel.is_asked_to_end = False
             raise
-        self._comeback = "no"
+        self._recovery = "no"
         await self._registry.write_again()
 
-    async def _awaits_node(self, hosted: KernelHost) -> bool:
+    async def _awaits_node(self, host: KernelHost) -> bool:
         """Return whether the kernel was lost with a node that is being recreated; notifies the notebook once."""
-        loss = hosted.loss
+        loss = host.loss
         if loss is None or not self._is_for_restarter():
-            self._comeback = "no"
+            self._recovery = "no"
             return False
-        before = self._comeback
-        self._comeback = await asyncio.to_thread(comeback, self._worker_key(), loss, time.time())
-        if before == "no" != self._comeback:  # `poll` calls this every few seconds
-            await link_thread.run(hosted.say(_WAITS_FOR_NODE))
-        return self._comeback == "coming"
+        before = self._recovery
+        self._recovery = await asyncio.to_thread(comeback, self._worker_key(), loss, time.time())
+        if before == "no" != self._recovery:  # `poll` calls this every few seconds
+            await link_thread.run(host.say(_WAITS_FOR_NODE))
+        return self._recovery == "coming"
 
     async def _forget_runs(self) -> None:
         if self._runs:
@@ -456,7 +456,7 @@ class TPUProvisioner(KernelProvisionerBase):
         is only reported, the kernel stays dead, and the restarter declares it dead after a few attempts.
         """
         has_restarter = getattr(self._manager, "_restarter", None) is not None
-        return has_restarter and self._hosted is not None and self._hosted.kernel.has_died
+        return has_restarter and self._host is not None and self._host.kernel.has_died
 
     async def _find_note(self) -> None:
         """Find the note of a kernel that this process has claimed; the kernel of another server must not be touched.
@@ -514,24 +514,24 @@ class TPUProvisioner(KernelProvisionerBase):
             raise
 
     async def _start_host(self, launch: Launch, report: ProgressReport) -> KernelHost:
-        hosted = self._new_host()
+        host = self._new_host()
         try:
-            await link_thread.run(hosted.start(launch, report))
+            await link_thread.run(host.start(launch, report))
         except BaseException:  # also when it has succeeded there, but was cancelled here
-            await _leave_after(hosted.give_up())
+            await _leave_after(host.give_up())
             raise
-        return hosted
+        return host
 
     async def _attach_found(self, note: RegisteredKernel, report: ProgressReport) -> KernelHost:
-        hosted = self._new_host()
+        host = self._new_host()
         try:
-            await link_thread.run(hosted.find(self.kernel_id, report))
+            await link_thread.run(host.find(self.kernel_id, report))
         except BaseException:
-            await _leave_after(hosted.leave())
+            await _leave_after(host.leave())
             raise
         self._registry.found(note)
         self._found, self._is_unsure = None, True
-        return hosted
+        return host
 
     def _worker_key(self) -> WorkerKey:
         return WorkerKey(

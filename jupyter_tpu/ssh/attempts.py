@@ -22,18 +22,18 @@ async def first_outcome(
         give_back: called with the results of other attempts that succeeded at the same time.
     """
     loop, tasks = asyncio.get_running_loop(), set[asyncio.Future[T]]()
-    heard_at = loop.time()
+    last_activity = loop.time()
 
-    def heard() -> None:
-        nonlocal heard_at
-        heard_at = loop.time()
+    def on_activity() -> None:
+        nonlocal last_activity
+        last_activity = loop.time()
 
     try:
         while True:
-            if not tasks or loop.time() >= heard_at + silence_s:
-                tasks.add(asyncio.ensure_future(attempt(heard)))
-                heard()  # a new attempt gets the full time
-            left_s = heard_at + silence_s - loop.time()
+            if not tasks or loop.time() >= last_activity + silence_s:
+                tasks.add(asyncio.ensure_future(attempt(on_activity)))
+                on_activity()  # a new attempt gets the full time
+            left_s = last_activity + silence_s - loop.time()
             done, _ = await asyncio.wait(tasks, timeout=left_s, return_when=asyncio.FIRST_COMPLETED)
             if done:
                 # A failure counts as well: a refusal or a wrong key would be the same for the other attempts.

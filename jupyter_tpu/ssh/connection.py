@@ -77,7 +77,7 @@ async def connect(
             # that is merely long answers: seven slow round trips are no reason for a second connection.
             return SshConnection(
                 await first_outcome(
-                    lambda heard: _open(address, key, route, None, heard),
+                    lambda on_activity: _open(address, key, route, None, on_activity),
                     silence_s=AGAIN_S,
                     give_back=asyncssh.SSHClientConnection.abort,
                 )
@@ -89,11 +89,15 @@ async def connect(
 
 
 async def _open(
-    address: WorkerAddress, key: UserKey, route: Route, proxy: ProxyCommand | None, heard: Heard | None = None
+    address: WorkerAddress, key: UserKey, route: Route, proxy: ProxyCommand | None, on_activity: Heard | None = None
 ) -> asyncssh.SSHClientConnection:
     client = _Client()
     # Only a direct connection can be watched for bytes, and only then there may be several attempts.
-    direct = DirectWay(heard, family=route.family, local_addr=route.local_addr) if heard and not route.jumps else None
+    direct = (
+        DirectWay(on_activity, family=route.family, local_addr=route.local_addr)
+        if on_activity and not route.jumps
+        else None
+    )
     try:
         connection = await asyncssh.connect(
             address.alias,

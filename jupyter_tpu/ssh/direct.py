@@ -14,12 +14,12 @@ class DirectWay:
     `wait_closed`.
 
     Args:
-        heard: called when TCP has connected, and for each piece that arrives until `stop_listening`.
+        on_activity: called when TCP has connected, and for each piece that arrives until `stop_listening`.
         family, local_addr: as in `loop.create_connection`.
     """
 
-    def __init__(self, heard: Callable[[], None], *, family: int, local_addr: tuple[str, int] | None) -> None:
-        self._heard = heard
+    def __init__(self, on_activity: Callable[[], None], *, family: int, local_addr: tuple[str, int] | None) -> None:
+        self._on_activity = on_activity
         self._family = family
         self._local_addr = local_addr
         self._listener: _Listener | None = None
@@ -30,7 +30,7 @@ class DirectWay:
         """Connect; called by asyncssh, whose connection is the protocol that `factory` creates."""
 
         def listen() -> _Listener:
-            self._listener = _Listener(factory(), self._heard)
+            self._listener = _Listener(factory(), self._on_activity)
             return self._listener
 
         loop = asyncio.get_running_loop()
@@ -55,19 +55,19 @@ class DirectWay:
 class _Listener(asyncio.Protocol):
     """Passes every call on to asyncssh's connection."""
 
-    def __init__(self, connection: Any, heard: Callable[[], None]) -> None:
+    def __init__(self, connection: Any, on_activity: Callable[[], None]) -> None:
         self.connection = connection
         self.transport: asyncio.Transport | None = None
-        self._heard = heard
+        self._on_activity = on_activity
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-        self._heard()
+        self._on_activity()
         self.connection.connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
-        self._heard()
+        self._on_activity()
         self.connection.data_received(data)
 
     def eof_received(self) -> bool | None:
