@@ -66,7 +66,7 @@ class RemoteKernel:
     """A kernel that the agent behind `link` owns; its messages go to `fanout`, which outlives the link.
 
     Args:
-        tell: called when the kernel is ready, and when it has died: ``{"phase", "message", "fraction", "error_code"}``.
+        report: called with ``{"phase", "message", "fraction", "error_code"}`` when the kernel is ready or has died.
         owner: names this starter to the agent, so that a late request to end an older kernel of the id does nothing.
         generation: how often the kernel is known to have been started.
 
@@ -80,7 +80,7 @@ class RemoteKernel:
         foretold: the kernel's coming answer to a kernel_info_request, if known before its first message.
     """
 
-    def __init__(self, link: Link, fanout: RecordFanout, tell: Tell, *, owner: str = "", generation: int = 0) -> None:
+    def __init__(self, link: Link, fanout: RecordFanout, report: Tell, *, owner: str = "", generation: int = 0) -> None:
         self.exit_code: int | None = None
         self.reason = ""
         self.is_asked_to_end = False
@@ -88,7 +88,7 @@ class RemoteKernel:
         self.refused_restart: tuple[float, TpuError] | None = None
         self._link = link
         self._fanout = fanout
-        self._tell = tell
+        self._report = report
         self._owner = owner
         self._kernel_id = ""
         self.generation = generation
@@ -165,7 +165,7 @@ class RemoteKernel:
                 raw=self.reason,
             )
         self._is_up = True
-        self._tell(_READY)
+        self._report(_READY)
 
     @property
     def has_died(self) -> bool:
@@ -351,7 +351,7 @@ class RemoteKernel:
             self._fanout.tell("words", message=str(error))
         self._asked_ahead = []
         if self.exit_code is None:
-            self._tell(_READY)
+            self._report(_READY)
 
     async def _old_process_runs(self) -> bool:
         """Return whether the old process still runs: the agent may refuse a restart before it ends the process."""
@@ -487,7 +487,7 @@ class RemoteKernel:
         if exit_code and self._is_up and not self.is_asked_to_end:
             died = f"The kernel died ({ending(exit_code)}). " if self.generation and not with_node else ""
             message = f"{died}{self.reason}".strip()
-            self._tell({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
+            self._report({"phase": "died", "message": message, "fraction": None, "error_code": KernelFailed.code})
 
 
 def _is_sign_of_life(channel: str, parts: Parts) -> bool:

@@ -120,19 +120,19 @@ def uv_command() -> list[str]:
     raise BadInput("uv is not installed on this machine; it chooses and downloads the wheels.", hint="pip install uv")
 
 
-def run_uv(argv: Sequence[str], purpose: str, said: str = "", **variables: str) -> str:
+def run_uv(argv: Sequence[str], purpose: str, stdin: str = "", **variables: str) -> str:
     """Run uv and return its standard output.
 
     Args:
         purpose: what it is for, completing "This machine could not … for the worker".
-        said: its standard input.
+        stdin: its standard input.
         variables: environment variables to set.
 
     Raises:
         EnvironmentFailed: it failed; `raw` has the end of its standard error.
     """
     environment = {**os.environ, **variables}
-    done = subprocess.run(argv, input=said, capture_output=True, text=True, check=False, env=environment)
+    done = subprocess.run(argv, input=stdin, capture_output=True, text=True, check=False, env=environment)
     if done.returncode != 0:
         raise EnvironmentFailed(
             f"This machine could not {purpose} for the worker.",

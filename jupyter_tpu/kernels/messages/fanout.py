@@ -41,7 +41,7 @@ class RecordFanout:
         self._attach: Attach | None = None
         self._live: KernelStream | None = None
         self._next_seq: Seq = 0
-        self._hear: OnMessage = _ignore
+        self._on_message: OnMessage = _ignore
 
     @property
     def next_seq(self) -> int | None:
@@ -59,9 +59,9 @@ class RecordFanout:
         """Skip what the record holds before `connect`."""
         self._next_seq = "end"
 
-    def connect(self, attach: Attach, hear: OnMessage) -> None:
-        """Open the live stream where the last one ended; `hear` is called with each of its messages, after readers."""
-        self._attach, self._hear = attach, hear
+    def connect(self, attach: Attach, on_message: OnMessage) -> None:
+        """Open the live stream where the last one ended; readers get each message before `on_message`."""
+        self._attach, self._on_message = attach, on_message
         self._live = attach(self._next_seq, self._receive, self._receive_early)
         for reader in tuple(self._readers):
             reader.catch_up()
@@ -84,14 +84,14 @@ class RecordFanout:
         for reader in self._readers:
             reader.begin_anew()
 
-    def read(self, take: OnMessage, from_seq: Seq, *, early: Iterable[int] = ()) -> Subscriber:
+    def read(self, deliver: OnMessage, from_seq: Seq, *, early: Iterable[int] = ()) -> Subscriber:
         """Add a reader from `from_seq`, or from the live stream's next message.
 
         Args:
-            take: called with each message; must not block or raise.
+            deliver: called with each message; must not block or raise.
             early: seqs that the reader has already, ahead of their turn.
         """
-        reader = Subscriber(self, take, None if from_seq == "end" else max(from_seq, 1))
+        reader = Subscriber(self, deliver, None if from_seq == "end" else max(from_seq, 1))
         reader.early |= {*early}
         self._readers.append(reader)
         reader.catch_up()
@@ -134,7 +134,7 @@ class RecordFanout:
             reader.tell(parts) if is_gone else reader.offer(seq, channel, parts)
         if is_gone:
             self.begin_anew()
-        self._hear(seq, channel, parts)
+        self._on_message(seq, channel, parts)
 
     def _receive_early(self, seq: int, channel: str, parts: list[bytes]) -> None:
         for reader in tuple(self._readers):
@@ -142,7 +142,7 @@ class RecordFanout:
 
 
 class Subscriber:
-    """One reader's place in the record; `take` is called with each message, and must not block or raise.
+    """One reader's place in the record; `deliver` is called with each message, and must not block or raise.
 
     It is in one of three states: on the live stream, on a stream of its own until it reaches the live one, or paused
     and on neither.
@@ -152,10 +152,10 @@ class Subscriber:
         early: seqs after it that were delivered ahead of their turn.
     """
 
-    def __init__(self, fanout: RecordFanout, take: OnMessage, next_seq: int | None) -> None:
+    def __init__(self, fanout: RecordFanout, deliver: OnMessage, next_seq: int | None) -> None:
         self.next_seq = next_seq
         self._fanout = fanout
-        self._take = take
+        self._deliver = deliver
         self._is_live = False
         self._is_paused = False
         self._slack = SLACK_BYTES
@@ -233,7 +233,7 @@ class Subscriber:
         """Deliver a message ahead of its turn, once; in its turn it is skipped."""
         if seq >= (self.next_seq or 1) and seq not in self.early:
             self.early.add(seq)
-            self._take(seq, channel, parts)
+            self._deliver(seq, channel, parts)
 
     def _cut(self, last_seq: int) -> None:
         """Report messages missing from the live stream; a stream of its own reports its own cuts."""
@@ -243,7 +243,7 @@ class Subscriber:
 
     def tell(self, parts: list[bytes]) -> None:
         """Deliver an event that is in no record, with the seq of the last delivered message."""
-        self._take((self.next_seq or 1) - 1, "event", parts)
+        self._deliver((self.next_seq or 1) - 1, "event", parts)
 
     def _receive(self, opened: int, seq: int, channel: str, parts: list[bytes]) -> None:
         """Accept a message of the reader's own stream, unless that was closed meanwhile."""
@@ -278,7 +278,7 @@ class Subscriber:
         if seq in self.early and channel != "event":
             self.early.discard(seq)
             return
-        self._take(seq, channel, parts)
+        self._deliver(seq, channel, parts)
         if self._is_paused:
             self._slack -= sum(map(len, parts))
             if self._slack < 0:  # `resume` reads the rest from the record again

@@ -89,7 +89,7 @@ class Bridge:
         self._waiting: list[tuple[str, Parts]] = []  # requests before `join`
         self._last_parent = b""  # of the last output: notices are shown in its cell
         self._stream: Stream | None = None
-        self._foretold: Mapping[str, Any] | None = None
+        self._expected_info: Mapping[str, Any] | None = None
         self._has_reader = asyncio.Event()
         self._iopub = Publisher(self._hold, self._resume, self._starve, patience_s)
 
@@ -114,14 +114,14 @@ class Bridge:
         """Create the sockets' public names again."""
         self._addresses.publish()
 
-    def join(self, stream: Stream, foretold: Mapping[str, Any] | None = None) -> None:
+    def join(self, stream: Stream, expected_info: Mapping[str, Any] | None = None) -> None:
         """Send requests to `stream` from now on, those that waited first.
 
         Args:
-            foretold: the kernel's coming answer to a kernel_info_request, if known. Until another request comes or the
-                kernel has sent something, it is answered here, which saves waiting clients a round trip.
+            expected_info: the kernel's coming answer to a kernel_info_request, if known. Until another request comes or
+                the kernel has sent something, it is answered here, which saves waiting clients a round trip.
         """
-        self._stream, self._foretold = stream, foretold
+        self._stream, self._expected_info = stream, expected_info
         waiting, self._waiting = self._waiting, []
         for channel, parts in waiting:
             self._pass_on(stream, channel, parts)
@@ -135,7 +135,7 @@ class Bridge:
     def deliver(self, _seq: int, channel: str, parts: Parts) -> None:
         """Deliver a message of the kernel to the clients."""
         if channel in ("iopub", *ROUTED):
-            self._foretold = None
+            self._expected_info = None
         if channel == "iopub":
             self._last_parent = _parent_header(parts)
             self._sockets["iopub"].read_now()  # a new subscriber must get its welcome before any output
@@ -190,9 +190,9 @@ class Bridge:
         return receive
 
     def _pass_on(self, stream: Stream, channel: str, parts: Parts) -> None:
-        if self._foretold is not None and self._answer(channel, parts, self._foretold):
+        if self._expected_info is not None and self._answer(channel, parts, self._expected_info):
             return
-        self._foretold = None
+        self._expected_info = None
         stream.send(channel, parts)
 
     def _answer(self, channel: str, parts: Parts, kernel_info: Mapping[str, Any]) -> bool:

@@ -25,11 +25,11 @@ class RegistrySync:
     """The note of one kernel, on disk and with the agent.
 
     Args:
-        tell_agent: sends the agent its copy; may wait for the link for any time, and raise a `TpuError`.
+        send_to_agent: sends the agent its copy; may wait for the link for any time, and raise a `TpuError`.
     """
 
-    def __init__(self, tell_agent: TellAgent) -> None:
-        self._tell_agent = tell_agent
+    def __init__(self, send_to_agent: TellAgent) -> None:
+        self._send_to_agent = send_to_agent
         self._notes = KernelRegistry()
         self._note: RegisteredKernel | None = None
         self._is_on_disk = False
@@ -108,7 +108,7 @@ class RegistrySync:
 
     async def _send(self, note: Mapping[str, Any]) -> None:
         try:
-            await self._tell_agent(note)
+            await self._send_to_agent(note)
         except TpuError as error:
             log.info("the agent does not know whose kernel it has: %s", error)
 
