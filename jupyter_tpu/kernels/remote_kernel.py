@@ -303,7 +303,7 @@ class RemoteKernel:
         # What has not reached the old process must not run in the new one, the shutdown_request least of all.
         if method == "restart_kernel" and self._fanout.stream:
             self._abort_until = self._fanout.stream.take_back()
-        if self._can_start_behind(method, launch):
+        if self._can_start_in_background(method, launch):
             await self._start_in_background(method, launch)
         else:
             await self._start_and_wait(method, launch)
@@ -319,7 +319,7 @@ class RemoteKernel:
         asked_at = date_of(parts) if asks_to_restart(parts) else None
         return asked_at is not None and asked_at < self._launched_at
 
-    def _can_start_behind(self, method: str, launch: Launch) -> bool:
+    def _can_start_in_background(self, method: str, launch: Launch) -> bool:
         """Return whether to start in the background: with a pre-warmed kernel, or to restart while disconnected.
 
         The first saves a round trip. In the second the call waits for the link, and the user should not.

@@ -276,7 +276,7 @@ class Link:
                 dialogue = dialogue or await self._reconnect()
                 await dialogue.run(self._handle, self._after_batch)
                 self._dialogue = dialogue = self._spare = None
-                self._set_state("down", WorkerUnreachable("The connection to the worker was cut."))
+                self._set_state("down", WorkerUnreachable("The connection to the worker was lost."))
                 self._hang_up()
         except ProtocolError as error:
             self._lose(broken_agent(error))
@@ -284,7 +284,7 @@ class Link:
             self._lose(error)
         except Exception as error:  # callers that wait must get an error, whatever our own fault was
             log.exception("the link failed")
-            self._lose(AgentBroken("The link to the worker failed.", raw=f"{type(error).__name__}: {error}"))
+            self._lose(AgentBroken("The connection to the worker failed.", raw=f"{type(error).__name__}: {error}"))
         finally:
             watch.cancel()
             self._hang_up()
@@ -369,7 +369,7 @@ class Link:
         self._calls.fail(self._loss())
 
     def _loss(self) -> TpuError:
-        return self._error or WorkerUnreachable("The link to the worker is closed.")
+        return self._error or WorkerUnreachable("The connection to the worker is closed.")
 
     # -- frames ----------------------------------------------------------------------------------------------------
 

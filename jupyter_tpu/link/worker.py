@@ -161,7 +161,7 @@ def _invalid_answer(line: bytes) -> AgentBroken:
 
 
 def _cut(raw: str) -> WorkerUnreachable:
-    return WorkerUnreachable("The connection to the worker was cut during its preparation.", raw=raw)
+    return WorkerUnreachable("The connection to the worker was lost during its preparation.", raw=raw)
 
 
 async def _failure(process: ProcessStream, patience_s: float) -> TpuError:

@@ -120,7 +120,7 @@ async def meet(said: bytes) -> tuple[Link, list[tuple[int, str, list[bytes]]], l
     await link.close()
     await asyncio.gather(call, return_exceptions=True)
     assert state in ("live", "lost")
-    assert "The link to the worker failed" not in str(error)
+    assert "The connection to the worker failed" not in str(error)
     return link, heard, early
 
 
