@@ -204,9 +204,9 @@ class KernelHost:
         async with self._changing:
             await self._release(and_forget=True)
 
-    async def say(self, words: str) -> None:
+    async def say(self, text: str) -> None:
         """Print a notice in all front ends, in the cell that printed last."""
-        self._fanout.tell("words", message=words)
+        self._fanout.tell("words", message=text)
 
     async def follow(self, follower: LoopBridge, from_seq: Seq) -> None:
         """Let `follower` read the kernel's record from `from_seq`, or from the next message."""
@@ -271,15 +271,15 @@ class KernelHost:
         while True:
             try:
                 return self._bridge.open()
-            except PortTaken as taken:
+            except PortTaken as error:
                 if time.monotonic() > until:
                     raise BadInput(
-                        f"Port {taken.port} of the connection file is in use by {await _owner_of(taken.port)}.",
+                        f"Port {error.port} of the connection file is in use by {await _owner_of(error.port)}.",
                         hint="End that process, or start the kernel with other ports.",
-                    ) from taken
-                if waits_for != taken.port:  # reported once per port, not ten times a second
-                    waits_for = taken.port
-                    message = f"Waiting for port {taken.port}, in use by {await _owner_of(taken.port)}"
+                    ) from error
+                if waits_for != error.port:  # reported once per port, not ten times a second
+                    waits_for = error.port
+                    message = f"Waiting for port {error.port}, in use by {await _owner_of(error.port)}"
                     on_progress({"phase": "connecting", "message": message, "fraction": None})
             await asyncio.sleep(_PORT_TRY_S)
 

@@ -93,8 +93,8 @@ class _Launcher:
             starting = asyncio.create_task(self._host.start(self._launch, _show))
             if not await _first(starting, end_request):
                 return 0
-            ending = asyncio.create_task(self._host.kernel.wait())
-            if not await _first(ending, end_request):
+            waiting = asyncio.create_task(self._host.kernel.wait())
+            if not await _first(waiting, end_request):
                 await self._end_kernel()
                 return 0
             return self._outcome()

@@ -54,11 +54,11 @@ def _clock_ahead_s(answer: Answer) -> float:
     return ahead_s if abs(ahead_s) >= _WRONG_S else 0.0
 
 
-def _checked(said: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
+def _checked(content: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
     """Return the answer's part of a view, with all times by this machine's clock."""
-    history, sample = said.get("history"), Sample.from_json(said["sample"])
+    history, sample = content.get("history"), Sample.from_json(content["sample"])
     return {
-        "hostname": plain(said["worker"]["hostname"], _LONGEST_TEXT),
+        "hostname": plain(content["worker"]["hostname"], _LONGEST_TEXT),
         "clock_ahead_s": ahead_s,
         "sample": _moved(sample, ahead_s).to_json(),
         "history": None if history is None else _history(history, ahead_s),
@@ -72,19 +72,20 @@ def _moved(sample: Sample, ahead_s: float) -> Sample:
     return replace(sample, at=sample.at - ahead_s, holders=holders)
 
 
-def _history(said: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
+def _history(content: Mapping[str, Any], ahead_s: float) -> dict[str, Any]:
     by_id = {
-        name: {str(key)[:20]: _numbers(row) for key, row in list(said[name].items())[:_MOST_SERIES]} for name in _BY_ID
+        name: {str(key)[:20]: _numbers(row) for key, row in list(content[name].items())[:_MOST_SERIES]}
+        for name in _BY_ID
     }
-    at = [None if moment is None else moment - ahead_s for moment in _numbers(said["at"])]
-    return {"at": at, **by_id, **{name: _numbers(said[name]) for name in _OF_HOST}}
+    at = [None if moment is None else moment - ahead_s for moment in _numbers(content["at"])]
+    return {"at": at, **by_id, **{name: _numbers(content[name]) for name in _OF_HOST}}
 
 
 def _numbers(row: Iterable[Any]) -> list[float | None]:
     return [number_or_none(value) for value in list(row)[:_MOST_POINTS]]
 
 
-def freed_view(said: Mapping[str, Any]) -> dict[str, Any]:
+def freed_view(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the result of releasing the TPU: the processes that were ended, and those that are left.
 
     Raises:
@@ -92,42 +93,42 @@ def freed_view(said: Mapping[str, Any]) -> dict[str, Any]:
     """
     try:
         return {
-            "freed": [asdict(holder) for holder in holders_of(said["freed"])],
-            "left": [asdict(holder) for holder in holders_of(said["left"])],
-            "message": plain(said["message"], 4 * _LONGEST_TEXT),
+            "freed": [asdict(holder) for holder in holders_of(content["freed"])],
+            "left": [asdict(holder) for holder in holders_of(content["left"])],
+            "message": plain(content["message"], 4 * _LONGEST_TEXT),
         }
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise _invalid_answer(0, error) from error
 
 
-def who_view(said: Mapping[str, Any]) -> dict[str, Any]:
+def who_view(content: Mapping[str, Any]) -> dict[str, Any]:
     """Return the TPU processes and the state of libtpu's lock file.
 
     Raises:
         AgentBroken: the answer is invalid.
     """
     try:
-        lock = said["lock_file"]  # libtpu's, which a dead process may have left behind
+        lock = content["lock_file"]  # libtpu's, which a dead process may have left behind
         return {
-            "holders": [asdict(holder) for holder in holders_of(said["holders"])],
+            "holders": [asdict(holder) for holder in holders_of(content["holders"])],
             "lock_file": {
                 "path": plain(lock["path"], _LONGEST_TEXT),
                 "is_held": lock["is_held"] is True,
                 "is_there": lock["is_there"] is True,
             },
-            "reason": plain(said["reason"], _LONGEST_TEXT),
+            "reason": plain(content["reason"], _LONGEST_TEXT),
         }
     except (TypeError, KeyError, ValueError, AttributeError) as error:
         raise _invalid_answer(0, error) from error
 
 
-def holders_of(said: Iterable[Any]) -> list[Holder]:
+def holders_of(processes: Iterable[Any]) -> list[Holder]:
     """Return the TPU processes of an answer.
 
     Raises:
         TypeError, KeyError, ValueError, AttributeError: the value is no list of processes.
     """
-    return [Holder.from_json(each) for each in said]
+    return [Holder.from_json(each) for each in processes]
 
 
 def _invalid_answer(worker_id: int, error: Exception) -> TpuError:

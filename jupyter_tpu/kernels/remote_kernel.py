@@ -379,12 +379,12 @@ class RemoteKernel:
         """Answer the cells that wait for a link that will not be back soon."""
         if stream := self._fanout.stream:
             cells = stream.take_back_cells()
-            self._asked_ahead = [asked for asked in self._asked_ahead if asked not in cells]
+            self._asked_ahead = [parts for parts in self._asked_ahead if parts not in cells]
             self._refuse(cells, error)
 
-    def _refuse(self, asked: Sequence[Sequence[bytes]], error: TpuError) -> None:
+    def _refuse(self, requests: Sequence[Sequence[bytes]], error: TpuError) -> None:
         """Answer the cells among these requests with an error: the kernel does not get them."""
-        for parts in asked:
+        for parts in requests:
             if event := not_run(parts, error):
                 self._fanout.tell(**event)
 

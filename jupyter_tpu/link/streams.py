@@ -132,14 +132,14 @@ class KernelStream:
 
     def take_back_cells(self) -> list[list[bytes]]:
         """Drop the execute requests that were never sent, for lack of a connection; return their parts."""
-        taken = []
+        withdrawn = []
         for request in self._outbox.pending():
             if request.stream == self.number and request.number in self._outbox.unsent:
                 _, parts = decode_request(request.payload)
                 if is_execute_request(parts):
                     self._outbox.acknowledged(request.number)
-                    taken.append(parts)
-        return taken
+                    withdrawn.append(parts)
+        return withdrawn
 
     def hold(self) -> None:
         """Pause this stream at the agent; what is in flight still arrives (at most the window of 32 MiB)."""

@@ -144,7 +144,7 @@ def _split(command: str) -> Sequence[str]:
 
 
 def _filled(word: str, tokens: dict[str, str]) -> str:
-    # One pass, so that a % in a value is not taken for a token.
+    # One pass, so that a % in a value is not read as a token.
     pieces: list[str] = []
     while word:
         size = 2 if word.startswith("%") else 1

@@ -168,7 +168,7 @@ class _Node:
         wait_s = patience_s or (_ANSWER_S if shared.link.is_up else _OPENING_S)
         try:
             async with asyncio.timeout(wait_s):
-                said = await shared.link.call(method, params)
+                content = await shared.link.call(method, params)
         except TimeoutError:
             error = None if _is_outdated(shared.link.error) else shared.link.error
             return replace(held.last, error=error or _silent(key, wait_s, is_up=shared.link.is_up))
@@ -178,7 +178,7 @@ class _Node:
                 await self._release(key, held)
             return replace(held.last, error=error)
         held.loss = None
-        answer = Answer(worker_id=key.worker_id, said=said, at=time.time())
+        answer = Answer(worker_id=key.worker_id, said=content, at=time.time())
         if method == "metrics":  # other answers (who uses the chips) must not be shown as metrics later
             held.last = answer
         return answer

@@ -224,18 +224,18 @@ class LinkThread:
         If not, the work continues, and the thread with it: a call may have to wait for a disconnected link.
         """
         # Not `run`: a cancelled or timed out caller must not cancel the work.
-        loop, ended, ending = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
-        ending.add_done_callback(lambda _: _call_in(loop, ended.set))
+        loop, ended, future = asyncio.get_running_loop(), asyncio.Event(), self.submit(work)
+        future.add_done_callback(lambda _: _call_in(loop, ended.set))
         try:
             async with asyncio.timeout(patience_s):
                 await ended.wait()
         except BaseException as error:
-            ending.add_done_callback(lambda _: self.leave())  # the work keeps the thread alive until it is done
+            future.add_done_callback(lambda _: self.leave())  # the work keeps the thread alive until it is done
             if isinstance(error, TimeoutError):
                 return False
             raise
         await self._leave_in_thread()
-        ending.result()
+        future.result()
         return True
 
     async def _leave_in_thread(self) -> None:

@@ -55,16 +55,16 @@ class Remembered:
         return {"version": self.version, **{name: list(lines) for name, lines in lists.items()}}
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Remembered:
+    def of(cls, report: Mapping[str, Any]) -> Remembered:
         """Read the answer of an agent, or the content of a file.
 
         Raises:
             KeyError, TypeError, ValueError: it is no environment.
         """
-        if told["framework"] not in FRAMEWORKS or not isinstance(told["version"], str):
+        if report["framework"] not in FRAMEWORKS or not isinstance(report["version"], str):
             raise ValueError("no environment of a framework")
-        lists = {name: tuple(map(plain, told[name])) for name in _LISTS}
-        return cls(framework=told["framework"], version=plain(told["version"], 100), **lists)
+        lists = {name: tuple(map(plain, report[name])) for name in _LISTS}
+        return cls(framework=report["framework"], version=plain(report["version"], 100), **lists)
 
 
 class EnvironmentMemory:
@@ -94,11 +94,11 @@ class EnvironmentMemory:
             log.warning("%s cannot be used: %s", path, error)
             return None
 
-    def keep(self, told: Mapping[str, Any]) -> None:
+    def keep(self, report: Mapping[str, Any]) -> None:
         """Save an agent's description of an environment that is ready; a failure is only logged."""
         try:
-            now = Remembered.of(told)
-            if told["is_ready"] and self.find(now.framework) != now:
+            now = Remembered.of(report)
+            if report["is_ready"] and self.find(now.framework) != now:
                 self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 write_whole(self._path(now.framework), json.dumps(asdict(now)).encode())
         except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:

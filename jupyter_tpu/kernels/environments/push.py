@@ -58,7 +58,7 @@ async def push_wheels(
         dialogue = _Dialogue(await connection.execute(RUN_PROGRAM))
         await dialogue.begin()
         # The program's first line describes the worker: its Python and machine, files it has, free disk space.
-        hello = await dialogue.hear()
+        hello = await dialogue.read_line()
         platform = WorkerPlatform(python=str(hello["python"]), machine=str(hello["machine"]), has_uv=hello["has_uv"])
         release, python = await _choose(platform, framework, version, on_progress)
         _report(
@@ -145,15 +145,15 @@ class _Dialogue:
         content = await asyncio.to_thread(wheel.read_bytes)
         header = {"name": wheel.name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
         await self._write(json.dumps(header).encode() + b"\n")
-        offset = (await self.hear()).get("offset")
+        offset = (await self.read_line()).get("offset")
         if not isinstance(offset, int) or offset < 0:
             raise _cut()
         for at in range(offset, len(content), _PIECE_BYTES):
             await self._write(content[at : at + _PIECE_BYTES])
-        if (await self.hear()).get("taken") != wheel.name:
+        if (await self.read_line()).get("taken") != wheel.name:
             raise EnvironmentFailed(f"{wheel.name} did not arrive intact on the worker.", hint="Try again.")
 
-    async def hear(self) -> dict[str, Any]:
+    async def read_line(self) -> dict[str, Any]:
         """Return the next line from the worker, a JSON object."""
         try:
             async with asyncio.timeout(_ANSWERS_S):

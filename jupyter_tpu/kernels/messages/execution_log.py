@@ -223,14 +223,14 @@ class ExecutionLog:
     def _rewrite(self, runs: Iterable[NotedRun]) -> None:
         """Replace the file by one with these runs, in one step."""
         self.close()
-        kept = list(runs)
-        lines = [run.to_line() for run in kept]
+        entries = list(runs)
+        lines = [run.to_line() for run in entries]
         _write(self._path, b"".join(lines))
         self._file = self._path.open("r+b", buffering=0)  # unbuffered: each write is one system call, whole or not
         self._size, self._open = 0, {}
-        self.ran_on = kept[-1].node if kept else ""
+        self.ran_on = entries[-1].node if entries else ""
         # The places of open runs, whose heads will be rewritten.
-        for run, line in zip(kept, lines, strict=True):
+        for run, line in zip(entries, lines, strict=True):
             if not run.is_over:
                 self._open[run.msg_id] = self._size, run
             self._size += len(line)
@@ -253,13 +253,13 @@ def _with_earlier(runs: list[NotedRun], earlier: LostRuns | None) -> tuple[Noted
 
 def _newest(runs: list[NotedRun], most_bytes: int) -> list[NotedRun]:
     """Return the newest runs that fit into `most_bytes`."""
-    kept: list[NotedRun] = []
+    newest: list[NotedRun] = []
     for run in reversed(runs):
         most_bytes -= len(run.to_line())
         if most_bytes < 0:
             break
-        kept.append(run)
-    return kept[::-1]
+        newest.append(run)
+    return newest[::-1]
 
 
 def _read_runs(path: Path) -> list[NotedRun]:

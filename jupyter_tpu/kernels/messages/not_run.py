@@ -29,8 +29,8 @@ def not_run(parts: Sequence[bytes], error: TpuError) -> dict[str, Any] | None:
     if not is_execute_request(parts):
         return None
     place = header_place(parts)
-    asked = [part.hex() for part in parts[: place - 2]]
-    return {"event": NOT_RUN, "asked": asked, "header": json_object(parts[place]), "error": error.to_json()}
+    identities = [part.hex() for part in parts[: place - 2]]
+    return {"event": NOT_RUN, "asked": identities, "header": json_object(parts[place]), "error": error.to_json()}
 
 
 def asked_by(event: Mapping[str, Any]) -> list[bytes]:

@@ -89,10 +89,10 @@ class LoopSocket:
                 parts = self._socket.recv_multipart(zmq.NOBLOCK)
             except zmq.Again:
                 return
-            self._take(parts)
+            self._handle(parts)
         self._schedule()
 
-    def _take(self, parts: Parts) -> None:
+    def _handle(self, parts: Parts) -> None:
         try:
             self._on_message(parts)
         except BaseException:
