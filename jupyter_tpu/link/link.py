@@ -92,10 +92,10 @@ class Link:
         self._agent: Mapping[str, Any] = {}
         self._connection: Connection | None = None
         self._dialogue: Dialogue | None = None
-        # The task that reconnects; everything below it survives each connection.
         self._runner: asyncio.Task[None] | None = None
         self._preparing: asyncio.Task[None] | None = None
         self._background: set[asyncio.Task[None]] = set()
+        # What has to survive each connection.
         self._outbox = Outbox()
         self._room = Room()
         self._clock = clock
