@@ -1,4 +1,4 @@
-"""The one core behind both skins: a method's name and its request in, the answer or a `Refusal` out."""
+"""The core behind gRPC and REST: takes a method's name and its request, gives the answer or a `Refusal`."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ _log = logging.getLogger(__name__)
 PROJECT_NUMBER = "123456789012"
 
 READING = ("Get", "List")
-"""Methods that begin so change nothing."""
+"""Prefixes of methods that change nothing, so that the timeline need not look again."""
 
 Handler = Callable[[ApiRequest], Message]
 
 
 class Cloud:
-    """The emulated cloud of one project. `start` brings back what the state folder holds.
+    """The emulated cloud of one project. `start` restores what the state folder holds.
 
     `real_time` gives the seconds that virtual time follows.
     """
@@ -70,6 +70,7 @@ class Cloud:
         self.project = project
         self.project_number = PROJECT_NUMBER
         self.store = Store(state_dir / "cloud.db")
+        # virtual time must not go back behind what clients have seen before a restart
         start = self.store.latest_moment() or time.time()
         self.clock = kept_clock(self.store, start=start, scale=time_scale, real_time=real_time)
         self.store.date_by(self.clock.now)
@@ -79,7 +80,8 @@ class Cloud:
             store=self.store, clock=self.clock, project=project, project_number=PROJECT_NUMBER
         )
         self.workers = workers
-        self.operations = Operations(self.store, self.clock, lambda operation: self._performing.roll_back(operation))
+        # a lambda, because the dispatcher needs the operations and is made after them
+        self.operations = Operations(self.store, self.clock, lambda operation: self._dispatcher.roll_back(operation))
         self._new_nodes = NewNodes(self.clock, PROJECT_NUMBER)
         self._queue_nodes = QueueNodes(self.store, self.clock, self.ledger, self.operations)
         placement = Placement(self.store, self.rules)
@@ -102,7 +104,7 @@ class Cloud:
             half_created=self.scripted.half_created,
             queue=self.queue,
         )
-        self._performing = Dispatcher(self.store, self.operations, self.effects, self._queue_effects())
+        self._dispatcher = Dispatcher(self.store, self.operations, self.effects, self._queue_effects())
         self.maintenance = Maintenance(
             store=self.store,
             clock=self.clock,
@@ -112,6 +114,7 @@ class Cloud:
             node_changed=self.effects.node_changed,
             notice_changed=workers.tell_change,
         )
+        # from here on everything that has agendas exists
         self.notices = PreemptionNotices(self.store, self.clock, self.effects.preempt, workers.tell_change)
         self.timeline = Timeline(self.clock, self._agendas())
         self.time = VirtualTime(self.store, self.clock, self.timeline)
@@ -130,7 +133,7 @@ class Cloud:
 
     def _agendas(self) -> list[Agenda]:
         return [
-            OperationAgenda(self.store, self._performing.perform),
+            OperationAgenda(self.store, self._dispatcher.perform),
             self.queue,
             NodeEnds(self.store, self.notices),
             self.notices,
@@ -139,8 +142,9 @@ class Cloud:
         ]
 
     async def start(self) -> None:
-        """Workers of READY nodes come up again, and operations in flight go on."""
+        """Start the workers of READY nodes, and continue with operations in flight."""
         nodes = self.store.nodes()
+        # processes of workers outlive an emulator that was killed
         await self.workers.end_strays(node for node in nodes if node.state not in (State.STOPPED, State.PREEMPTED))
         for node in nodes:
             if node.state == State.READY:
@@ -148,13 +152,14 @@ class Cloud:
         self.timeline.arm()
 
     async def close(self) -> None:
+        """Stop everything, and store the time at which it stopped."""
         await self.timeline.close()
         await self.workers.close()
         self.told_time()
         self.store.close()
 
     async def reset(self) -> None:
-        """Back to an empty project without faults and limits, in time as it ran at the start."""
+        """Empty the project, without faults and limits, with time as it ran at the start."""
         await self.timeline.close()
         await self.workers.remove_all()
         with self.store.transaction():
@@ -166,12 +171,13 @@ class Cloud:
         self.timeline.arm()
 
     def told_time(self) -> float:
-        """The time now, stored: what was told to anybody does not come again after a crash."""
+        """Return the time now and store it, so that a time that was shown does not come again after a crash."""
         with self.store.transaction():
             return self.clock.now()
 
     @property
     def methods(self) -> frozenset[str]:
+        """The names of all methods that are served."""
         return frozenset(self._handlers)
 
     @property
@@ -180,25 +186,25 @@ class Cloud:
         return self.rules.project.switches
 
     def held(self) -> list[Held]:
-        """All that counts against quotas: nodes in any state, and what queued resources without nodes ask for."""
+        """Return all that counts against quotas: nodes in any state, and queued resources without nodes."""
         return [*self.store.held_nodes(), *self.store.held_by_queue()]
 
     def extras_of(self, name: str) -> Mapping[str, Any]:
-        """Fields of a node or queued resource that v2's messages lack, in camelCase, nested as in REST."""
+        """Return the fields of a node or queued resource that v2 lacks, in camelCase, nested as in REST."""
         return self.store.extras(name)
 
     async def call(self, asked: ApiRequest) -> Message:
         """Perform one call of the API; the answer is in the types of v2.
 
         Raises:
-            Refusal: the cloud says no.
-            WireFault: a scripted fault; the skin sends something else than the answer.
+            Refusal: the call is refused.
+            WireFault: a scripted fault; the transport sends something else than the answer.
         """
         asked = with_project_id(asked, self.project, PROJECT_NUMBER)
         return await self.scripted.call(asked.method, asked.request, lambda plan: self._guarded_answer(asked, plan))
 
     def _guarded_answer(self, asked: ApiRequest, plan: Plan) -> Message:
-        """A defect of ours answers as those of the real service do, and is logged."""
+        """Answer; a defect of ours is logged and answered as the real service answers its own."""
         try:
             return self._answer(asked, plan)
         except errors.Refusal:
@@ -208,11 +214,13 @@ class Cloud:
             raise errors.Refusal(errors.internal_error()) from error
 
     def _answer(self, asked: ApiRequest, plan: Plan) -> Message:
+        # the order of the refusals is assumed (behaviour `refusal-order`)
         handler = self._handlers.get(asked.method)
         if handler is None:
             raise errors.unimplemented(asked.method)
         self._check_zone(asked.method, asked.request)
         self.rules.admission.check_call(asked.method, target_of(asked.request))
+        # one transaction: a refusal half-way leaves nothing behind
         with self.store.transaction(), self.operations.planned(plan, asked.version):
             answer = self._answer_once(handler, asked)
         if not asked.method.startswith(READING):
@@ -220,7 +228,7 @@ class Cloud:
         return answer
 
     def _answer_once(self, handler: Handler, asked: ApiRequest) -> Message:
-        """A request that comes again makes nothing again."""
+        """Answer; a request whose id was seen before starts nothing."""
         known = self.operations.repeated(asked)
         if known is not None:
             return known
@@ -228,9 +236,9 @@ class Cloud:
         self.operations.remember(asked, answer)
         return answer
 
-    @assumed("foreign-project", "Any project but the emulator's own (by id or number) is one that may not be read.")
+    @assumed("foreign-project", "Access to any project but the emulator's own (by id or number) is denied.")
     def _check_zone(self, method: str, request: Any) -> None:
-        """Refuses foreign projects and unknown zones."""
+        """Raise for other projects and unknown zones."""
         _, project, *rest = [*target_of(request).split("/"), "", "", ""]
         if project not in (self.project, PROJECT_NUMBER):
             raise errors.project_denied(project)
@@ -295,5 +303,5 @@ class Cloud:
 
 
 def of_request(handler: Callable[[Any], Message]) -> Handler:
-    """A handler that needs to know nothing but the request."""
+    """Adapt a handler that needs nothing but the request."""
     return lambda asked: handler(asked.request)

@@ -1,4 +1,4 @@
-"""Hands each due operation to those who perform it, and makes sure that it ends."""
+"""Hands each due operation to the effects that perform it, and makes sure that it ends."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class Dispatcher:
-    """The effects of operations on nodes and on queued resources."""
+    """Routes operations on nodes and on queued resources to their effects."""
 
     def __init__(self, store: Store, operations: Operations, effects: Effects, queue_effects: QueueEffects) -> None:
         self._store = store
@@ -24,9 +24,9 @@ class Dispatcher:
         self._queue_effects = queue_effects
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Performs; a defect of ours ends the operation as the real service ends those of its own."""
+        """Perform an operation; a defect of ours ends it as the real service ends operations by its own defects."""
         try:
-            await self._those_of(operation).perform(operation)
+            await self._effects_of(operation).perform(operation)
         except Exception:  # noqa: BLE001 - the performing loop: whatever it is, the operation must end
             _log.exception("%s of %s failed", operation.verb, operation.target)
             with self._store.transaction():
@@ -34,8 +34,8 @@ class Dispatcher:
                 self._operations.finish(operation, error=errors.internal_error())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what the request of an operation did. False when it cannot be undone and goes on."""
-        return self._those_of(operation).roll_back(operation)
+        """Undo what the request of an operation did. False: it cannot be undone and continues."""
+        return self._effects_of(operation).roll_back(operation)
 
-    def _those_of(self, operation: OperationRecord) -> Effects | QueueEffects:
+    def _effects_of(self, operation: OperationRecord) -> Effects | QueueEffects:
         return self._queue_effects if is_queued_name(operation.target) else self._effects

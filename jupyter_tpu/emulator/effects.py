@@ -1,6 +1,6 @@
-"""What operations do when they are due: the node's next state, its workers, the ledger.
+"""What operations on nodes do when they are due: the node's next state, its workers, the ledger.
 
-An effect may be performed twice, when the emulator died in the middle of it; the second time must come to the same end.
+An effect may be performed twice, if the emulator died in the middle of it; the second time must lead to the same end.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ from jupyter_tpu.emulator.resources.terminations import with_end
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.ledger import Ledger
 
-RUNTIME_PORT = 8470
-FIRST_ADDRESS = 2
-PREEMPTIBLE_S = 86_400.0
+RUNTIME_PORT = 8470  # the port of real network endpoints (google-cloud-tpu, Node.network_endpoints)
+FIRST_ADDRESS = 2  # .0 is the network and .1 its gateway
+PREEMPTIBLE_S = 86_400.0  # 24 h: cloud.google.com/tpu/docs/preemptible
 
 ON_THE_WAY = {"start": State.STARTING, "stop": State.STOPPING, "delete": State.DELETING}
-"""The state that a verb puts a node into until it is done."""
+"""The state of a node while an operation with this verb is in flight."""
 
 ON_THE_WAY_STATES = frozenset({State.CREATING, State.STARTING, State.STOPPING, State.RESTARTING, State.REPAIRING})
-"""States that only what was in flight would have led out of."""
+"""Transitional states: only the operation in flight leads out of them."""
 
 
 class Effects:
-    """Performs one due operation at a time per node."""
+    """Performs due operations on nodes, one at a time per node."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class Effects:
         }
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Raises whatever fails; the caller ends the operation then."""
+        """Perform one operation. Whatever fails is raised; the caller ends the operation then."""
         node = self._store.node(operation.target)
         if node is None:
             await self._make_nothing(operation)
@@ -81,11 +81,11 @@ class Effects:
             await self._by_verb[operation.verb](node, operation)
 
     def node_changed(self, node: NodePb) -> None:
-        """To be called in every transaction that changes a node's state: its queued resource may follow."""
+        """Let a node's queued resource follow. Call it in every transaction that changes the node's state."""
         self._queue.settle(self._store.queued_resource_of(node.name))
 
     def _place(self, node: NodePb, operation: OperationRecord) -> None:
-        """Now it is seen whether there are chips for the node."""
+        """Look for chips for the node: fail, or become due again when it would be READY."""
         verdict = self._placement.verdict(node, operation.zone)
         if verdict is not None:
             self._fail(operation, verdict)
@@ -95,12 +95,13 @@ class Effects:
             self._store.save_operation(replace(operation, due=operation.ready_at, ready_at=None))
 
     async def _make_nothing(self, operation: OperationRecord) -> None:
-        """The node is gone already."""
+        """Finish the operation of a node that is gone already."""
         with self._store.transaction():
             self._finish(operation, None)
 
     async def _make_ready(self, node: NodePb, operation: OperationRecord) -> None:
         await self._workers.start(self._with_endpoints(node))
+        # starting takes real time, in which the operation may have been cancelled or the node deleted
         if not self._is_in_flight(operation):
             await self._workers.stop(node)
             return
@@ -115,12 +116,13 @@ class Effects:
 
     @documented(
         "preemptible-end",
-        "A preemptible node is taken away 24 hours after it became READY at the latest; a spot node has no such end.",
+        "A preemptible node is preempted 24 hours after it became READY at the latest; a spot node has no such end.",
         source="cloud.google.com/tpu/docs/preemptible",
     )
     def _note_end(self, node: NodePb) -> None:
         if node.scheduling_config.preemptible:
             ends = self._clock.now() + PREEMPTIBLE_S
+            # the expiry is when the notice is given, so that the node ends after 24 h and not later
             self._store.set_expiry(node.name, ends - NOTICE_S)
             self._store.save_extras(node.name, with_end(self._store.extras(node.name), ends))
 
@@ -152,7 +154,7 @@ class Effects:
         self._queue.settle(queued_resource)
 
     async def _bring_back(self, operation: OperationRecord) -> None:
-        """The operation was cancelled while the workers were going down, and the node is to run on."""
+        """Restart the workers of a node whose stop or delete was cancelled while they were going down."""
         node = self._store.node(operation.target)
         if node is not None and node.state == State.READY:
             await self._workers.start(node)
@@ -167,7 +169,7 @@ class Effects:
         source="cloud.google.com/tpu/docs/preemptible; SkyPilot cloud_vm_ray_backend.py",
     )
     async def preempt(self, node: NodePb) -> None:
-        """The control API's way to take a node away."""
+        """Preempt a node, as the control API or an expired notice asks."""
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
         node.state = State.PREEMPTED
@@ -183,14 +185,16 @@ class Effects:
         "A delete cannot be cancelled if it has ended what was in flight for its node, or is a queued resource's.",
     )
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what the request of an operation did. False when it cannot be undone and goes on."""
+        """Undo what the request of an operation did. False: it cannot be undone and continues."""
         node = self._store.node(operation.target)
         if node is None or operation.due is None:
             return True
         if operation.verb == "create" and node.state == State.CREATING:
+            # a scripted fault may let the node stay longer than its failed operation
             if not self._half_created.stays(operation):
                 self._remove(node)
         elif node.state == ON_THE_WAY.get(operation.verb):
+            # returning to a transitional state would leave the node there for ever
             if operation.state_before in ON_THE_WAY_STATES or self._is_to_go(node):
                 return False
             self._return_to(node, operation.state_before)
@@ -207,7 +211,7 @@ class Effects:
         self.node_changed(node)
 
     def _is_in_flight(self, operation: OperationRecord) -> bool:
-        """False when the operation was cancelled, or its node deleted, while its workers were being changed."""
+        """Return False if the operation was cancelled, or its node deleted, while its workers were being changed."""
         current = self._store.operation(operation.name)
         return current is not None and current.due is not None
 

@@ -1,4 +1,4 @@
-"""The emulator's process: ``jupyter tpu emulator``."""
+"""Runs the emulator as a process: ``jupyter tpu emulator``."""
 
 from __future__ import annotations
 
@@ -47,34 +47,36 @@ from jupyter_tpu.emulator.workers.workers import OpenDoor, Workers
 from jupyter_tpu.files import close_new_files
 
 _CANNOT_START = (ImageBroken, PortUnusable, StateDirInUse, StoreUnreadable, SystemSshdMissing, OSError)
-_ANY_PORT = "default: that of the last run on --state-dir, or any free one"
+_ANY_PORT = "default: the port of the last run on --state-dir, or any free one"
 
 
 def parser() -> argparse.ArgumentParser:
+    """Return the argument parser of ``jupyter tpu emulator``."""
     options = argparse.ArgumentParser(
         prog="jupyter tpu emulator",
         description="Google Cloud TPU, emulated on this machine: gRPC and REST on loopback, workers behind SSH.",
         epilog="Steer a running one with `jupyter tpu emulator state`, `ledger`, `clock`, `preempt`, `stockout`, "
         "`capacity`, `quota`, `reserve`, `project`, `maintenance`, `fault` and `reset`; each has --help. "
-        "Workers run as you, so nobody else on this machine may use the emulator: Linux shows whose a connection is; "
-        "elsewhere (macOS) it asks for a token, which jupyter_tpu finds by the variable that the emulator prints.",
+        "Workers run as you, so other users of this machine are refused. On Linux the emulator checks the owner of "
+        "each connection; elsewhere (macOS) it requires a token, which jupyter_tpu finds by the variable that the "
+        "emulator prints.",
     )
     options.add_argument("--port", type=_port, default=0, help=f"port of the gRPC endpoint ({_ANY_PORT})")
     options.add_argument("--rest-port", type=_port, default=0, help=f"port of REST and control ({_ANY_PORT})")
     options.add_argument("--host", default=LOOPBACK, help=f"must be {LOOPBACK}: this machine only")
-    options.add_argument("--state-dir", type=Path, help="folder that keeps nodes over restarts (default: a new one)")
+    options.add_argument("--state-dir", type=Path, help="folder that keeps nodes across restarts (default: a new one)")
     options.add_argument("--project", type=_project, default="demo-project", help="id of the emulated project")
     options.add_argument("--sshd", choices=("embedded", "system"), default="embedded", help="SSH server of the workers")
     options.add_argument(
         "--access",
         choices=(BY_USER, BY_TOKEN),
         default=usual_access(),
-        help="who may use it: your own user, or who sends the token of a file (default: user on Linux, else token)",
+        help="who may use it: your own user, or clients with the token of a file (default: user on Linux, else token)",
     )
     options.add_argument(
         "--require-auth",
         action="store_true",
-        help="refuse calls without a bearer token, as Google does (any token will do)",
+        help="refuse calls without a bearer token, as Google does (any token is accepted)",
     )
     options.add_argument("--link-faults", action="store_true", help="let `emulator fault link` break links to workers")
     options.add_argument(
@@ -83,7 +85,7 @@ def parser() -> argparse.ArgumentParser:
         help="virtual seconds per real second (default: as in the last run on --state-dir, or 10)",
     )
     options.add_argument(
-        "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers find on their PATH"
+        "--worker-python", type=Path, default=Path(sys.executable), help="Python that workers have on their PATH"
     )
     options.add_argument(
         "--worker-image",
@@ -95,7 +97,7 @@ def parser() -> argparse.ArgumentParser:
         "--runtime-metrics-port",
         type=_port,
         default=0,
-        help="port that a worker's runtime metrics get first; tpu-info looks at 8431 (default: any free one)",
+        help="first port to try for a worker's runtime metrics; tpu-info reads 8431 (default: any free one)",
     )
     options.add_argument("--json", action="store_true", help="print one line of JSON when ready")
     options.add_argument("--verbose", action="store_true", help="log what happens to standard error")
@@ -105,7 +107,7 @@ def parser() -> argparse.ArgumentParser:
 def _port(text: str) -> int:
     value = int(text)
     if not 0 <= value <= 65_535:
-        raise argparse.ArgumentTypeError("must be at most 65535, or 0 for any free one")
+        raise argparse.ArgumentTypeError("must be at most 65535, or 0 for any free port")
     return value
 
 
@@ -117,19 +119,20 @@ def _project(text: str) -> str:
 
 def _scale(text: str) -> float:
     value = float(text)
-    if not 0 < value <= 100_000:
+    if not 0 < value <= 100_000:  # a day of virtual time in less than a real second; more than that is a jump
         raise argparse.ArgumentTypeError("must be more than 0 and at most 100000")
     return value
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run until SIGTERM, SIGINT or SIGHUP. Returns the exit status."""
+    """Run until SIGTERM, SIGINT or SIGHUP, and return the exit status."""
     options = parser().parse_args(argv)
     close_new_files()
     logging.basicConfig(level=logging.INFO if options.verbose else logging.WARNING, stream=sys.stderr)
+    # asyncssh logs every connection and channel at INFO
     logging.getLogger("asyncssh").setLevel(logging.WARNING)
     if options.host != LOOPBACK:
-        return _complain(f"The emulator listens on {LOOPBACK} only: who uses it runs programs as you.", 2)
+        return _complain(f"The emulator listens on {LOOPBACK} only: its clients run programs as you.", 2)
     try:
         asyncio.run(_serve(options))
     except _CANNOT_START as error:
@@ -167,13 +170,13 @@ def _image(options: argparse.Namespace, state_dir: Path) -> Image:
 
 
 def _require_python(path: Path) -> None:
-    """Else the first login to a worker would find out."""
+    """Run the Python once; else the first login to a worker would find out that it is none."""
     try:
         done = subprocess.run([path, "-I", "-S", "-c", "print('yes')"], capture_output=True, check=False)
     except OSError as error:
         raise ImageBroken(f"--worker-python {path} cannot be run: {error.strerror}") from error
     if done.stdout.strip() != b"yes":
-        raise ImageBroken(f"--worker-python {path} is not a Python")
+        raise ImageBroken(f"--worker-python {path} is not a Python interpreter")
 
 
 def _door(options: argparse.Namespace) -> OpenDoor:
@@ -183,11 +186,15 @@ def _door(options: argparse.Namespace) -> OpenDoor:
 
 @contextlib.asynccontextmanager
 async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: bool = False) -> AsyncIterator[Ports]:
-    """Both skins up for the callers that are `known`; everything down at the end, workers included."""
+    """Serve gRPC, REST and the control API to the callers that are `known`.
+
+    Stop everything at the end, workers included.
+    """
 
     def asks_for_token() -> bool:
         return require_auth or cloud.switches.asks_for_token
 
+    # outermost first: google_errors words the errors of all others
     middlewares = [google_errors, refuse_browsers, caller_check(known), google_front]
     middlewares.append(token_check(cloud, asks_for_token))
     app = web.Application(middlewares=middlewares)
@@ -197,18 +204,19 @@ async def serving(cloud: Cloud, asked: Ports, known: Callers, *, require_auth: b
     table.add_to(app, cloud)
     RestServer(cloud).add_to(app)
     server = HttpServer(app)
-    skin = GrpcServer(cloud, asks_for_token, known)
-    skin.add(table.grpc_handlers(cloud, skin.check_caller))
+    grpc_server = GrpcServer(cloud, asks_for_token, known)
+    grpc_server.add(table.grpc_handlers(cloud, grpc_server.check_caller))
     try:
-        wished = chosen_ports(asked, kept_ports(cloud.store))
+        # clients hold on to the address, so a restart on the same folder should get the same ports
+        chosen = chosen_ports(asked, kept_ports(cloud.store))
         await cloud.start()
-        rest = await server.start(wished.rest)
+        rest = await server.start(chosen.rest)
         cloud.workers.share_api(f"http://{LOOPBACK}:{rest}/")
-        ports = Ports(grpc=await skin.start(wished.grpc), rest=rest)
+        ports = Ports(grpc=await grpc_server.start(chosen.grpc), rest=rest)
         keep_ports(cloud.store, ports)
         yield ports
     finally:
-        await skin.close()
+        await grpc_server.close()
         await server.close()
         await cloud.close()
 

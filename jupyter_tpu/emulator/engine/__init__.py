@@ -1,1 +1,1 @@
-"""What happens later: long-running operations, due times, virtual time."""
+"""Long-running operations, due times and virtual time. Start with `timeline`; it knows nothing of nodes."""

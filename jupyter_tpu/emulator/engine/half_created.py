@@ -1,4 +1,4 @@
-"""Nodes whose create has failed and that are still there: a scripted fault rolls them back late."""
+"""Leftovers of failed creates: a scripted fault lets the node stay for a while after its operation has failed."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from jupyter_tpu.emulator.store.settings import Kept
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """A node of one life, and the virtual moment at which it goes."""
+    """A node whose create has failed, known by its uid, and the virtual moment at which it goes."""
 
     uid: str
     moment: float
 
 
 class HalfCreated:
-    """An agenda of the timeline; kept over restarts."""
+    """The agenda of such nodes, stored so that it survives a restart."""
 
     def __init__(self, store: Store, clock: VirtualClock) -> None:
         self._store = store
@@ -33,40 +33,45 @@ class HalfCreated:
         self._leftovers = {name: Leftover(*value) for name, value in kept.get("leftovers", {}).items()}
 
     def expect(self, operation: str, seconds: float) -> None:
-        """The node of this create stays so many virtual seconds longer than its operation."""
+        """Let the node of this create stay so many virtual seconds longer than its operation."""
         self._delays[operation] = seconds
-        self._keep()
+        self._save()
 
     def stays(self, operation: OperationRecord) -> bool:
-        """Whether the node of a create that fails now stays for a while. Called within the transaction of its end."""
+        """Return whether the node of a create that fails now stays for a while.
+
+        Call it in the transaction that fails it.
+        """
         delay = self._delays.pop(operation.name, None)
         node = self._store.node(operation.target)
         if delay is None or node is None:
             return False
         self._leftovers[operation.target] = Leftover(str(node.id), self._clock.now() + delay)
-        self._keep()
+        self._save()
         return True
 
     def waiting(self) -> list[Due]:
+        """Return the leftovers that go, and when."""
         return [
             Due(leftover.moment, f"leftover {name}", partial(self._roll_back, name))
             for name, leftover in self._leftovers.items()
         ]
 
     def clear(self) -> None:
+        """Forget all, as a reset does."""
         self._delays.clear()
         self._leftovers.clear()
         self._kept.forget()
 
     async def _roll_back(self, name: str) -> None:
-        """Unless the node is being deleted, or was made again, in the meantime."""
+        """Remove the node, unless it is being deleted or was recreated in the meantime."""
         leftover = self._leftovers.pop(name)
         with self._store.transaction():
             node = self._store.node(name)
             if node is not None and str(node.id) == leftover.uid and node.state == State.CREATING:
                 self._store.remove_node(name, self._clock.now())
-            self._keep()
+            self._save()
 
-    def _keep(self) -> None:
+    def _save(self) -> None:
         leftovers = {name: (each.uid, each.moment) for name, each in self._leftovers.items()}
         self._kept.write({"delays": self._delays, "leftovers": leftovers})

@@ -25,19 +25,24 @@ from jupyter_tpu.emulator.resources.request import V2, ApiRequest
 from jupyter_tpu.emulator.resources.targets import target_of
 from jupyter_tpu.emulator.store.database import Store
 
+# Virtual seconds, assumed (behaviours `durations` and `queue-durations`): round numbers of the order that public logs
+# show.
 DURATION_S = {"create": 90.0, "start": 60.0, "stop": 30.0, "delete": 30.0, "update": 5.0}
 QUEUED_DURATION_S = {"create": 5.0, "delete": 30.0, "reset": 60.0}
-STOCKOUT_AFTER_S = 30.0
+STOCKOUT_AFTER_S = 30.0  # behaviour `stock-out-verdict-time`: dstack saw less than 30 s, a Terraform user 71 s
 _UUID = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 AT_ONCE = 64
-"""So many operations at most have their effect at the same time."""
+"""Most acts of one agenda at a time: bounds how many workers start at once, and the cost of finding what is due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a scripted fault wants of the next operation that starts.
+    """What a scripted fault does to the next operation that starts.
 
-    `due_after_s` is how long it takes, in virtual seconds, if not as long as usual.
+    Attributes:
+        verdict: the error it will fail with; None: none.
+        is_stuck: it is never reported as done, though it has its effect.
+        due_after_s: its duration in virtual seconds; None: the usual one.
     """
 
     verdict: status_pb2.Status | None = None
@@ -46,7 +51,7 @@ class Plan:
 
 
 class Operations:
-    """Starts, shows, cancels and forgets operations."""
+    """Starts, shows, cancels and deletes operations."""
 
     def __init__(self, store: Store, clock: VirtualClock, roll_back: Callable[[OperationRecord], bool]) -> None:
         self._store = store
@@ -57,7 +62,7 @@ class Operations:
 
     @contextlib.contextmanager
     def planned(self, plan: Plan, version: str = V2) -> Iterator[None]:
-        """Operations that start within follow the plan and speak that version of the API."""
+        """Let operations that start within follow the plan, in the words of that API version."""
         self._plan, self._version = plan, version
         try:
             yield
@@ -66,7 +71,7 @@ class Operations:
 
     @property
     def verdict(self) -> status_pb2.Status | None:
-        """What the operation that starts next will fail of, by a scripted fault."""
+        """The error that a scripted fault gives the operation that starts next; None: none."""
         return self._plan.verdict
 
     @recorded(
@@ -87,12 +92,12 @@ class Operations:
         needs_chips: bool = False,
         verdict: status_pb2.Status | None = None,
     ) -> Message:
-        """An operation that will be performed later.
+        """Store an operation that has its effect later, and return it.
 
         Args:
-            state_before: what its target goes back to if it fails.
-            needs_chips: it goes on only if there are chips for its node when `STOCKOUT_AFTER_S` have passed.
-            verdict: what it will fail of.
+            state_before: the state that its target returns to if it fails.
+            needs_chips: look for chips when `STOCKOUT_AFTER_S` have passed; fail if there are none.
+            verdict: the error that it will fail with.
         """
         now = self._clock.now()
         done_at = now + self._duration(verb, target)
@@ -100,6 +105,7 @@ class Operations:
         return self._add(
             verb,
             target,
+            # first due when the chips are looked for, then again at `ready_at` for its effect
             due=min(done_at, now + STOCKOUT_AFTER_S) if is_looking else done_at,
             ready_at=done_at if is_looking else None,
             state_before=state_before,
@@ -107,7 +113,7 @@ class Operations:
         )
 
     def start_waiting(self, verb: str, target: str, state_before: int = 0) -> Message:
-        """An operation that will be done by `finish_waiting`, when its nodes are gone."""
+        """Store an operation that has no due time: `finish_waiting` ends it, when its nodes are gone."""
         return self._add(verb, target, due=None, ready_at=None, state_before=state_before, verdict=None)
 
     def _duration(self, verb: str, target: str) -> float:
@@ -134,17 +140,17 @@ class Operations:
         return rendered(operation)
 
     def abort(self, target: str) -> None:
-        """End what is in flight for a node that is about to be deleted."""
+        """Cancel what is in flight for a node that is about to be deleted."""
         for operation in self._store.operations_in_flight(target):
             self._store.save_operation(ended(operation, self._clock.now(), error=errors.cancelled()))
 
     def finish(self, operation: OperationRecord, *, error: status_pb2.Status | None = None, result: Any = None) -> None:
-        """Record the outcome of an operation whose effect happened."""
+        """Store the outcome of an operation whose effect has happened."""
         response = None if error else errors.packed(result or empty_pb2.Empty()).SerializeToString()
         self._store.save_operation(ended(operation, self._clock.now(), error=error, response=response))
 
     def finish_waiting(self, target: str) -> None:
-        """What `start_waiting` began is done."""
+        """Finish what `start_waiting` began."""
         for operation in self._store.operations_undone(target):
             if operation.due is None:
                 self.finish(operation)
@@ -156,9 +162,9 @@ class Operations:
         "A request that comes again with the same request id is the same request: its answer is the same operation.",
         source="google-cloud-tpu, CreateQueuedResourceRequest.request_id",
     )
-    @assumed("request-id-body", "What else stands in a repeated request is not looked at.")
+    @assumed("request-id-body", "The rest of a repeated request is ignored.")
     def repeated(self, asked: ApiRequest) -> Message | None:
-        """The operation that this very request has made before."""
+        """Return the operation that an earlier request with the same request id started; None: there was none."""
         request_id = request_id_of(asked)
         if not request_id:
             return None
@@ -167,7 +173,7 @@ class Operations:
         return None if known is None else rendered(known)
 
     def remember(self, asked: ApiRequest, answer: Message) -> None:
-        """This request has made that operation, if it is one."""
+        """Store which operation this request started, if it has a request id."""
         request_id = request_id_of(asked)
         if request_id and isinstance(answer, operations_pb2.Operation):
             self._store.remember_request(request_id, asked.method, target_of(asked.request), answer.name)
@@ -175,9 +181,11 @@ class Operations:
     # -- the methods of google.longrunning.Operations
 
     def get_operation(self, request: Any) -> Message:
+        """Answer ``GetOperation``; raise E14 if there is no such operation."""
         return rendered(self._required(request.name))
 
     def list_operations(self, request: Any) -> Message:
+        """Answer ``ListOperations``: one page, by name, of one zone or of all."""
         location = parse_location(request.name, "name")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)
@@ -189,19 +197,22 @@ class Operations:
     @assumed(
         "cancel",
         "A cancelled operation ends at once with code 1 and its node goes back to where it was; the delete and the "
-        "reset of a queued resource go on, and only show that a cancel was asked for.",
+        "reset of a queued resource continue, and only show that a cancel was requested.",
     )
     def cancel_operation(self, request: Any) -> Message:
+        """Answer ``CancelOperation``: undo the operation if it can be undone."""
         operation = self._required(request.name)
         if not operation.is_done:
-            asked = replace(operation, is_cancel_requested=True)
+            # the request shows on an operation that cannot be undone as well
+            cancelled = replace(operation, is_cancel_requested=True)
             is_undone = self._roll_back(operation)
             error = errors.cancelled()
-            self._store.save_operation(ended(asked, self._clock.now(), error=error) if is_undone else asked)
+            self._store.save_operation(ended(cancelled, self._clock.now(), error=error) if is_undone else cancelled)
         return empty_pb2.Empty()
 
     @assumed("delete-operation", "A finished operation can be deleted and is forgotten; a running one is refused.")
     def delete_operation(self, request: Any) -> Message:
+        """Answer ``DeleteOperation``: forget a finished operation."""
         operation = self._required(request.name)
         if not operation.is_done:
             raise errors.wrong_state("delete operation", "RUNNING")
@@ -221,7 +232,7 @@ def _name_of(operation: OperationRecord) -> str:
 
 
 def rendered(operation: OperationRecord) -> Message:
-    """The operation in the types of v2; its metadata name the version of the API that started it."""
+    """Return the operation in the types of v2; its metadata name the API version that started it."""
     shown = operations_pb2.Operation(name=operation.name, done=operation.is_done)
     shown.metadata.CopyFrom(errors.packed(_metadata(operation)))
     if operation.error is not None:
@@ -246,32 +257,35 @@ def _metadata(operation: OperationRecord) -> Any:
 
 
 def request_id_of(asked: ApiRequest) -> str:
-    """The request id, wherever the version of the API puts it."""
+    """Return the request id, wherever this API version puts it; empty if there is none."""
     return asked.request_id or str(getattr(asked.request, "request_id", ""))
 
 
 @assumed("request-id-uuid", "A request id must be a UUID, and not the one of zeros only.")
 def check_request_id(request_id: str) -> None:
+    """Raise for a request id that is no UUID."""
     if not _UUID.fullmatch(request_id) or not request_id.strip("0-"):
         raise errors.bad_field("request_id", f"request_id {request_id[:80]!r} must be a valid UUID, not of zeros only")
 
 
 def is_queued_name(name: str) -> bool:
-    """True for the name of a queued resource."""
+    """Return whether a resource name is that of a queued resource."""
     return "/queuedResources/" in name
 
 
 class OperationAgenda:
-    """Operations whose effect is due; those of one target one after another."""
+    """The agenda of operations whose effect is due; those of one target run one after another."""
 
     def __init__(self, store: Store, perform: Callable[[OperationRecord], Awaitable[None]]) -> None:
         self._store = store
         self._perform = perform
 
     def waiting(self) -> list[Due]:
+        """Return the next operations to have their effect."""
         return [Due(due, target, partial(self._act, name)) for due, name, target in self._store.next_due(AT_ONCE)]
 
     async def _act(self, name: str) -> None:
+        """Perform the operation, unless it was ended since it was listed."""
         operation = self._store.operation(name)
         if operation is not None and operation.due is not None:
             await self._perform(operation)

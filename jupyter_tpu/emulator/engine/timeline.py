@@ -1,4 +1,4 @@
-"""Lets things happen when they are due: operations, queued resources, ends of nodes. One timer, no polling."""
+"""Performs what is due: operations, steps of queued resources, ends of nodes. One timer, no polling."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ _log = logging.getLogger(__name__)
 
 
 class Due(NamedTuple):
-    """`act` is due at a virtual moment; no two acts of one key run at once. It must change what is waiting."""
+    """An act and the virtual moment at which it is due.
+
+    No two acts with one key run at once. An act must change what its agenda lists, or it would be due for ever.
+    """
 
     moment: float
     key: str
@@ -25,11 +28,11 @@ class Agenda(Protocol):
     """Something that has things to do later."""
 
     def waiting(self) -> list[Due]:
-        """What is to be done next, in any order; not necessarily all of it. Asked often, so it must be quick."""
+        """Return what is to do next, in any order, not necessarily all of it. Called often, so it must be quick."""
 
 
 class Timeline:
-    """Call `arm` after anything that may have changed what is due next."""
+    """Performs the acts of all agendas. Call `arm` after anything that may have changed what is due next."""
 
     def __init__(self, clock: VirtualClock, agendas: Sequence[Agenda]) -> None:
         self._clock = clock
@@ -45,21 +48,22 @@ class Timeline:
             self._timer = None
         moment = self.next_moment()
         delay = math.inf if moment is None else self._clock.real_seconds_until(moment)
+        # infinite also while the clock is paused: resuming it arms again
         if delay < math.inf:
             self._timer = asyncio.get_running_loop().call_later(delay, self._fire)
 
     def next_moment(self) -> float | None:
-        """The earliest virtual moment at which something is due that is not being performed; None: nothing waits."""
+        """Return the earliest virtual moment at which something is due that is not running; None: nothing waits."""
         return min((due.moment for due in self._waiting()), default=None)
 
     async def settled(self) -> None:
-        """Returns when nothing that is due now waits or is being performed."""
+        """Wait until nothing that is due now waits or runs."""
         while self._fire_due() or self._running:
             await asyncio.wait(list(self._running.values()))
-            await asyncio.sleep(0)  # lets the ends of these tasks be noted
+            await asyncio.sleep(0)  # lets the done callbacks of these tasks run
 
     async def close(self) -> None:
-        """Stop; what was being performed will be performed again after the next `arm`."""
+        """Cancel what runs; it is performed again after the next `arm`, since its agenda still lists it."""
         if self._timer is not None:
             self._timer.cancel()
         tasks = list(self._running.values())
@@ -77,10 +81,11 @@ class Timeline:
         self.arm()
 
     def _fire_due(self) -> bool:
-        """True when something began."""
+        """Start what is due now; return whether anything was started."""
         now = self._clock.now()
         begun = False
         for due in sorted(self._waiting(), key=_moment_of):
+            # an earlier act of this loop may have the same key
             if due.moment <= now and due.key not in self._running:
                 self._start(due)
                 begun = True
@@ -92,12 +97,12 @@ class Timeline:
         task.add_done_callback(lambda _: self._finished(due.key))
 
     def _finished(self, key: str) -> None:
-        """An act that failed by a defect of ours is not tried again, else it would be for ever."""
+        """Forget a task that has ended; an act that raised is not retried, since it would raise for ever."""
         task = self._running.pop(key)
         if task.cancelled():
             return
         if task.exception() is not None:
-            _log.error("what was due of %s failed", key, exc_info=task.exception())
+            _log.error("the act that was due for %s failed", key, exc_info=task.exception())
             self._broken.add(key)
         self.arm()
 

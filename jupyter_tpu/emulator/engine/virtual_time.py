@@ -1,4 +1,4 @@
-"""The cloud's time as the control API sets it: its scale, its pauses and its jumps; kept over restarts."""
+"""The cloud's time as the control API sets it: scale, pauses and jumps; restored after a restart."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from jupyter_tpu.emulator.resources.clock import RealTime, VirtualClock
 from jupyter_tpu.emulator.store.settings import Facts, Kept
 
 DEFAULT_SCALE = 10.0
+"""Virtual seconds per real second: a create of 90 s takes 9 real ones."""
 
 PATIENCE_S = 20.0
-"""Real seconds that a jump may take."""
+"""Real seconds that a jump may take: bounds the request of the control API that waits for it."""
 
 LAST_MOMENT = 221_845_392_000.0
 """The end of the year 8999; a timestamp of the API cannot be later than the year 9999."""
@@ -24,7 +25,7 @@ LAST_MOMENT = 221_845_392_000.0
 def kept_clock(
     facts: Facts, *, start: float, scale: float | None, real_time: RealTime = time.monotonic
 ) -> VirtualClock:
-    """The clock as the last run left it; `scale` is what this run was asked for, if it was."""
+    """Return the clock as the last run left it; `scale` is the one asked for in this run, if any."""
     kept = _kept(facts).read() or {}
     return VirtualClock(
         start=start,
@@ -39,7 +40,7 @@ def _kept(facts: Facts) -> Kept:
 
 
 class VirtualTime:
-    """Changes the clock, and lets the timeline know."""
+    """Changes the clock and re-arms the timeline."""
 
     def __init__(self, facts: Facts, clock: VirtualClock, timeline: Timeline) -> None:
         self._kept = _kept(facts)
@@ -67,6 +68,7 @@ class VirtualTime:
         Raises:
             ValueError: time ends before.
         """
+        # jumps that overlap would each start from the same moment, and add up to less
         async with self._jumping:
             target = self._clock.now() + seconds
             if target > LAST_MOMENT:
@@ -76,23 +78,25 @@ class VirtualTime:
         self._timeline.arm()
 
     async def _step_to(self, target: float) -> None:
-        """What takes longer than we wait, such as the start of thousands of workers, happens late."""
+        """Step to the target; what takes longer than `PATIENCE_S`, such as starting thousands of workers, happens late."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(PATIENCE_S):
                 await self._step_through(target)
         self._clock.move_to(target)
 
     async def _step_through(self, target: float) -> None:
+        """Stop at each moment at which something is due, so that nothing is billed past its own end."""
         await self._timeline.settled()
         while (moment := self._timeline.next_moment()) is not None and moment <= target:
             self._clock.move_to(moment)
             await self._timeline.settled()
 
     def reset(self) -> None:
-        """As fast as at the start, and not paused."""
+        """Return to the scale of the start, not paused."""
         self._clock.set_scale(self._first_scale)
         self._clock.resume()
         self._kept.forget()
 
     def to_json(self) -> dict[str, Any]:
+        """Return the clock as the control API shows it."""
         return {"now": self._clock.now(), "scale": self._clock.scale, "paused": self._clock.is_paused}

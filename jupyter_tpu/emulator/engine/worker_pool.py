@@ -1,4 +1,4 @@
-"""What the engine asks of the machines behind nodes."""
+"""What the engine needs of the machines behind nodes; `workers.workers` implements it."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 
 
 class WorkerPool(Protocol):
-    """The machines of nodes."""
+    """The machines of all nodes."""
 
     async def start(self, node: NodePb) -> None:
-        """Bring the node's workers up; harmless when they are."""
+        """Start the node's workers; harmless if they are up."""
 
     async def stop(self, node: NodePb) -> None:
         """Kill every process of the node's workers; their homes stay."""

@@ -1,1 +1,1 @@
-"""The methods on nodes: what the API answers at once. What happens later is in `emulator.effects`."""
+"""The API methods on nodes and what they validate; what happens later is in `emulator.effects`. Start with `methods`."""

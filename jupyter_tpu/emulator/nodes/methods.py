@@ -1,4 +1,4 @@
-"""The methods on nodes: what the API answers at once. What happens later is in `effects`."""
+"""The API methods on nodes: what the API answers at once. What happens later is in `effects`."""
 
 from __future__ import annotations
 
@@ -23,13 +23,15 @@ from jupyter_tpu.emulator.resources.request import ApiRequest
 from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.ledger import Ledger
 
+# the documented mask (tags, labels, metadata, description, external IPs) and, as gcloud and dstack send it, data_disks
 UPDATABLE = ("description", "labels", "metadata", "tags", "data_disks", "network_config.enable_external_ips")
 
 
 class GuestAttributes(Protocol):
-    """What the workers publish; empty for one that is not up."""
+    """The guest attributes that the workers of a node publish."""
 
-    def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]: ...
+    def guest_items(self, node: NodePb, worker_id: int) -> list[GuestItem]:
+        """Return what one worker publishes; empty while it is not up."""
 
 
 class Nodes:
@@ -59,6 +61,7 @@ class Nodes:
         self._settle = settle
 
     def list_nodes(self, request: Any) -> Any:
+        """Answer ``ListNodes``: one page, by name, of one zone or, with ``-``, of all."""
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
         after = paging.name_before(request.page_token)
@@ -68,9 +71,15 @@ class Nodes:
         return new("ListNodesResponse", nodes=nodes, next_page_token=token)
 
     def get_node(self, request: Any) -> NodePb:
+        """Answer ``GetNode``; raise E14 if there is no such node."""
         return self._required(request.name)
 
     def create_node(self, asked: ApiRequest) -> Message:
+        """Answer ``CreateNode``: store a CREATING node and start its operation.
+
+        Raises:
+            Refusal: the node exists already, breaks a rule, or exceeds a quota.
+        """
         request = asked.request
         location = parse_location(request.parent, "parent")
         validation.check_node_id(request.node_id)
@@ -79,9 +88,11 @@ class Nodes:
             raise errors.already_exists(node.name)
         if node.cidr_block:
             check_cidr_free(node.cidr_block, (each.cidr_block for each in self._store.nodes()))
+        # stopped and preempted nodes count as well, until they are deleted (behaviour `husks-count`)
         held = [*self._store.held_nodes(), *self._store.held_by_queue()]
         self._rules.admission.check_nodes([node], location.zone, held)
         self._store.save_node(node)
+        # fields that only v2alpha1 has cannot be stored in a v2 message
         self._store.save_extras(node.name, asked.extras)
         return self._operations.start("create", node.name, needs_chips=True)
 
@@ -92,20 +103,25 @@ class Nodes:
     )
     @assumed("delete-while-creating", "A node can be deleted while it is made; its create operation ends with code 1.")
     def delete_node(self, request: Any) -> Message:
+        """Answer ``DeleteNode``: the node is DELETING and unbilled at once, its workers go later."""
         node = self._allowed("delete", request.name)
+        # a scripted fault will fail this delete, so nothing in flight may be aborted for it
         if self._operations.verdict is not None:
             return self._operations.start("delete", node.name, node.state)
+        # a create or start that still ran would bring the node back
         self._operations.abort(node.name)
         operation = self._move(node, "delete", State.DELETING)
         self._settle(self._store.queued_resource_of(node.name))
         return operation
 
     def stop_node(self, request: Any) -> Message:
+        """Answer ``StopNode``; raise if the node is not READY or is of a kind that cannot be stopped."""
         node = self._allowed("stop", request.name)
         check_can_stop(node, self._rules.project.switches.stop_refused_for)
         return self._move(node, "stop", State.STOPPING)
 
     def start_node(self, request: Any) -> Message:
+        """Answer ``StartNode``; raise if the node is not STOPPED or is a spot or preemptible one."""
         node = self._allowed("start", request.name)
         check_can_start(node)
         return self._move(node, "start", State.STARTING)
@@ -121,15 +137,19 @@ class Nodes:
         "mask or one with another field is refused.",
     )
     def update_node(self, asked: ApiRequest) -> Message:
+        """Answer ``UpdateNode``: copy the fields of the mask to the node at once."""
         request = asked.request
+        # gcloud sends snake_case, Google's clients camelCase
         paths = [snake_case(path) for path in request.update_mask.paths]
         check_mask(paths)
         node = self._allowed("update", request.node.name)
         for path in paths:
             replace_field(node, request.node, path)
+        # after the merge, because limits such as the number of labels hold for the whole node
         validation.check_texts(node)
         self._store.save_node(node)
         self._update_extras(node.name, asked, paths)
+        # the SSH keys of workers that are up may have changed
         self._on_metadata(node)
         return self._operations.start("update", node.name, node.state)
 
@@ -144,6 +164,7 @@ class Nodes:
         "published unless the node is READY. The namespace emulator is ours.",
     )
     def get_guest_attributes(self, request: Any) -> Any:
+        """Answer ``GetGuestAttributes`` for the workers and keys that the request names."""
         node = self._required(request.name)
         shown = [
             _attributes(request.query_path, self._guests.guest_items(node, worker_id))
@@ -152,7 +173,7 @@ class Nodes:
         return new("GetGuestAttributesResponse", guest_attributes=shown)
 
     def _update_extras(self, name: str, asked: ApiRequest, paths: list[str]) -> None:
-        """What v2alpha1 adds to the disks is replaced along with them."""
+        """Replace what v2alpha1 adds to the disks along with the disks."""
         if "data_disks" in paths:
             kept = {key: value for key, value in self._store.extras(name).items() if key != "dataDisks"}
             added = {key: value for key, value in asked.extras.items() if key == "dataDisks"}
@@ -176,7 +197,7 @@ class Nodes:
         return node
 
     def _move(self, node: NodePb, verb: str, state: int) -> Message:
-        """Into a state on the way, which is never billed."""
+        """Put the node into a transitional state, which is never billed, and start its operation."""
         before, node.state = node.state, state
         self._store.save_node(node)
         self._ledger.node_not_ready(node, self._clock.now())
@@ -187,7 +208,10 @@ class Nodes:
 @assumed("stop-spot", "A spot node can be stopped unless the project's switches say no; one public log shows it.")
 @assumed("stop-queued", "A node that a queued resource has made cannot be stopped, only deleted.")
 def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
-    """`refused_for`: which kinds of nodes the project's switches forbid: ``multi_host``, ``spot``."""
+    """Raise if the node is of a kind that cannot be stopped.
+
+    `refused_for` lists the kinds that the project's switches forbid: ``multi_host``, ``spot``.
+    """
     if "multi_host" in refused_for and len(node.network_endpoints) > 1:
         raise errors.bad_field("name", "stop is not supported for a node with more than one worker")
     if "spot" in refused_for and is_preemptible(node):
@@ -198,16 +222,17 @@ def check_can_stop(node: NodePb, refused_for: Collection[str]) -> None:
 
 @documented(
     "start-spot",
-    "Spot and preemptible nodes cannot be started again, they must be created anew.",
+    "Spot and preemptible nodes cannot be restarted; they must be recreated.",
     source="gcloud 528.0.0 command_lib/compute/tpus flags.yaml",
 )
 def check_can_start(node: NodePb) -> None:
+    """Raise for a spot or preemptible node."""
     if is_preemptible(node):
         raise errors.bad_field("name", "start is not supported for spot and preemptible nodes; create the node anew")
 
 
 def check_mask(paths: list[str]) -> None:
-    """Raises when the mask is empty or names a field that cannot be updated."""
+    """Raise if the mask is empty or names a field that cannot be updated."""
     if not paths:
         raise errors.bad_field("update_mask", "update_mask must not be empty")
     for path in paths:
@@ -216,10 +241,11 @@ def check_mask(paths: list[str]) -> None:
 
 
 def replace_field(node: NodePb, source: NodePb, path: str) -> None:
-    """Copy one field of `source`, also when it is empty there."""
+    """Copy one field of `source` to `node`, even if it is empty there."""
     *parents, leaf = path.split(".")
     for parent in parents:
         node, source = getattr(node, parent), getattr(source, parent)
+    # MergeFrom appends to lists and merges maps, and would leave a field that the source has cleared
     node.ClearField(leaf)
     part = type(source)()
     part.CopyFrom(source)
@@ -229,14 +255,15 @@ def replace_field(node: NodePb, source: NodePb, path: str) -> None:
     node.MergeFrom(part)
 
 
-def asked_workers(asked: list[str], count: int) -> list[int]:
-    """Indices of the workers that a getGuestAttributes request names."""
-    if not [word for word in asked if word]:
+def asked_workers(worker_ids: list[str], count: int) -> list[int]:
+    """Return the indices of the workers that a getGuestAttributes request names."""
+    # gcloud sends [""] when it means all workers
+    if not [word for word in worker_ids if word]:
         return list(range(count))
-    for word in asked:
+    for word in worker_ids:
         if not (word.isdigit() and int(word) < count):
             raise errors.bad_field("worker_ids", f"worker id {word[:20]!r} is not valid")
-    return [int(word) for word in asked]
+    return [int(word) for word in worker_ids]
 
 
 def _attributes(query_path: str, items: list[GuestItem]) -> Any:
@@ -246,7 +273,7 @@ def _attributes(query_path: str, items: list[GuestItem]) -> Any:
 
 
 def is_wanted(query_path: str, item: GuestItem) -> bool:
-    """``hostkeys/`` asks for a namespace, ``hostkeys/ssh-ed25519`` for one key, an empty path for all."""
+    """Return whether a query path covers an item: ``hostkeys/`` a namespace, ``hostkeys/ssh-ed25519`` one key."""
     namespace, _, key = query_path.partition("/")
     return namespace in ("", item[0]) and key in ("", item[1])
 

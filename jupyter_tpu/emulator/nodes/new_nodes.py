@@ -1,4 +1,4 @@
-"""What becomes of a node that somebody asks for: checked, and with what the service fills in."""
+"""Builds the node that a create request asks for: validated, with the fields that the service fills in."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from jupyter_tpu.emulator.resources.names import Location
 from jupyter_tpu.emulator.resources.protos import API_VERSION_V2, API_VERSION_V2_ALPHA1, NodePb, State
 from jupyter_tpu.emulator.resources.request import V2
 
+# only the service sets these; it ignores them in a request, since clients send back whole nodes that they got
 OUTPUT_ONLY = (
     "state",
     "health",
@@ -25,7 +26,7 @@ OUTPUT_ONLY = (
 
 
 class NewNodes:
-    """Makes nodes that nobody has stored yet."""
+    """Builds nodes that are not stored yet."""
 
     def __init__(self, clock: VirtualClock, project_number: str) -> None:
         self._clock = clock
@@ -37,10 +38,10 @@ class NewNodes:
         "a random id and the api_version by which it was made.",
     )
     def make(self, asked: NodePb, location: Location, node_id: str, version: str = V2) -> NodePb:
-        """The node as it is stored, CREATING.
+        """Return the node as it will be stored, CREATING.
 
         Raises:
-            Refusal: it cannot be made so.
+            Refusal: the request breaks a rule.
         """
         kind = validation.check_new_node(asked, location.zone)
         node = _without_output_fields(asked)
@@ -66,7 +67,7 @@ class NewNodes:
         if not node.service_account.email:
             node.service_account.email = f"{self._project_number}-compute@developer.gserviceaccount.com"
         node.state = State.CREATING
-        node.id = secrets.randbits(62)
+        node.id = secrets.randbits(62)  # a positive int64
         node.create_time.FromNanoseconds(int(self._clock.now() * 1e9))
 
 

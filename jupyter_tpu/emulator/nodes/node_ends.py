@@ -1,4 +1,4 @@
-"""Nodes that end by themselves: preemptible ones after a day."""
+"""Ends preemptible nodes after their 24 hours."""
 
 from __future__ import annotations
 
@@ -12,26 +12,28 @@ from jupyter_tpu.emulator.resources.protos import State
 from jupyter_tpu.emulator.store.database import Store
 
 AGAIN_S = 60.0
+"""Virtual seconds until a node that is being maintained is checked again; bounds how late its end can be."""
 
 
 class NodeEnds:
-    """An agenda of the timeline."""
+    """The agenda of preemptible nodes whose day is over (see `timeline.Agenda`)."""
 
     def __init__(self, store: Store, notices: PreemptionNotices) -> None:
         self._store = store
         self._notices = notices
 
     def waiting(self) -> list[Due]:
+        """Return the next nodes that reach their end."""
         return [
             Due(moment, name, partial(self._end, name, moment)) for moment, name in self._store.expiring_nodes(AT_ONCE)
         ]
 
     @assumed(
         "preemptible-end-state",
-        "A preemptible node that ends after 24 hours is PREEMPTED, as one that is taken, and is told so as early.",
+        "A preemptible node that ends after 24 hours is PREEMPTED like any other, with the same notice.",
     )
     async def _end(self, name: str, moment: float) -> None:
-        """A node that is being maintained ends once it is READY again."""
+        """Give notice; a node that is being maintained ends once it is READY again."""
         node = self._store.node(name)
         if node is not None and node.state == State.READY:
             self._notices.give(node)

@@ -1,4 +1,4 @@
-"""Nodes that were told they will be taken away, and when: half a minute in which a program can save its work."""
+"""Announces preemptions half a minute ahead, so that a program on the node can save its work."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from jupyter_tpu.emulator.store.database import Store
 from jupyter_tpu.emulator.store.settings import Kept
 
 NOTICE_S = 30.0
+"""Virtual seconds between the notice and the end: Compute Engine's documented notice for spot VMs."""
 
 
 class PreemptionNotices:
-    """An agenda: what was announced happens when it is due, also after a restart."""
+    """The agenda of announced preemptions, stored so that they happen after a restart too."""
 
     def __init__(
         self,
@@ -40,37 +41,38 @@ class PreemptionNotices:
         source="cloud.google.com/compute/docs/instances/spot (preemption process)",
     )
     def give(self, node: NodePb, notice_s: float = NOTICE_S) -> None:
-        """Announce, in virtual seconds. Call `timeline.arm` afterwards.
+        """Announce the preemption of a node in `notice_s` virtual seconds. Call `timeline.arm` afterwards.
 
         Raises:
-            Refusal: the node is in no state in which it can be taken away.
+            Refusal: the node is in no state in which it can be preempted.
         """
         if node.state not in ALLOWED_IN["preempt"]:
             raise errors.wrong_state("preempt", state_name(node))
         with self._store.transaction():
+            # the uid tells this node from a later one of the same name
             self._kept.write({**self._given(), node.name: [self._clock.now() + notice_s, str(node.id)]})
         self._tell_change(node.name)
 
     def is_given(self, node: NodePb) -> bool:
-        """Whether this node was told; another one of the same name was not."""
+        """Return whether this node has a notice; an earlier node of the same name does not count."""
         given = self._given().get(node.name)
         return given is not None and given[1] == str(node.id)
 
     def waiting(self) -> list[Due]:
         """See `timeline.Agenda`."""
         return [
-            Due(moment, f"preempt {name}", functools.partial(self._take, name))
+            Due(moment, f"preempt {name}", functools.partial(self._preempt_now, name))
             for name, (moment, _) in self._given().items()
         ]
 
     def _given(self) -> dict[str, tuple[float, str]]:
-        """Virtual moment and uid of each node, by its name."""
+        """Return the virtual moment and the uid of each announced preemption, by node name."""
         return self._kept.read() or {}
 
-    async def _take(self, name: str) -> None:
+    async def _preempt_now(self, name: str) -> None:
         node = self._store.node(name)
         is_due = node is not None and node.state == State.READY and self.is_given(node)
         with self._store.transaction():
-            self._kept.write({told: given for told, given in self._given().items() if told != name})
+            self._kept.write({other: given for other, given in self._given().items() if other != name})
         if is_due:
             await self._preempt(node)

@@ -1,4 +1,4 @@
-"""What a create request must obey before anything is made."""
+"""Validates the body of a new node before anything is created."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ _NODE_ID = re.compile(r"[a-z]([-a-z0-9]{0,61}[a-z0-9])?")
 _LABEL_KEY = re.compile(r"[a-z][-_a-z0-9]{0,62}")
 _LABEL_VALUE = re.compile(r"[-_a-z0-9]{0,63}")
 _METADATA_KEY = re.compile(r"[-_a-zA-Z0-9]{1,128}")
+# Google lists too many TensorFlow images for the catalogue to name each
 _TF_IMAGE = re.compile(r"tpu-vm-tf-2\.[0-9]+\.[0-9]+(-pod)?(-pjrt)?")
+# the base image of v4 and older; here every zone lists it
 _EVERYWHERE = ("tpu-ubuntu2204-base",)
 
 
 @assumed("node-id-rule", "A node id has 1 to 63 lower-case letters, digits and hyphens and starts with a letter.")
 def check_node_id(node_id: str) -> None:
+    """Raise for a node id that breaks the rule."""
     if not _NODE_ID.fullmatch(node_id):
         raise bad_field(
             "node_id", f"node_id {node_id[:80]!r} must match [a-z]([-a-z0-9]*[a-z0-9])? and have at most 63"
@@ -30,7 +33,7 @@ def check_node_id(node_id: str) -> None:
     "description-length", "A description has at most 512 characters.", source="google-cloud-tpu, Node.description"
 )
 def check_texts(node: NodePb) -> None:
-    """Labels, tags, metadata and the description: what can be updated too."""
+    """Check what can be updated too: labels, tags, metadata and the description."""
     check_labels(node)
     check_tags(node)
     check_metadata(node)
@@ -45,6 +48,7 @@ def check_texts(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/labeling-resources (Google Cloud's general rule)",
 )
 def check_labels(node: NodePb) -> None:
+    """Raise for too many labels, or one whose key or value breaks the rule."""
     for key, value in node.labels.items():
         if not (_LABEL_KEY.fullmatch(key) and _LABEL_VALUE.fullmatch(value)):
             raise bad_field("node.labels", f"label {key[:80]!r}: {value[:80]!r} is not valid")
@@ -58,6 +62,7 @@ def check_labels(node: NodePb) -> None:
     source="cloud.google.com/vpc/docs/add-remove-network-tags",
 )
 def check_tags(node: NodePb) -> None:
+    """Raise for too many network tags, or one that breaks the rule."""
     for tag in node.tags:
         if not _NODE_ID.fullmatch(tag):
             raise bad_field("node.tags", f"tag {tag[:80]!r} is not valid")
@@ -72,6 +77,7 @@ def check_tags(node: NodePb) -> None:
     source="cloud.google.com/compute/docs/metadata/setting-custom-metadata",
 )
 def check_metadata(node: NodePb) -> None:
+    """Raise for a malformed key, or metadata that are too large."""
     for key, value in node.metadata.items():
         if not _METADATA_KEY.fullmatch(key):
             raise bad_field("node.metadata", f"metadata key {key[:80]!r} is not valid")
@@ -82,7 +88,7 @@ def check_metadata(node: NodePb) -> None:
 
 
 def check_new_node(node: NodePb, zone: str) -> accelerators.Accelerator:
-    """All rules for the body of a new node, of its own or of a queued resource; returns the type that it asks for."""
+    """Check the whole body of a new node, alone or in a queued resource; return its accelerator type."""
     check_texts(node)
     kind = accelerator_of(node, zone)
     check_runtime_version(node.runtime_version, zone)
@@ -97,7 +103,7 @@ def check_new_node(node: NodePb, zone: str) -> accelerators.Accelerator:
     "accelerator_type or accelerator_config must be given; the other is filled in. If both are given they must agree.",
 )
 def accelerator_of(node: NodePb, zone: str) -> accelerators.Accelerator:
-    """The type that a new node asks for, by name or by configuration."""
+    """Return the type that a new node asks for, by name or by configuration."""
     name = node.accelerator_type or _type_of_config(node, zone)
     if name not in accelerators.types_in_zone(zone):
         raise type_not_in_zone(name, zone)
@@ -122,7 +128,7 @@ def _config_name(number: int) -> str:
 
 
 def config_type_of(kind: accelerators.Accelerator) -> int:
-    """``AcceleratorConfig.Type`` of a type, such as V5LITE_POD."""
+    """Return the ``AcceleratorConfig.Type`` of a type, such as V5LITE_POD."""
     word = accelerators.catalogue()["generations"][kind.generation]["api_type"]
     return int(AcceleratorConfigType[word].value)
 
@@ -133,7 +139,7 @@ def config_type_of(kind: accelerators.Accelerator) -> int:
     source="cloud.google.com/tpu/docs/runtimes; python-docs-samples, tpu/; the catalogue names the source of each",
 )
 def runtime_versions_in(zone: str) -> tuple[str, ...]:
-    """Names that a zone lists: those of the generations it offers."""
+    """Return the names that a zone lists: those of the generations it offers."""
     kinds = {accelerators.accelerator(name).generation for name in accelerators.types_in_zone(zone)}
     names = {version for kind in kinds for version in accelerators.runtime_versions(kind)}
     return tuple(sorted(names | set(_EVERYWHERE)))
@@ -144,6 +150,7 @@ def runtime_versions_in(zone: str) -> tuple[str, ...]:
     "A runtime version that the zone does not list is refused with 400, whether or not it fits the generation.",
 )
 def check_runtime_version(version: str, zone: str) -> None:
+    """Raise if the zone does not list the runtime version."""
     if not version:
         raise bad_field("node.runtime_version", "runtime_version must be set")
     if version not in runtime_versions_in(zone) and not _TF_IMAGE.fullmatch(version):

@@ -1,4 +1,4 @@
-"""Rules for parts of a new node: its networks, its scheduling and its disks."""
+"""Validates parts of a new node: its networks, its scheduling and its disks."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb, message_class
 
 _READ_ONLY = message_class("AttachedDisk").DiskMode.Value("READ_ONLY")
 _NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
+# Compute Engine names a resource by its path or by either of its two URL forms
 _URL = r"(?:https://(?:www|compute)\.googleapis\.com/compute/(?:v1|beta)/)?"
 _NETWORK = re.compile(rf"{_NAME}|{_URL}projects/[^/]+/global/networks/{_NAME}")
 _SUBNETWORK = re.compile(rf"{_NAME}|{_URL}(?:projects/[^/]+/)?regions/[^/]+/subnetworks/{_NAME}")
@@ -20,6 +21,7 @@ _DISK = re.compile(rf"{_URL}projects/[^/]+/(zones|regions?)/([^/]+)/disks/({_NAM
 
 
 def check_networking(node: NodePb) -> None:
+    """Check all network fields of a node."""
     check_network_once(node)
     check_cidr(node.cidr_block)
     for config in (node.network_config, *node.network_configs):
@@ -34,12 +36,14 @@ def check_networking(node: NodePb) -> None:
     source="google-cloud-tpu, Node.network_config",
 )
 def check_network_once(node: NodePb) -> None:
+    """Raise if both network fields are set."""
     if node.HasField("network_config") and node.network_configs:
         raise bad_field("node.network_configs", "network_config and network_configs cannot both be set")
 
 
 @documented("cidr-29", "A cidr_block is a /29 block.", source="google-cloud-tpu, Node.cidr_block")
 def check_cidr(block: str) -> None:
+    """Raise for a block that is no /29."""
     if not block:
         return
     try:
@@ -56,7 +60,10 @@ def check_cidr(block: str) -> None:
     source="google-cloud-tpu, Node.cidr_block",
 )
 def check_cidr_free(block: str, used: Iterable[str]) -> None:
-    """`used`: the blocks of the nodes that exist, empty for those without."""
+    """Raise if the block overlaps one that is in use.
+
+    `used` holds the blocks of the nodes that exist, empty for those without.
+    """
     wanted = ipaddress.IPv4Network(block)
     if any(other and wanted.overlaps(ipaddress.IPv4Network(other)) for other in used):
         raise bad_field("node.cidr_block", f"cidr_block {block} is used by another node")
@@ -66,6 +73,7 @@ def check_cidr_free(block: str, used: Iterable[str]) -> None:
     "network-names", "A network or subnetwork is named by its id, its path or its URL; whether it exists is not asked."
 )
 def check_network_names(network: str, subnetwork: str) -> None:
+    """Raise for a network or subnetwork that is named in no known form."""
     if network and not _NETWORK.fullmatch(network):
         raise bad_field("node.network_config.network", f"network {network[:80]!r} is not valid")
     if subnetwork and not _SUBNETWORK.fullmatch(subnetwork):
@@ -74,6 +82,7 @@ def check_network_names(network: str, subnetwork: str) -> None:
 
 @assumed("one-tier", "A node is at most one of spot, preemptible and reserved.")
 def check_scheduling(node: NodePb) -> None:
+    """Raise if more than one tier is set."""
     config = node.scheduling_config
     if sum((config.spot, config.preemptible, config.reserved)) > 1:
         raise bad_field("node.scheduling_config", "at most one of spot, preemptible and reserved can be set")
@@ -90,6 +99,7 @@ def check_scheduling(node: NodePb) -> None:
     source="cloud.google.com/tpu/docs/setup-persistent-disk, access modes",
 )
 def check_disks(node: NodePb, kind: Accelerator, zone: str) -> None:
+    """Raise for disks of another zone, disks that several VMs would write to, and duplicates."""
     for disk in node.data_disks:
         match = _DISK.fullmatch(disk.source_disk)
         if not match or match[2] not in (zone, region_of(zone)):

@@ -1,1 +1,1 @@
-"""Queued resources: the methods, and the agenda that moves each through its states."""
+"""Queued resources: the API methods (`methods`) and the agenda that moves each through its states (`agenda`)."""

@@ -1,7 +1,7 @@
-"""How queued resources go through their states: one agenda of the timeline, and what follows from their nodes.
+"""Moves queued resources through their states: one agenda of the timeline, and what follows from their nodes.
 
 CREATING → ACCEPTED → WAITING_FOR_RESOURCES → PROVISIONING → ACTIVE → SUSPENDING → SUSPENDED or FAILED; DELETING from
-anywhere. All that is waited for is stored, so an emulator that was killed goes on. What changes a node of a queued
+anywhere. Every pending step is stored, so an emulator that was killed continues. Whatever changes a node of a queued
 resource calls `settle` in the same transaction.
 """
 
@@ -30,9 +30,10 @@ from jupyter_tpu.emulator.resources.records import QueuedRecord
 from jupyter_tpu.emulator.resources.terminations import with_end
 from jupyter_tpu.emulator.store.database import Store
 
+# virtual seconds, assumed (behaviour `queue-durations`)
 ACCEPTED_S = 10.0
 WAITING_S = 15.0
-ADDRESSES_VERDICT_S = 60.0
+ADDRESSES_VERDICT_S = 60.0  # shorter than the 2 to 5 min that public notes report for the way to FAILED (E10)
 _CAPACITY = "capacity"
 
 
@@ -42,7 +43,7 @@ _CAPACITY = "capacity"
     "15 s; its nodes are made in 90 s and deleted in 30 s.",
 )
 class Queue:
-    """The queue of one project, in the order in which was asked."""
+    """The queue of one project, first come first served."""
 
     def __init__(
         self,
@@ -60,45 +61,47 @@ class Queue:
         self._nodes = nodes
         self._placement = placement
         self._new_nodes = new_nodes
-        self._wishes: dict[str, Wish] = {}
+        self._requests: dict[str, Wish] = {}
 
     # -- the agenda
 
     def waiting(self) -> list[Due]:
+        """Return the steps that are due, and the queued resources for which there is room."""
         steps = [Due(moment, name, partial(self._step, name)) for moment, name in self._store.waking_queued(AT_ONCE)]
         return steps + self._due_for_capacity()
 
     def _due_for_capacity(self) -> list[Due]:
-        """The queued resources for which there is room now, and the moment at which there may be more of it."""
+        """Return the queued resources for which there is room now, and the moment at which there may be more of it."""
         waiting = self._store.queued_waiting()
-        self._forget_wishes_but({name for _, name in waiting})
+        self._forget_requests_but({name for _, name in waiting})
         if not waiting:
             return []
+        # 300 requests waiting beside 10,000 nodes would otherwise count the nodes 300 times a call
         has_room = functools.cache(self._room())
         fitting = [
             Due(moment, name, partial(self._provision, name))
             for moment, name in waiting
-            if self._wish(name).is_served(has_room)
+            if self._request(name).is_served(has_room)
         ]
         change = self._placement.next_change(self._clock.now())
         return fitting if change is None else [*fitting, Due(change, _CAPACITY, _look_again)]
 
-    def _forget_wishes_but(self, waiting: set[str]) -> None:
-        for name in self._wishes.keys() - waiting:
-            del self._wishes[name]
+    def _forget_requests_but(self, waiting: set[str]) -> None:
+        for name in self._requests.keys() - waiting:
+            del self._requests[name]
 
     def _room(self) -> Callable[[str, tuple[str, ...]], bool]:
-        """Whether there is room, as things stand now, for nodes of these types in a zone."""
+        """Return a function that says whether nodes of these types fit in a zone now."""
         held = self._store.occupying_nodes()
         return lambda zone, types: self._placement.has_room([node_of(each) for each in types], zone, held)
 
-    def _wish(self, name: str) -> Wish:
-        """What it asks for never changes, so it is taken apart once while it waits."""
-        if name not in self._wishes:
+    def _request(self, name: str) -> Wish:
+        """Return what it asks for; this never changes, so it is parsed once while it waits."""
+        if name not in self._requests:
             queued = self._store.queued(name)
             assert queued is not None, f"{name} waits"
-            self._wishes[name] = wish_of(queued, self._store.extras(name))
-        return self._wishes[name]
+            self._requests[name] = wish_of(queued, self._store.extras(name))
+        return self._requests[name]
 
     async def _step(self, name: str) -> None:
         with self._store.transaction():
@@ -116,6 +119,7 @@ class Queue:
         steps.get(queued.state, self._stop_waking)(queued)
 
     def _stop_waking(self, queued: QueuedRecord) -> None:
+        """Clear a step that has lost its meaning, such as one of a resource that was deleted meanwhile."""
         self._store.save_queued(replace(queued, wake=None))
 
     # -- from CREATING to ACTIVE
@@ -126,7 +130,7 @@ class Queue:
         source="google-cloud-tpu, QueuedResource.QueueingPolicy",
     )
     def accept(self, queued: QueuedRecord) -> QueuedRecord:
-        """Its create operation is done."""
+        """Accept a request whose create operation is done."""
         wake = max(self._clock.now() + ACCEPTED_S, queued.valid_from or 0.0)
         accepted = in_state(queued, QueuedState.ACCEPTED, wake=_earlier(wake, queued.valid_until))
         self._store.save_queued(accepted)
@@ -151,7 +155,7 @@ class Queue:
         "A request that found no resources until the end of its interval is FAILED, and stays until it is deleted.",
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, QueuedResourceState.State.FAILED",
     )
-    @assumed("valid-until-error", "It failed with code 4; the wording is ours.")
+    @assumed("valid-until-error", "It fails with code 4; the message is ours.")
     def _expire(self, queued: QueuedRecord) -> None:
         message = f"The queued resource {last_part(queued.name)} could not be provisioned within its interval."
         self._fail(queued, errors.status_of(code_pb2.DEADLINE_EXCEEDED, message))
@@ -162,20 +166,23 @@ class Queue:
     async def _provision(self, name: str) -> None:
         with self._store.transaction():
             queued = self._store.queued(name)
+            # the room may be gone, or the request deleted, since it was listed
             is_waiting = queued is not None and queued.state == QueuedState.WAITING_FOR_RESOURCES
-            if queued is not None and is_waiting and self._wish(name).is_served(self._room()):
-                self._make_nodes_of(queued)
+            if queued is not None and is_waiting and self._request(name).is_served(self._room()):
+                self._create_nodes_of(queued)
 
-    def _make_nodes_of(self, queued: QueuedRecord) -> None:
+    def _create_nodes_of(self, queued: QueuedRecord) -> None:
         extras = self._store.extras(queued.name)
         location = location_of(queued.name)
         wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
         nodes = [self._new_nodes.make(each.node, location, each.node_id) for each in wanted]
+        # a name may have been taken, or a reservation cut, while it waited
         verdict = self._verdict(queued, nodes)
         if verdict is not None:
             self._fail(queued, verdict)
             return
         has_addresses = self._placement.addresses_left(nodes, location.zone)
+        # the nodes are made even without addresses: the real service fails such a request only minutes later
         self._save_provisioning(queued, has_addresses)
         for node, each in zip(nodes, wanted, strict=True):
             node.queued_resource, node.multislice_node = queued.name, each.is_multislice
@@ -185,7 +192,7 @@ class Queue:
             self._operations.start("create", node.name)
 
     def _verdict(self, queued: QueuedRecord, nodes: Sequence[NodePb]) -> status_pb2.Status | None:
-        """What it fails of before a node is made: a name that was taken meanwhile, or its reservation (E3)."""
+        """Return the error it fails with before a node is made: a name that is taken now, or its reservation (E3)."""
         for node in nodes:
             if self._store.node(node.name) is not None:
                 return errors.already_exists(node.name).status
@@ -207,7 +214,7 @@ class Queue:
     # -- what follows from the nodes
 
     def settle(self, name: str) -> None:
-        """A node of this queued resource has changed or is gone. An empty name is that of none."""
+        """Follow a change of a node of this queued resource. An empty name means none."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return
@@ -216,27 +223,28 @@ class Queue:
             self._without_nodes(queued)
         elif queued.state in (QueuedState.PROVISIONING, QueuedState.ACTIVE):
             self._with_nodes(queued, states)
-        elif queued.state == QueuedState.SUSPENDING and set(states) == {State.READY}:  # their deletion was cancelled
+        elif queued.state == QueuedState.SUSPENDING and set(states) == {State.READY}:  # all deletions were cancelled
             self._activate(queued)
 
     def is_ending(self, name: str) -> bool:
-        """Whether the nodes of a queued resource go for good; false for an empty name."""
+        """Return whether the nodes of a queued resource go for good; False for an empty name."""
         queued = self._store.queued(name) if name else None
         if queued is None:
             return False
-        is_taken = queued.body.state.state_initiator == Initiator.SERVICE
-        return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_taken)
+        is_by_service = queued.body.state.state_initiator == Initiator.SERVICE
+        return queued.state == QueuedState.DELETING or (queued.state == QueuedState.SUSPENDING and is_by_service)
 
     def _with_nodes(self, queued: QueuedRecord, states: Sequence[int]) -> None:
         if set(states) == {State.DELETING}:
-            kept = in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.USER, wake=queued.wake)
-            self._store.save_queued(kept)
+            suspending = in_state(queued, QueuedState.SUSPENDING, initiator=Initiator.USER, wake=queued.wake)
+            self._store.save_queued(suspending)
         elif State.PREEMPTED in states:
             self._suspend(queued)
         elif queued.state == QueuedState.PROVISIONING:
-            self._note_progress(queued, states)
+            self._follow_progress(queued, states)
 
-    def _note_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
+    def _follow_progress(self, queued: QueuedRecord, states: Sequence[int]) -> None:
+        # a node is gone that was still being made: the rest is useless without it
         if len(states) < len(wanted_nodes(queued.body, last_part(queued.name), {})):
             self._suspend(replace(queued, verdict=errors.internal_error()))
         elif set(states) == {State.READY} and queued.verdict is None:
@@ -283,14 +291,16 @@ class Queue:
 
 
 async def _look_again() -> None:
-    """After each act the timeline asks what is waiting, and so whether there is room."""
+    """Do nothing: after each act the timeline asks again what is waiting, and so whether there is room."""
 
 
 def node_of(accelerator_type: str) -> NodePb:
+    """Return a node of this type with nothing else set."""
     return new("Node", accelerator_type=accelerator_type)
 
 
 def zone_of(queued: QueuedRecord) -> str:
+    """Return the zone of a queued resource."""
     return location_of(queued.name).zone
 
 

@@ -14,7 +14,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueEffects:
-    """Performs one due operation at a time per queued resource; each may be performed twice."""
+    """Performs due operations on queued resources, one at a time each; each may be performed twice."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class QueueEffects:
         self._workers = workers
 
     async def perform(self, operation: OperationRecord) -> None:
-        """Raises whatever fails; the caller ends the operation then."""
+        """Perform one operation. Whatever fails is raised; the caller ends the operation then."""
         if operation.verb == "reset":
             await self._restart(operation)
         with self._store.transaction():
@@ -59,11 +59,11 @@ class QueueEffects:
             if node.state == State.RESTARTING and operation.verdict is None:
                 await self._workers.stop(node)
                 await self._workers.start(node)
-                await self._be_ready_again(node)
+                await self._make_ready_again(node)
 
-    async def _be_ready_again(self, node: NodePb) -> None:
+    async def _make_ready_again(self, node: NodePb) -> None:
         current = self._store.node(node.name)
-        if current is None or current.state != State.RESTARTING:
+        if current is None or current.state != State.RESTARTING:  # deleted or preempted while its workers restarted
             await self._workers.stop(node)
             return
         with self._store.transaction():
@@ -72,7 +72,7 @@ class QueueEffects:
             self._ledger.node_ready(current, self._clock.now())
 
     def roll_back(self, operation: OperationRecord) -> bool:
-        """Undo what the request of an operation did. False when it cannot be undone and goes on."""
+        """Undo what the request of an operation did. False: it cannot be undone and continues."""
         queued = self._store.queued(operation.target)
         if operation.verdict is None and operation.verb != "create":
             return False

@@ -1,4 +1,4 @@
-"""What the real service prints of queued resources beyond its own documents; each is a switch of the project."""
+"""Fields of queued resources that the real service was seen to print beyond its documents; each is a switch."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class QueuedResourceQuirks:
     project_number: str
 
     def show(self, answer: Fields) -> None:
-        """In place, in a queued resource, a list of them, or an operation that carries one."""
+        """Change in place a queued resource, a list of them, or an operation that carries one."""
         for each in [answer, answer.get("response", {}), *answer.get("queuedResources", [])]:
             for spec in each.get("tpu", {}).get("nodeSpec", []):
                 self._show_spec(spec)

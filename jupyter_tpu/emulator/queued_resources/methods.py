@@ -1,4 +1,4 @@
-"""The methods on queued resources: what the API answers at once. What happens later is in `agenda`."""
+"""The API methods on queued resources: what the API answers at once. What happens later is in `agenda`."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from jupyter_tpu.emulator.store.holdings import Kind, kind_of
 
 
 class QueuedResources:
-    """List, get, create, delete and reset queued resources."""
+    """Lists, gets, creates, deletes and resets queued resources."""
 
     def __init__(
         self,
@@ -59,6 +59,7 @@ class QueuedResources:
         self._nodes = nodes
 
     def handlers(self) -> dict[str, Callable[[ApiRequest], Message]]:
+        """Return the handler of each API method."""
         return {
             "ListQueuedResources": self.list_queued_resources,
             "GetQueuedResource": self.get_queued_resource,
@@ -68,6 +69,7 @@ class QueuedResources:
         }
 
     def list_queued_resources(self, asked: ApiRequest) -> Message:
+        """Answer ``ListQueuedResources``: one page, by name, of one zone or of all."""
         request = asked.request
         location = parse_location(request.parent, "parent")
         size = paging.page_size_of(request.page_size)
@@ -79,6 +81,7 @@ class QueuedResources:
         return _message(new("ListQueuedResourcesResponse", queued_resources=shown, next_page_token=token))
 
     def get_queued_resource(self, asked: ApiRequest) -> Message:
+        """Answer ``GetQueuedResource``; raise E14 if there is none of that name."""
         return _message(self._required(asked.request.name).body)
 
     @documented(
@@ -87,14 +90,16 @@ class QueuedResources:
         source="google-cloud-tpu, QueuedResourceState.State; E2 and E7 in public logs of queued-resources create",
     )
     def create_queued_resource(self, asked: ApiRequest) -> Message:
+        """Answer ``CreateQueuedResource``: store it CREATING and start its operation; its nodes come later."""
         request, extras = asked.request, asked.extras
         location = parse_location(request.parent, "parent")
         check_queued_resource_id(request.queued_resource_id)
         queued = self._new(asked, location)
         wanted = wanted_nodes(queued.body, request.queued_resource_id, extras)
         check_node_ids(each.node_id for each in wanted)
-        nodes = [self._made(each, location, asked.version) for each in wanted]
+        nodes = [self._build_node(each, location, asked.version) for each in wanted]
         self._check(queued, nodes, location, extras)
+        # stored by kind, so that quotas can be counted without reading each request
         kinds = [(kind_of(node, is_flex=is_flex(extras)), 1) for node in nodes]
         self._store.add_queued(queued, _counted(kinds))
         self._store.save_extras(queued.name, extras)
@@ -105,8 +110,9 @@ class QueuedResources:
         "A queued resource whose nodes are there is deleted only by force; then its nodes go too.",
         source="cloud.google.com/tpu/docs/queued-resources; google-cloud-tpu, DeleteQueuedResourceRequest.force",
     )
-    @assumed("queued-delete-refusal", "Without force it is refused in E5's words.")
+    @assumed("queued-delete-refusal", "Without force it is refused with the text of E5.")
     def delete_queued_resource(self, asked: ApiRequest) -> Message:
+        """Answer ``DeleteQueuedResource``: delete its nodes too if forced."""
         queued = self._required(asked.request.name)
         nodes = self._store.nodes_of_queued(queued.name)
         if queued.state == QueuedState.DELETING or (nodes and not asked.request.force):
@@ -117,15 +123,17 @@ class QueuedResources:
         self._store.save_queued(in_state(queued, QueuedState.DELETING, initiator=Initiator.USER))
         if not nodes:
             return self._operations.start("delete", queued.name, queued.state)
+        # with nodes, it is done when the last of them is gone
         operation = self._operations.start_waiting("delete", queued.name, queued.state)
         self._nodes.delete(nodes)
         return operation
 
     @assumed(
         "queued-reset",
-        "Reset starts the TPU VMs anew: it works in ACTIVE, and the nodes are RESTARTING for a minute, unbilled.",
+        "Reset restarts the TPU VMs: it works in ACTIVE, and the nodes are RESTARTING for a minute, unbilled.",
     )
     def reset_queued_resource(self, asked: ApiRequest) -> Message:
+        """Answer ``ResetQueuedResource``: restart all of its nodes."""
         queued = self._required(asked.request.name)
         if queued.state != QueuedState.ACTIVE:
             raise errors.wrong_state("reset", state_name(queued))
@@ -148,7 +156,7 @@ class QueuedResources:
         queued = QueuedRecord(body=body, created=now, valid_from=bounds.start, valid_until=bounds.end)
         return in_state(queued, QueuedState.CREATING)
 
-    def _made(self, wanted: WantedNode, location: Location, version: str) -> NodePb:
+    def _build_node(self, wanted: WantedNode, location: Location, version: str) -> NodePb:
         return self._new_nodes.make(wanted.node, location, wanted.node_id, version)
 
     def _check(self, queued: QueuedRecord, nodes: list[NodePb], location: Location, extras: Mapping[str, Any]) -> None:
@@ -174,7 +182,7 @@ class QueuedResources:
     source="cloud.google.com/tpu/docs/request-using-flex-start",
 )
 def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
-    """The nodes as they count against the quota."""
+    """Return the nodes as they count against the quota."""
     if not is_flex(extras):
         return nodes
     counted = [type(node)() for node in nodes]
@@ -185,7 +193,7 @@ def _counting(nodes: list[NodePb], extras: Mapping[str, Any]) -> list[NodePb]:
 
 
 def _flex_verdict(nodes: list[NodePb], zone: str, extras: Mapping[str, Any]) -> Any:
-    """What the create fails of when flex-start is not offered (E12)."""
+    """Return the error of a create for which flex-start is not offered (E12); None: none."""
     refused = [node for node in nodes if not offers_flex_start(node.accelerator_type, zone)] if is_flex(extras) else []
     return verdicts.flex_start_unsupported(refused[0].accelerator_type, zone) if refused else None
 

@@ -1,4 +1,4 @@
-"""What a queued resource does to its nodes all at once: delete them, or restart them."""
+"""Deletes or restarts all nodes of a queued resource at once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.store.ledger import Ledger
 
 
 class QueueNodes:
-    """Called within a transaction; what is begun here is ended by operations on the nodes."""
+    """Call its methods within a transaction; operations on the nodes finish what they begin."""
 
     def __init__(self, store: Store, clock: VirtualClock, ledger: Ledger, operations: Operations) -> None:
         self._store = store
@@ -21,7 +21,8 @@ class QueueNodes:
         self._operations = operations
 
     def delete(self, nodes: Sequence[NodePb]) -> None:
-        """Begin to delete nodes; each ends what is in flight for it, and is not billed from now on."""
+        """Begin to delete nodes: each ends what is in flight for it, and is not billed from now on."""
+        # a fault that was scripted for the request must not hit the deletes of its nodes
         with self._operations.planned(Plan()):
             for node in nodes:
                 if node.state != State.DELETING:
@@ -35,7 +36,7 @@ class QueueNodes:
         self._operations.start("delete", node.name, before)
 
     def restart(self, name: str) -> None:
-        """The nodes of a queued resource are on their way down and up again."""
+        """Set the READY nodes of a queued resource to RESTARTING, unbilled."""
         for node in self._store.nodes_of_queued(name):
             if node.state == State.READY:
                 node.state = State.RESTARTING

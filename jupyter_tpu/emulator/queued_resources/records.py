@@ -1,4 +1,4 @@
-"""The states of a queued resource as records: each change makes a new record."""
+"""Records of a queued resource in its states: each change makes a new record."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ DATA = {
     QueuedState.SUSPENDING: "suspending_data",
     QueuedState.SUSPENDED: "suspended_data",
 }
-"""The field of the state's data, for the states that have one."""
+"""The field of the message that a state must set; WAITING_FOR_RESOURCES has none."""
 
 
 @documented(
     "state-initiator",
-    "The state's initiator tells whether SUSPENDING and SUSPENDED were brought about by the user or by the service.",
+    "The state's initiator says whether the user or the service caused SUSPENDING and SUSPENDED.",
     source="google-cloud-tpu, QueuedResourceState.state_initiator",
 )
 def in_state(
@@ -37,7 +37,10 @@ def in_state(
     error: status_pb2.Status | None = None,
     **changes: Any,
 ) -> QueuedRecord:
-    """The queued resource in another state, with no further step unless `wake` says; `error`: what it FAILED of."""
+    """Return the queued resource in another state.
+
+    It has no next step unless `wake` is given; `error` is why it FAILED.
+    """
     body = type(queued.body)()
     body.CopyFrom(queued.body)
     body.ClearField("state")
@@ -52,4 +55,5 @@ def in_state(
 
 
 def state_name(queued: QueuedRecord) -> str:
+    """Return the API's name of the state."""
     return str(QueuedState(queued.state).name)

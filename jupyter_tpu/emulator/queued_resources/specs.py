@@ -1,4 +1,4 @@
-"""What a queued resource asks for: which nodes, in which tier, when, and for how long. Values only."""
+"""Reads what a queued resource asks for: which nodes, in which tier, when, and for how long. Values only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from jupyter_tpu.emulator.resources.protos import NodePb
 from jupyter_tpu.emulator.resources.records import QueuedRecord
 
 FLEX_START = "FLEX_START"
-LONGEST_RUN_S = 7 * 86_400.0
+LONGEST_RUN_S = 7 * 86_400.0  # flex-start's documented maximum (behaviour `run-duration`)
 FLEX_START_ZONES = {
     "v5e": ("us-west4-a", "us-central1-a"),
     "v6e": ("asia-northeast1-b", "us-east5-a"),
@@ -27,7 +27,7 @@ _MODELS = ("", "PROVISIONING_MODEL_UNSPECIFIED", "STANDARD", "SPOT", "RESERVATIO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WantedNode:
-    """One node that a queued resource will make; `node` as it was asked for, with the scheduling of the request."""
+    """One node that a queued resource will create. `node` is as requested, with the scheduling of the request."""
 
     node_id: str
     node: NodePb
@@ -36,7 +36,7 @@ class WantedNode:
 
 
 def wanted_nodes(queued: Any, queued_id: str, extras: Mapping[str, Any]) -> list[WantedNode]:
-    """All nodes of a ``QueuedResource``, in the order of its specs."""
+    """Return all nodes of a ``QueuedResource``, in the order of its specs."""
     found = []
     for index, spec in enumerate(queued.tpu.node_spec):
         is_multislice = spec.HasField("multislice_params")
@@ -53,7 +53,7 @@ def wanted_nodes(queued: Any, queued_id: str, extras: Mapping[str, Any]) -> list
     source="v2alpha1 discovery document, MultiNodeParams.nodeIdPrefix",
 )
 def node_ids_of(spec: Any, queued_id: str) -> Iterator[str]:
-    """Ids of the nodes of one ``NodeSpec``."""
+    """Yield the ids of the nodes of one ``NodeSpec``."""
     if spec.HasField("multislice_params"):
         prefix = spec.multislice_params.node_id_prefix or queued_id
         yield from (f"{prefix}-{number}" for number in range(spec.multislice_params.node_count))
@@ -68,7 +68,7 @@ def _spec_extras(extras: Mapping[str, Any], index: int) -> Mapping[str, Any]:
 
 @assumed("best-effort", "Nodes of the tier best_effort are preemptible ones.")
 def scheduled(asked: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
-    """The node with the tier of its queued resource; a request without one leaves it as it is."""
+    """Return the node with the tier of its queued resource; without a tier it stays as it is."""
     node = type(asked)()
     node.CopyFrom(asked)
     model = extras.get("provisioningModel", "")
@@ -82,18 +82,19 @@ def scheduled(asked: NodePb, queued: Any, extras: Mapping[str, Any]) -> NodePb:
 
 
 def is_reserved(queued: Any, extras: Mapping[str, Any]) -> bool:
-    """Whether it takes chips of a reservation."""
+    """Return whether it takes chips of a reservation."""
     is_bound = extras.get("provisioningModel") == "RESERVATION_BOUND"
     return bool(queued.reservation_name) or is_bound or bool(extras.get("guaranteed", {}).get("reserved"))
 
 
 def is_flex(extras: Mapping[str, Any]) -> bool:
+    """Return whether it asks for flex-start."""
     return bool(extras.get("provisioningModel") == FLEX_START)
 
 
-@assumed("provisioning-model-once", "A provisioning model and another tier cannot both be asked for.")
+@assumed("provisioning-model-once", "A provisioning model and another tier cannot be combined.")
 def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
-    """Raises when the provisioning model is unknown, or contradicts the tier."""
+    """Raise if the provisioning model is unknown or contradicts the tier."""
     model = extras.get("provisioningModel", "")
     if model not in _MODELS:
         raise bad_field("queued_resource.provisioning_model", f"{str(model)[:40]!r} is not a provisioning model")
@@ -110,6 +111,7 @@ def check_model(queued: Any, extras: Mapping[str, Any]) -> None:
     source="cloud.google.com/tpu/docs/request-using-flex-start (2025-08-19)",
 )
 def offers_flex_start(accelerator_type: str, zone: str) -> bool:
+    """Return whether the zone offers flex-start for the type."""
     return zone in FLEX_START_ZONES.get(accelerators.accelerator(accelerator_type).generation, ())
 
 
@@ -122,11 +124,15 @@ class Wish:
     is_reserved: bool
 
     def is_served(self, has_room: Callable[[str, tuple[str, ...]], bool]) -> bool:
-        """A reserved one does not wait: its reservation has the chips, or it fails."""
+        """Return whether it can be provisioned.
+
+        A reserved one does not wait: its reservation has the chips, or it fails.
+        """
         return self.is_reserved or has_room(self.zone, self.types)
 
 
 def wish_of(queued: QueuedRecord, extras: Mapping[str, Any]) -> Wish:
+    """Return the chips that a queued resource asks for."""
     wanted = wanted_nodes(queued.body, last_part(queued.name), extras)
     types = tuple(each.node.accelerator_type for each in wanted)
     return Wish(location_of(queued.name).zone, types, is_reserved(queued.body, extras))
@@ -141,7 +147,7 @@ class Interval:
 
 
 def interval_of(policy: Any, now: float) -> Interval:
-    """The bounds that a ``QueueingPolicy`` sets for a request that is made now."""
+    """Return the bounds that a ``QueueingPolicy`` sets for a request made now."""
     which = policy.WhichOneof("start_timing_constraints")
     if which is None:
         return Interval()
@@ -157,10 +163,12 @@ def _moment(interval: Any, field: str) -> float | None:
 
 
 def seconds_of(duration: Any) -> float:
+    """Return a ``Duration`` in seconds."""
     return float(duration.seconds) + float(duration.nanos) / 1e9
 
 
 def moment_of(timestamp: Any) -> float:
+    """Return a ``Timestamp`` in seconds since the epoch."""
     return float(timestamp.seconds) + float(timestamp.nanos) / 1e9
 
 
@@ -171,10 +179,10 @@ def moment_of(timestamp: Any) -> float:
 )
 @assumed("run-duration-default", "Flex-start without a run duration runs for 7 days.")
 def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
-    """When a queued resource that became ACTIVE then has to end; None: never.
+    """Return when a queued resource that became ACTIVE then must end; None: never.
 
     Raises:
-        Refusal: the run duration is no duration, or not of 0 to 7 days.
+        Refusal: the run duration is malformed, or not between 0 and 7 days.
     """
     asked = extras.get("runDuration", {})
     ends = []
@@ -187,9 +195,9 @@ def run_end(extras: Mapping[str, Any], active_since: float) -> float | None:
     return min(ends, default=None)
 
 
-@assumed("run-ends-ahead", "A run cannot be asked for that ends in the past.")
+@assumed("run-ends-ahead", "A run that ends in the past is refused.")
 def check_run(extras: Mapping[str, Any], now: float) -> None:
-    """Raises the refusal of a new queued resource whose run has no time."""
+    """Raise if the run of a new queued resource would have no time."""
     ends = run_end(extras, now)
     if ends is not None and ends <= now:
         raise bad_field("queued_resource.run_duration", "termination_time must lie ahead")

@@ -1,4 +1,4 @@
-"""What a request for a queued resource must obey before anything is made."""
+"""Validates a request for a queued resource before anything is created."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from jupyter_tpu.emulator.resources.errors import bad_field
 from jupyter_tpu.emulator.resources.names import Location
 
 _ID = re.compile(r"[A-Za-z0-9_.~+%-]{1,63}")
-MOST_NODES = 256
+MOST_NODES = 256  # assumed (behaviour `node-spec-parent`); bounds what one request can create
 
 
 @documented(
@@ -22,6 +22,7 @@ MOST_NODES = 256
 )
 @assumed("queued-resource-id-length", "It has at most 63 characters.")
 def check_queued_resource_id(queued_resource_id: str) -> None:
+    """Raise for an id that breaks the rule."""
     if not _ID.fullmatch(queued_resource_id):
         raise bad_field(
             "queued_resource_id", f"queued_resource_id {queued_resource_id[:80]!r} must match ^[A-Za-z0-9_.~+%-]+$"
@@ -29,11 +30,11 @@ def check_queued_resource_id(queued_resource_id: str) -> None:
 
 
 def check_queued_resource(queued: Any, location: Location, now: float) -> None:
-    """All rules for its body but the names of its nodes (`check_node_ids`).
+    """Check its body, all but the names of its nodes (`check_node_ids`).
 
     Args:
         queued: a raw v2 ``QueuedResource``.
-        location: where it is asked for; its nodes must lie there too.
+        location: where it is requested; its nodes must be there too.
         now: virtual time.
     """
     if not queued.tpu.node_spec:
@@ -46,6 +47,7 @@ def check_queued_resource(queued: Any, location: Location, now: float) -> None:
 
 @assumed("guaranteed-duration", "A guaranteed duration is not negative.")
 def check_guarantee(queued: Any) -> None:
+    """Raise for a negative guaranteed duration."""
     if queued.guaranteed.min_duration.ToNanoseconds() < 0:
         raise bad_field("queued_resource.guaranteed.min_duration", "min_duration must not be negative")
 
@@ -57,10 +59,11 @@ def check_guarantee(queued: Any) -> None:
 )
 @assumed(
     "node-spec-parent",
-    "The parent of a node_spec is the location of the queued resource, also when it is not said; a spec has at most "
+    "The parent of a node_spec is the location of the queued resource, even if it is omitted; a spec has at most "
     "256 nodes.",
 )
 def check_node_spec(spec: Any, location: Location) -> None:
+    """Raise for a ``NodeSpec`` elsewhere, without a name, with too many nodes, or with a bad node."""
     field = "queued_resource.tpu.node_spec"
     if spec.parent not in ("", str(location)):
         raise bad_field(f"{field}.parent", f"parent {spec.parent[:120]!r} must be {location}")
@@ -73,7 +76,7 @@ def check_node_spec(spec: Any, location: Location) -> None:
 
 
 def check_node_ids(ids: Iterable[str]) -> None:
-    """Of all nodes that a queued resource asks for."""
+    """Raise for a bad or repeated id among all nodes that a queued resource asks for."""
     known: set[str] = set()
     for node_id in ids:
         check_node_id(node_id)
@@ -84,7 +87,7 @@ def check_node_ids(ids: Iterable[str]) -> None:
 
 @assumed("queueing-policy", "Durations are positive, moments lie ahead, and an interval ends after it starts.")
 def check_policy(policy: Any, now: float) -> None:
-    """Refuses a `QueueingPolicy` whose time is past or no time."""
+    """Raise for a `QueueingPolicy` whose time is over or empty."""
     field = "queued_resource.queueing_policy"
     chosen = policy.WhichOneof("start_timing_constraints")
     if chosen in ("valid_until_duration", "valid_after_duration") and getattr(policy, chosen).ToNanoseconds() <= 0:
